@@ -1,0 +1,1 @@
+"""The Iceberg catalog: pure metadata rules, the commit engine, the REST face."""

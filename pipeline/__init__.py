@@ -1,0 +1,1 @@
+"""PySpark jobs in their own processes, clients of the server's public APIs."""

@@ -1,0 +1,1 @@
+"""One decision for every face: principals, policies, tokens, audit."""

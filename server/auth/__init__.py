@@ -1,0 +1,1 @@
+"""Proofs of identity: pure schemes, and the one engine that applies them."""

@@ -1,0 +1,1 @@
+"""Faces driven by AWS's own service models, which botocore ships."""

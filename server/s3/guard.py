@@ -1,0 +1,77 @@
+"""rule: what the S3 face asks of whoever knows tables.
+
+The S3 face serves table buckets and general buckets alike; what differs in a table bucket is
+answered by a Guard that `mini.py` passes in. This module knows no table: it names the questions,
+and answers them for a house without tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
+Access: TypeAlias = Literal["read", "write", "list"]
+
+
+class LayoutRefused(Exception):  # noqa: N818 - a fact, named as the specification names it
+    """A write breaks a rule of the table bucket's file layout.
+
+    rule: the rule's name. segment: the offending path segment. position: its index from 0.
+    """
+
+    def __init__(self, *, rule: str, segment: str, position: int, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.segment = segment
+        self.position = position
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resource:
+    """The action and ARN that an S3 request on a key amounts to."""
+
+    action: str
+    arn: str
+    context: tuple[tuple[str, str], ...] = ()
+
+
+class Guard(Protocol):
+    """The questions. Keys are decoded text, as the client means them."""
+
+    def check_write(self, bucket: str, key: str) -> None:
+        """Raise LayoutRefused if nothing may ever be written at key. Called before the body."""
+
+    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
+        """Raise LayoutRefused (marker-body) if a body of this decoded size may not lie at key."""
+
+    def write_once(self, bucket: str, key: str) -> bool:
+        """Say whether key, once written, only accepts identical bytes."""
+
+    def on_delete(self, bucket: str, key: str) -> OnDelete:
+        """Say what a DELETE of key does: remove it, write a tombstone, or be refused."""
+
+    def resource_of(self, bucket: str, key: str, access: Access) -> Resource | None:
+        """Return what access to key must be allowed to do; None means the plain S3 action."""
+
+
+class OpenGuard:
+    """The answers where no bucket is a table bucket."""
+
+    def check_write(self, bucket: str, key: str) -> None:
+        """Refuse nothing."""
+
+    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
+        """Refuse nothing."""
+
+    def write_once(self, bucket: str, key: str) -> bool:
+        """Let every key be overwritten."""
+        return False
+
+    def on_delete(self, bucket: str, key: str) -> OnDelete:
+        """Remove every key."""
+        return "remove"
+
+    def resource_of(self, bucket: str, key: str, access: Access) -> Resource | None:
+        """Ask for the plain S3 action."""
+        return None

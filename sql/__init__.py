@@ -1,0 +1,1 @@
+"""The Snowflake protocol over DataFusion."""

@@ -1,0 +1,1 @@
+"""Snowflake text to DataFusion text; the only place that knows sqlglot."""

@@ -1,0 +1,1 @@
+"""The Snowflake v1 protocol's HTTP face."""

@@ -1,0 +1,104 @@
+"""rule: an index transaction as a value: what must hold, what is written, what is derived.
+
+Every expectation of a Batch is checked before its first write, so a refused Batch leaves nothing
+behind inside a transaction it shares with others. Derived writes are computed by the writer, within
+the transaction: sequence numbers and branch heads, which nobody should have to expect. A Batch
+never reads and never writes anything itself; `storage.index` does.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+
+class Store(enum.Enum):
+    """The index's stores, one LMDB sub-database each. docs/ON_DISK.md describes the records."""
+
+    META = "meta"
+    BUCKETS = "buckets"
+    OBJECTS = "objects"
+    VERSIONS = "versions"
+    PREFIXES = "prefixes"
+    BODIES = "bodies"
+    BLOBS = "blobs"
+    UPLOADS = "uploads"
+    PARTS = "parts"
+    TOMBSTONES = "tombstones"
+    POINTERS = "pointers"
+    NAMESPACES = "namespaces"
+    LOG = "log"
+    REFS = "refs"
+    COMMITS = "commits"
+    LOCATIONS = "locations"
+    IDEMPOTENCY = "idempotency"
+    OUTBOX = "outbox"
+    CHECKPOINTS = "checkpoints"
+    LOADS = "loads"
+    TAGS = "tags"
+    JOBS = "jobs"
+    TOKENS = "tokens"
+    SESSIONS = "sessions"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expect:
+    """The store must hold exactly value under key; None means the key must be absent."""
+
+    store: Store
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Put:
+    """Write value under key, replacing what is there."""
+
+    store: Store
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delete:
+    """Remove key; an absent key is no fault."""
+
+    store: Store
+    key: bytes
+
+
+Write: TypeAlias = Put | Delete
+
+
+class Reading(Protocol):
+    """What a derivation sees: the transaction as it stands, earlier Batches included."""
+
+    def get(self, store: Store, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """One atomic change of the index."""
+
+    expects: tuple[Expect, ...] = ()
+    writes: tuple[Write, ...] = ()
+    derive: tuple[Derivation, ...] = ()
+
+
+def merge(batches: Iterable[Batch]) -> Batch:
+    """Return one Batch that does what all of them do, or nothing."""
+    parts = tuple(batches)
+    return Batch(
+        expects=tuple(expect for part in parts for expect in part.expects),
+        writes=tuple(write for part in parts for write in part.writes),
+        derive=tuple(derivation for part in parts for derivation in part.derive),
+    )

@@ -1,0 +1,89 @@
+"""rule: the facts that storage raises. No HTTP word here; each face has its own table of codes."""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """A condition of storage and its fields. `str()` is one sentence for people."""
+
+    def __init__(self, message: str, /, **fields: object) -> None:
+        super().__init__(message)
+        self.fields = fields
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+class NoSuchBucket(StorageError):
+    """The bucket does not exist."""
+
+
+class BucketAlreadyExists(StorageError):
+    """The bucket's name is taken; `owner` says by whom."""
+
+
+class BucketNotEmpty(StorageError):
+    """The bucket still holds objects or uploads."""
+
+
+class InvalidBucketName(StorageError):
+    """The name breaks a naming rule; `reason` says which."""
+
+
+class InvalidKey(StorageError):
+    """The key is empty, longer than 1,024 bytes, or not valid UTF-8."""
+
+
+class NoSuchKey(StorageError):
+    """The bucket has no such object."""
+
+
+class NoSuchVersion(StorageError):
+    """The object has no such version."""
+
+
+class NoSuchUpload(StorageError):
+    """The upload does not exist, is finished, or belongs to another key."""
+
+
+class InvalidPart(StorageError):
+    """A part named at completion is unknown, or its ETag differs."""
+
+
+class PartOutOfOrder(StorageError):
+    """Parts must be named in ascending order; `part_number` came after `after`."""
+
+
+class PartTooSmall(StorageError):
+    """A part but the last is smaller than 5 MiB."""
+
+
+class PreconditionFailed(StorageError):
+    """If-Match or If-None-Match did not hold when the write was to become visible."""
+
+
+class ContentDiffers(StorageError):
+    """A write-once key exists with other bytes."""
+
+
+class ExpectationFailed(StorageError):
+    """An expectation of a Batch did not hold; `store` and `key` say which."""
+
+
+class DiskFull(StorageError):
+    """No room for the write; reads, listings and deletes go on."""
+
+
+class BodyMissing(StorageError):
+    """A record names a blob that is not there."""
+
+
+class FolderInUse(StorageError):
+    """Another process holds the data folder."""
+
+
+class NewerFormat(StorageError):
+    """The data folder was written by a newer release."""
+
+
+class CorruptRecord(StorageError):
+    """A stored record cannot be read."""

@@ -1,0 +1,152 @@
+"""rule: the values that storage hands out and takes in.
+
+Everything here is frozen. Times are Unix milliseconds, sizes bytes, keys text whose UTF-8 form is
+1 to 1,024 bytes long. Nothing here opens a file: a `FileSlice` only says where bytes lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+NowMs: TypeAlias = Callable[[], int]
+"""A clock: Unix milliseconds."""
+
+NewId: TypeAlias = Callable[[], str]
+"""A source of unique names: 32 lower-case hexadecimal digits, never the same twice."""
+
+BucketKind: TypeAlias = Literal["general", "table"]
+
+NULL_VERSION = "null"
+"""The version id of every object in a bucket that was never versioned (S3's own word)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketInfo:
+    """A bucket, general or table. bucket_id is never reused; settings is the faces' own JSON."""
+
+    name: str
+    bucket_id: int
+    kind: BucketKind
+    owner: str
+    region: str
+    created_at_ms: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """length bytes of a blob, from offset on."""
+
+    blob: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InlineBody:
+    """A body kept inside the index record's own store."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SegmentBody:
+    """A body spread over blobs, in order."""
+
+    segments: tuple[Segment, ...]
+
+
+Body: TypeAlias = InlineBody | SegmentBody
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileSlice:
+    """length bytes of the immutable file at path, from offset on."""
+
+    path: Path
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByteRange:
+    """A half-open slice [start, stop) of a body; 0 <= start < stop <= size."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectAttributes:
+    """What a writer says about an object besides its bytes.
+
+    headers: stored response headers by lower-case name (content-type, cache-control, ...).
+    user_metadata: x-amz-meta-* by lower-case name without that prefix.
+    checksums: algorithm (crc32, crc32c, crc64nvme, sha1, sha256) -> base64 text as S3 shows it.
+    checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
+    part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    user_metadata: Mapping[str, str] = field(default_factory=dict)
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    checksum_type: Literal["FULL_OBJECT", "COMPOSITE"] = "FULL_OBJECT"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    storage_class: str = "STANDARD"
+    owner: str = ""
+    etag: str | None = None
+    part_sizes_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectInfo:
+    """One version of an object. etag is bare (no quotes); crc64nvme is the body's, an integer."""
+
+    bucket: str
+    key: str
+    version_id: str
+    size_bytes: int
+    etag: str
+    crc64nvme: int
+    modified_at_ms: int
+    attributes: ObjectAttributes
+    body: Body
+    tombstoned_at_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precondition:
+    """What must hold at the very moment a write becomes visible.
+
+    if_match, if_none_match: lists of bare ETags, or ("*",); empty means no condition.
+    write_once: an existing key is only "written" again by identical bytes (length and CRC64NVME).
+    """
+
+    if_match: tuple[str, ...] = ()
+    if_none_match: tuple[str, ...] = ()
+    write_once: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Received:
+    """A body that is durable but not yet named. digests: algorithm -> raw digest bytes."""
+
+    body: Body
+    size_bytes: int
+    digests: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListPage:
+    """One page of a listing, in UTF-8 byte order of the keys.
+
+    objects and common_prefixes together hold at most max_keys entries. next_after is the key or
+    common prefix after which the next page starts, or None on the last page.
+    """
+
+    objects: tuple[ObjectInfo, ...]
+    common_prefixes: tuple[str, ...]
+    next_after: str | None

@@ -1,0 +1,1 @@
+"""Tests of Boathouse; the tree mirrors the packages."""
