@@ -1,0 +1,354 @@
+"""rule: flags, environment and mini.toml become one frozen Config.
+
+A flag beats an environment variable, which beats the file, which beats the default. Every key has
+one row in SETTINGS, from which the command line, the environment's names and docs/CONFIG.md all
+follow. A key that nobody knows is refused: a typo must not pass for a setting. Opens no file and
+reads no environment by itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ENVIRONMENT_PREFIX = "BOATHOUSE_"
+
+Kind = Literal["text", "count", "flag", "names"]
+
+
+class InvalidConfig(Exception):
+    """A setting is unknown, malformed, or refused together with another; str() says which."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One key: its name in Config and mini.toml, its flag, its default and its meaning."""
+
+    name: str
+    kind: Kind
+    default: Any
+    meaning: str
+    repeated_flag: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The command line's spelling."""
+        return self.repeated_flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment's spelling."""
+        return ENVIRONMENT_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="data",
+        kind="text",
+        default="./boathouse-data",
+        meaning="Data folder; made at first start.",
+    ),
+    Setting(name="host", kind="text", default="127.0.0.1", meaning="Address to listen on."),
+    Setting(
+        name="port",
+        kind="count",
+        default=5253,
+        meaning="Port to listen on; 0 takes a free one.",
+    ),
+    Setting(
+        name="table_buckets",
+        kind="names",
+        default=("lake",),
+        repeated_flag="--table-bucket",
+        meaning="Table buckets that exist from the start; the first is the default warehouse.",
+    ),
+    Setting(
+        name="buckets",
+        kind="names",
+        default=(),
+        repeated_flag="--bucket",
+        meaning="General buckets that exist from the start.",
+    ),
+    Setting(
+        name="sample_data",
+        kind="flag",
+        default=False,
+        meaning="Load a small real data set and print a query to try.",
+    ),
+    Setting(
+        name="no_auth",
+        kind="flag",
+        default=False,
+        meaning="Let everyone in as root; loopback addresses only.",
+    ),
+    Setting(
+        name="ready_file",
+        kind="text",
+        default=None,
+        meaning="File that receives one JSON object once every face answers.",
+    ),
+    Setting(
+        name="json",
+        kind="flag",
+        default=False,
+        meaning="Print the banner as one JSON object.",
+    ),
+    Setting(
+        name="domain",
+        kind="text",
+        default=None,
+        meaning="Serve virtual-hosted buckets as BUCKET.<domain>, besides BUCKET.localhost.",
+    ),
+    Setting(
+        name="region",
+        kind="text",
+        default="us-east-1",
+        meaning="Region that ARNs and answers name.",
+    ),
+    Setting(
+        name="account",
+        kind="text",
+        default="000000000000",
+        meaning="Account id, 12 digits.",
+    ),
+    Setting(
+        name="access_key",
+        kind="text",
+        default=None,
+        meaning="Root access key, instead of the one in DIR/root.json.",
+    ),
+    Setting(
+        name="secret_key",
+        kind="text",
+        default=None,
+        meaning="Root secret key; goes with access_key.",
+    ),
+    Setting(
+        name="sql_workers",
+        kind="count",
+        default=1,
+        meaning="SQL worker processes, started at first use; 0 runs SQL in the server's process.",
+    ),
+    Setting(
+        name="sql_memory_mib",
+        kind="count",
+        default=2048,
+        meaning="Memory pool of one SQL worker, MiB; sorts and aggregates spill beyond it.",
+    ),
+    Setting(
+        name="sql_timeout_seconds",
+        kind="count",
+        default=1200,
+        meaning="Longest time one SQL statement may run.",
+    ),
+    Setting(
+        name="tls_cert",
+        kind="text",
+        default=None,
+        meaning="PEM certificate chain; serves https together with tls_key.",
+    ),
+    Setting(
+        name="tls_key",
+        kind="text",
+        default=None,
+        meaning="PEM private key of tls_cert.",
+    ),
+)
+
+NOT_FLAGS = frozenset({"access_key", "secret_key"})
+"""Secrets do not belong on a command line, where every user of the machine can read them."""
+
+USER_KEYS = frozenset(
+    {"name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
+     "email", "public_keys"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """One `[[users]]` entry. policies: AWS policy documents, decoded; none means no rights."""
+
+    name: str
+    access_key: str
+    secret_key: str
+    policies: tuple[Mapping[str, Any], ...] = ()
+    account: str | None = None
+    canonical_id: str | None = None
+    display_name: str | None = None
+    email: str | None = None
+    public_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """Every setting, resolved. docs/CONFIG.md explains each."""
+
+    data: str
+    host: str
+    port: int
+    table_buckets: tuple[str, ...]
+    buckets: tuple[str, ...]
+    sample_data: bool
+    no_auth: bool
+    ready_file: str | None
+    json: bool
+    domain: str | None
+    region: str
+    account: str
+    access_key: str | None
+    secret_key: str | None
+    sql_workers: int
+    sql_memory_mib: int
+    sql_timeout_seconds: int
+    tls_cert: str | None
+    tls_key: str | None
+    users: tuple[User, ...] = field(default=())
+
+    @property
+    def scheme(self) -> str:
+        """http, or https where a certificate is configured."""
+        return "https" if self.tls_cert else "http"
+
+
+def resolve(
+    flags: Mapping[str, Any], environment: Mapping[str, str], document: Mapping[str, Any]
+) -> Config:
+    """Return the Config that flags, environment and the decoded mini.toml amount to.
+
+    flags: setting name -> value as given, None where the flag is absent. Raises InvalidConfig.
+    """
+    known = {setting.name for setting in SETTINGS} | {"users"}
+    for key in document:
+        if key not in known:
+            raise InvalidConfig(f"mini.toml: unknown key {key!r}")
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        if flags.get(setting.name) is not None:
+            values[setting.name] = _typed(setting, flags[setting.name], setting.flag)
+        elif setting.variable in environment:
+            values[setting.name] = _from_text(
+                setting, environment[setting.variable], setting.variable
+            )
+        elif setting.name in document:
+            values[setting.name] = _typed(
+                setting, document[setting.name], f"mini.toml {setting.name}"
+            )
+        else:
+            values[setting.name] = setting.default
+    users = tuple(_user(entry, index) for index, entry in enumerate(document.get("users", [])))
+    config = Config(**values, users=users)
+    _check(config)
+    return config
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether host only reaches this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(config: Config) -> None:
+    if config.no_auth and not is_loopback(config.host):
+        raise InvalidConfig(
+            f"--no-auth is refused on {config.host}: it would let everyone who reaches this "
+            "machine in as root. Use --host 127.0.0.1, or leave --no-auth out."
+        )
+    if not 0 <= config.port <= 65535:
+        raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
+    if not config.table_buckets:
+        raise InvalidConfig("at least one --table-bucket is needed: it is the default warehouse")
+    if len(config.account) != 12 or not config.account.isdigit():
+        raise InvalidConfig(f"account {config.account!r} is not 12 digits")
+    if (config.access_key is None) != (config.secret_key is None):
+        raise InvalidConfig("access_key and secret_key go together; one of them is missing")
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise InvalidConfig("--tls-cert and --tls-key go together; one of them is missing")
+    names = [user.name for user in config.users]
+    if len(set(names)) != len(names):
+        raise InvalidConfig("mini.toml: two [[users]] have the same name")
+
+
+def _typed(setting: Setting, value: Any, where: str) -> Any:
+    match setting.kind:
+        case "text" if isinstance(value, str):
+            return value
+        case "count" if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        case "flag" if isinstance(value, bool):
+            return value
+        case "names" if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+            return tuple(value)
+        case _:
+            return (
+                _from_text(setting, value, where)
+                if isinstance(value, str)
+                else _refuse(setting, value, where)
+            )
+
+
+def _from_text(setting: Setting, text: str, where: str) -> Any:
+    match setting.kind:
+        case "text":
+            return text
+        case "names":
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        case "count" if text.isdecimal():
+            return int(text)
+        case "flag" if text.lower() in {"1", "true", "yes", "on"}:
+            return True
+        case "flag" if text.lower() in {"0", "false", "no", "off", ""}:
+            return False
+        case _:
+            return _refuse(setting, text, where)
+
+
+def _refuse(setting: Setting, value: object, where: str) -> Any:
+    expected = {
+        "text": "text",
+        "count": "a whole number that is not negative",
+        "flag": "true or false",
+        "names": "a list of names",
+    }[setting.kind]
+    raise InvalidConfig(f"{where}: {value!r} is not {expected}")
+
+
+def _user(entry: Any, index: int) -> User:
+    where = f"mini.toml [[users]] number {index + 1}"
+    if not isinstance(entry, Mapping):
+        raise InvalidConfig(f"{where}: not a table")
+    for key in entry:
+        if key not in USER_KEYS:
+            raise InvalidConfig(f"{where}: unknown key {key!r}")
+    for key in ("name", "access_key", "secret_key"):
+        if not isinstance(entry.get(key), str) or not entry[key]:
+            raise InvalidConfig(f"{where}: {key} is missing")
+    return User(
+        name=entry["name"],
+        access_key=entry["access_key"],
+        secret_key=entry["secret_key"],
+        policies=tuple(_policy(policy, where) for policy in entry.get("policies", [])),
+        account=entry.get("account"),
+        canonical_id=entry.get("canonical_id"),
+        display_name=entry.get("display_name"),
+        email=entry.get("email"),
+        public_keys=tuple(entry.get("public_keys", [])),
+    )
+
+
+def _policy(policy: Any, where: str) -> Mapping[str, Any]:
+    # A policy is written as a TOML table, or pasted as the JSON text that AWS documents show.
+    if isinstance(policy, str):
+        try:
+            policy = json.loads(policy)
+        except ValueError as error:
+            raise InvalidConfig(f"{where}: a policy is not valid JSON: {error}") from error
+    if not isinstance(policy, Mapping):
+        raise InvalidConfig(f"{where}: a policy is neither a table nor JSON text")
+    return policy
