@@ -1,0 +1,360 @@
+"""rule: what can be wrong with a statement, as Snowflake names it: code, SQLSTATE, message.
+
+One class, because a driver tells faults apart by their number, not by our types; one constructor
+per fault, so that a number is written once. A message never holds a path of this machine. Line and
+position count from 1 and from 0, as Snowflake does. The faults of login and of tokens are
+`SessionFault`, which never carries a query.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Phase = Literal["COMPILATION", "RUNTIME"]
+
+
+class SqlError(Exception):
+    """A fault of one statement. code is six digits, sqlstate five characters."""
+
+    def __init__(
+        self,
+        code: str,
+        sqlstate: str,
+        message: str,
+        line: int | None = None,
+        position: int | None = None,
+        *,
+        phase: Phase = "RUNTIME",
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.sqlstate = sqlstate
+        self.message = message
+        self.line = line
+        self.position = position
+        self.phase = phase
+
+
+def _compilation(
+    code: str, sqlstate: str, message: str, line: int | None = None, position: int | None = None
+) -> SqlError:
+    text = f"SQL compilation error:\n{message}"
+    return SqlError(code, sqlstate, text, line, position, phase="COMPILATION")
+
+
+def _at(line: int | None, position: int | None) -> str:
+    return "" if line is None else f"error line {line} at position {position or 0}\n"
+
+
+# The text itself
+
+
+def syntax_error(line: int, position: int, unexpected: str) -> SqlError:
+    """The text is not SQL; unexpected is the token where reading stopped."""
+    return _compilation(
+        "001003",
+        "42000",
+        f"syntax error line {line} at position {position} unexpected '{unexpected}'.",
+        line,
+        position,
+    )
+
+
+def empty_statement() -> SqlError:
+    """Nothing to run: blanks and comments only. dbt looks for this text."""
+    return SqlError("000900", "42601", "Empty SQL statement", phase="COMPILATION")
+
+
+def unsupported(feature: str, line: int | None = None, position: int | None = None) -> SqlError:
+    """Boathouse does not do this; feature is the construct's name."""
+    return _compilation("000002", "0A000", f"Unsupported feature '{feature}'.", line, position)
+
+
+def statement_count_differs(actual: int, desired: int) -> SqlError:
+    """MULTI_STATEMENT_COUNT (1 when absent) is not how many statements the text has."""
+    return SqlError(
+        "000008",
+        "0A000",
+        f"Actual statement count {actual} did not match the desired statement count {desired}.",
+        phase="COMPILATION",
+    )
+
+
+# Names
+
+
+def does_not_exist(
+    kind: str, name: str, *, line: int | None = None, position: int | None = None
+) -> SqlError:
+    """A table, schema or database is absent or hidden; kind as Snowflake writes it: `Table`."""
+    return _compilation(
+        "002003", "42S02", f"{kind} '{name}' does not exist or not authorized.", line, position
+    )
+
+
+def described_does_not_exist(kind: str, name: str) -> SqlError:
+    """The same for SHOW and DESCRIBE, whose SQLSTATE is no-data."""
+    return _compilation("002003", "02000", f"{kind} '{name}' does not exist or not authorized.")
+
+
+def show_in_missing_schema() -> SqlError:
+    """SHOW ... IN a schema that is not there; dbt looks for `002043 (02000)`."""
+    return _compilation(
+        "002043", "02000", "Object does not exist, or operation cannot be performed."
+    )
+
+
+def already_exists(kind: str, name: str) -> SqlError:
+    """CREATE of a name that is taken."""
+    return _compilation("002002", "42710", f"{kind} '{name}' already exists.")
+
+
+def invalid_identifier(
+    name: str, *, line: int | None = None, position: int | None = None
+) -> SqlError:
+    """A column (or alias) that nothing in scope has."""
+    return _compilation(
+        "000904",
+        "42000",
+        f"{_at(line, position)}invalid identifier '{name}'",
+        line,
+        position,
+    )
+
+
+def ambiguous_column(
+    name: str, *, line: int | None = None, position: int | None = None
+) -> SqlError:
+    """A column name that more than one relation in scope has."""
+    return _compilation(
+        "002026",
+        "42601",
+        f"{_at(line, position)}ambiguous column name '{name}'",
+        line,
+        position,
+    )
+
+
+def unknown_function(
+    name: str, *, line: int | None = None, position: int | None = None
+) -> SqlError:
+    """A function outside the allow-list."""
+    return _compilation("002140", "42601", f"Unknown function {name}", line, position)
+
+
+def no_current_database() -> SqlError:
+    """A name needs a database and neither it nor the session has one. dbt looks for this text."""
+    return SqlError(
+        "090105",
+        "22000",
+        "Cannot perform operation. This session does not have a current database. "
+        "Call 'USE DATABASE', or use a qualified name.",
+        phase="COMPILATION",
+    )
+
+
+def no_current_schema() -> SqlError:
+    """A name needs a schema and neither it nor the session has one."""
+    return SqlError(
+        "090106",
+        "22000",
+        "Cannot perform operation. This session does not have a current schema. "
+        "Call 'USE SCHEMA', or use a qualified name.",
+        phase="COMPILATION",
+    )
+
+
+def no_current_warehouse() -> SqlError:
+    """The statement needs a warehouse and the session has none."""
+    return SqlError(
+        "000606",
+        "57P03",
+        "No active warehouse selected in the current session. "
+        "Select an active warehouse with the 'use warehouse' command.",
+    )
+
+
+def information_schema_too_large() -> SqlError:
+    """An information_schema query would return too much; SQLAlchemy falls back to DESCRIBE."""
+    return SqlError(
+        "090030",
+        "22000",
+        "Information schema query returned too much data. "
+        "Please repeat query with more selective predicates.",
+    )
+
+
+def not_authorized(message: str) -> SqlError:
+    """Access denied; message names the missing action and resource."""
+    return SqlError("003001", "42501", f"SQL access control error:\n{message}")
+
+
+def invalid_parameter(name: str, value: object) -> SqlError:
+    """A session parameter that exists, with a value that it cannot have."""
+    return _compilation("001008", "22023", f"invalid value [{value!s}] for parameter '{name}'")
+
+
+def unknown_parameter(name: str) -> SqlError:
+    """A session parameter that Boathouse does not know."""
+    return _compilation("001006", "42601", f"invalid property '{name}' for 'SESSION'")
+
+
+# Values
+
+
+def bad_number(text: str) -> SqlError:
+    """Text that is no number."""
+    return SqlError("100038", "22018", f"Numeric value '{text}' is not recognized")
+
+
+def bad_timestamp(text: str, kind: str = "Timestamp") -> SqlError:
+    """Text that is no date, time or timestamp; kind is `Date`, `Time` or `Timestamp`."""
+    return SqlError("100035", "22007", f"{kind} '{text}' is not recognized")
+
+
+def number_out_of_range(text: str) -> SqlError:
+    """A number that its type cannot hold."""
+    return SqlError("100039", "22003", f"Numeric value '{text}' is out of range")
+
+
+def division_by_zero() -> SqlError:
+    """x / 0, for floats too."""
+    return SqlError("100051", "22012", "Division by zero")
+
+
+def too_long(text: str) -> SqlError:
+    """Text longer than its column."""
+    return SqlError("100078", "22001", f"String '{text}' is too long and would be truncated")
+
+
+def null_into_not_null(column: str) -> SqlError:
+    """NULL for a NOT NULL column; py4 makes it an IntegrityError."""
+    return SqlError("100072", "22000", f"NULL result in a non-nullable column '{column}'")
+
+
+def merge_matched_twice(detail: str = "") -> SqlError:
+    """A target row of MERGE was matched by more than one source row."""
+    return SqlError(
+        "100090", "42P18", f"Duplicate row detected during DML action {detail}".rstrip()
+    )
+
+
+def bad_binding(name: str, reason: str) -> SqlError:
+    """A bind value that is absent or cannot be read as its own type."""
+    return _compilation("002049", "42601", f"Bind variable {name} {reason}.")
+
+
+# A statement's life
+
+
+def internal_error(reference: str) -> SqlError:
+    """Our own fault. reference lets somebody find it in the log; it says nothing else."""
+    return SqlError("000603", "XX000", f"SQL execution internal error ({reference})")
+
+
+def canceled() -> SqlError:
+    """Somebody asked for the end of the statement."""
+    return SqlError("000604", "57014", "SQL execution canceled")
+
+
+def timed_out(seconds: int) -> SqlError:
+    """The statement ran longer than STATEMENT_TIMEOUT_IN_SECONDS."""
+    return SqlError(
+        "000630",
+        "57014",
+        f"Statement reached its statement or warehouse timeout of {seconds} second(s) "
+        "and was canceled.",
+    )
+
+
+def resources_exhausted(detail: str) -> SqlError:
+    """The engine's memory or result limits do not suffice for the statement."""
+    return SqlError("000625", "53200", f"The statement exceeded its resource limits: {detail}")
+
+
+def not_running(query_id: str) -> SqlError:
+    """An abort of something that is not running; no error to the client."""
+    return SqlError(
+        "000605", "02000", f"Identified SQL statement is not currently executing: {query_id}"
+    )
+
+
+def result_unknown(query_id: str) -> SqlError:
+    """The result of a query that nobody knows, or that is no longer kept."""
+    return SqlError("000612", "02000", f"Result for query {query_id} not found")
+
+
+def result_scan_unknown(query_id: str) -> SqlError:
+    """RESULT_SCAN of a query that nobody knows."""
+    return SqlError("000709", "02000", f"Statement {query_id} not found")
+
+
+def request_id_reused(request_id: str) -> SqlError:
+    """The same requestId with another text: answering either would be wrong."""
+    return SqlError(
+        "000607", "22000", f"Request {request_id} was already used for another statement"
+    )
+
+
+class SessionFault(Exception):
+    """A login or a token is refused. code is six digits; the body has no query in it."""
+
+    def __init__(self, code: str, message: str, sqlstate: str = "08001") -> None:
+        super().__init__(message)
+        self.code = code
+        self.sqlstate = sqlstate
+        self.message = message
+
+
+def login_refused(message: str = "Incorrect username or password was specified.") -> SessionFault:
+    """Unknown user, wrong secret, or a way of logging in that is not served."""
+    return SessionFault("390100", message, "28000")
+
+
+def role_refused(role: str) -> SessionFault:
+    """The login names a role that the caller does not have."""
+    return SessionFault(
+        "390189",
+        f"Role '{role}' specified in the connect string does not exist or not authorized. "
+        "Contact your local system administrator, or attempt to login with another role.",
+        "28000",
+    )
+
+
+def token_missing() -> SessionFault:
+    """No Authorization header where one is needed."""
+    return SessionFault("390103", "Session token not found in the request data.")
+
+
+def token_invalid() -> SessionFault:
+    """A session token that Boathouse never signed."""
+    return SessionFault("390104", "Session token is invalid.")
+
+
+def session_gone() -> SessionFault:
+    """The session was closed."""
+    return SessionFault(
+        "390111", "Session no longer exists. New login required to access the service."
+    )
+
+
+def session_token_expired() -> SessionFault:
+    """The session token is too old, or the session was idle too long: renew it."""
+    return SessionFault("390112", "Session token has expired.")
+
+
+def master_token_missing() -> SessionFault:
+    """A renewal without the master token."""
+    return SessionFault("390113", "Master token is not found in the request data.")
+
+
+def master_token_expired() -> SessionFault:
+    """The master token is too old: log in again."""
+    return SessionFault(
+        "390114", "Authentication token has expired. The user must authenticate again."
+    )
+
+
+def master_token_invalid() -> SessionFault:
+    """A master token that Boathouse never signed, or a session token in its place."""
+    return SessionFault("390115", "Authentication token is invalid.")

@@ -1,0 +1,290 @@
+"""rule: session parameters: names, defaults, and how a value is read.
+
+A parameter stands here when Boathouse honours it, or when a client reads it. ALTER SESSION of any
+other name is refused, because a setting that is accepted and ignored is a lie. `CLIENT_PARAMETERS`
+are those that travel with a login and with every answer: drivers format values by them.
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sql import errors
+
+Value = str | int | bool
+Kind = Literal["text", "number", "flag", "zone", "format"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter. choices: the only values, upper case; low and high: bounds of a number."""
+
+    name: str
+    kind: Kind
+    default: Value
+    description: str
+    choices: tuple[str, ...] = ()
+    low: int = 0
+    high: int = 2_147_483_647
+    sent: bool = False
+
+
+def _formats(*names: str) -> tuple[Parameter, ...]:
+    return tuple(
+        Parameter(
+            name=f"{name}_QUERY_RESULT_FORMAT",
+            kind="text",
+            default=default,
+            choices=("ARROW", "JSON", "ARROW_FORCE"),
+            description="Format in which results reach this driver.",
+            sent=True,
+        )
+        for name, default in ((name, "JSON" if name == "DOTNET" else "ARROW") for name in names)
+    )
+
+
+def _output(name: str, default: str, description: str) -> Parameter:
+    return Parameter(name=name, kind="format", default=default, description=description, sent=True)
+
+
+PARAMETERS: Mapping[str, Parameter] = {
+    parameter.name: parameter
+    for parameter in (
+        Parameter(
+            name="AUTOCOMMIT",
+            kind="flag",
+            default=True,
+            description="Each statement is its own transaction unless BEGIN opened one.",
+            sent=True,
+        ),
+        Parameter(
+            name="TIMEZONE",
+            kind="zone",
+            default="UTC",
+            description="Time zone of TIMESTAMP_LTZ values and of the current time.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_SESSION_KEEP_ALIVE",
+            kind="flag",
+            default=False,
+            description="Drivers send heartbeats, so that an idle session stays.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_SESSION_KEEP_ALIVE_HEARTBEAT_FREQUENCY",
+            kind="number",
+            default=3600,
+            low=900,
+            high=3600,
+            description="Seconds between two heartbeats.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_PREFETCH_THREADS",
+            kind="number",
+            default=4,
+            low=1,
+            high=10,
+            description="Threads with which a driver fetches result chunks.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_MEMORY_LIMIT",
+            kind="number",
+            default=1536,
+            description="MiB that a driver may use for results.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_RESULT_CHUNK_SIZE",
+            kind="number",
+            default=160,
+            low=16,
+            high=160,
+            description="Largest size of a result chunk, MiB.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_TELEMETRY_ENABLED",
+            kind="flag",
+            default=False,
+            description="Drivers send telemetry; Boathouse drops it.",
+            sent=True,
+        ),
+        Parameter(
+            name="QUERY_CONTEXT_CACHE_SIZE",
+            kind="number",
+            default=5,
+            description="Entries of a driver's query context cache.",
+            sent=True,
+        ),
+        Parameter(
+            name="CLIENT_STAGE_ARRAY_BINDING_THRESHOLD",
+            kind="number",
+            default=0,
+            description="Bind values from which a driver uses a stage; 0 is never.",
+            high=0,
+            sent=True,
+        ),
+        *_formats("PYTHON_CONNECTOR", "JDBC", "GO", "ODBC", "DOTNET"),
+        _output(
+            "TIMESTAMP_OUTPUT_FORMAT", "YYYY-MM-DD HH24:MI:SS.FF3 TZHTZM", "TIMESTAMP as text."
+        ),
+        _output(
+            "TIMESTAMP_NTZ_OUTPUT_FORMAT", "YYYY-MM-DD HH24:MI:SS.FF3", "TIMESTAMP_NTZ as text."
+        ),
+        _output("TIMESTAMP_LTZ_OUTPUT_FORMAT", "", "TIMESTAMP_LTZ as text; empty: the common one."),
+        _output("TIMESTAMP_TZ_OUTPUT_FORMAT", "", "TIMESTAMP_TZ as text; empty: the common one."),
+        _output("DATE_OUTPUT_FORMAT", "YYYY-MM-DD", "DATE as text."),
+        _output("TIME_OUTPUT_FORMAT", "HH24:MI:SS", "TIME as text."),
+        Parameter(
+            name="BINARY_OUTPUT_FORMAT",
+            kind="text",
+            default="HEX",
+            choices=("HEX", "BASE64"),
+            description="BINARY as text.",
+            sent=True,
+        ),
+        Parameter(
+            name="TIMESTAMP_TYPE_MAPPING",
+            kind="text",
+            default="TIMESTAMP_NTZ",
+            choices=("TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIMESTAMP_TZ"),
+            description="What TIMESTAMP without a suffix means.",
+            sent=True,
+        ),
+        Parameter(
+            name="STATEMENT_TIMEOUT_IN_SECONDS",
+            kind="number",
+            default=0,
+            high=604_800,
+            description="Longest time a statement may run; 0 is the server's own limit.",
+        ),
+        Parameter(
+            name="MULTI_STATEMENT_COUNT",
+            kind="number",
+            default=1,
+            high=10_000,
+            description="Statements that one request must hold; 0 is any number.",
+        ),
+        Parameter(
+            name="QUERY_TAG",
+            kind="text",
+            default="",
+            description="Free text kept with each statement of the session.",
+        ),
+    )
+}
+
+CLIENT_PARAMETERS = tuple(parameter.name for parameter in PARAMETERS.values() if parameter.sent)
+
+ABOUT_THE_CLIENT = ("CLIENT_", "PYTHON_", "JDBC_", "GO_", "ODBC_", "DOTNET_", "NODEJS_", "PYTHON")
+"""Prefixes of parameters that drivers set for themselves at login and only want to hear again."""
+
+
+def parse(name: str, value: object) -> Value:
+    """Return value as the parameter name holds it.
+
+    value: JSON's or SQL's own type, or text. Raises SqlError 001006 for an unknown name, 001008 for
+    a value that the parameter cannot have.
+    """
+    parameter = PARAMETERS.get(name.upper())
+    if parameter is None:
+        raise errors.unknown_parameter(name.upper())
+    match parameter.kind:
+        case "flag":
+            return _flag(parameter, value)
+        case "number":
+            return _number(parameter, value)
+        case "zone":
+            return _zone(parameter, value)
+        case "text" | "format":
+            return _text(parameter, value)
+
+
+def effective(explicit: Mapping[str, Value], name: str) -> Value:
+    """Return the value in force: the one that was set, else the default."""
+    return explicit.get(name, PARAMETERS[name].default)
+
+
+def client_parameters(explicit: Mapping[str, Value]) -> list[dict[str, Value]]:
+    """Return `parameters` as a login and each answer carry them."""
+    names = [*CLIENT_PARAMETERS, *(name for name in explicit if name not in PARAMETERS)]
+    return [
+        {"name": name, "value": explicit[name] if name in explicit else PARAMETERS[name].default}
+        for name in names
+    ]
+
+
+def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
+    """Return SESSION_PARAMETERS of a login, names in upper case.
+
+    Drivers also send settings of their own (`CLIENT_...`), which nobody but they read: those are
+    kept and sent back. Any other unknown name is refused, as ALTER SESSION would refuse it.
+    """
+    found: dict[str, Value] = {}
+    for name, value in raw.items():
+        upper = str(name).upper()
+        if upper in PARAMETERS:
+            found[upper] = parse(upper, value)
+        elif upper.startswith(ABOUT_THE_CLIENT) and isinstance(value, str | int | bool):
+            found[upper] = value
+        else:
+            raise errors.unknown_parameter(upper)
+    return found
+
+
+def from_statement(raw: Mapping[str, Any]) -> dict[str, Value]:
+    """Return `parameters` of one query request; names that nobody here reads are left out."""
+    return {
+        name.upper(): parse(name, value)
+        for name, value in raw.items()
+        if name.upper() in PARAMETERS and value is not None
+    }
+
+
+def names_like(matches: Iterable[str]) -> list[Parameter]:
+    """Return parameters by name, in alphabetical order, for SHOW PARAMETERS."""
+    return [PARAMETERS[name] for name in sorted(matches) if name in PARAMETERS]
+
+
+def _flag(parameter: Parameter, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in ("true", "1", "on"):
+        return True
+    if text in ("false", "0", "off"):
+        return False
+    raise errors.invalid_parameter(parameter.name, value)
+
+
+def _number(parameter: Parameter, value: object) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or len(text) > 12:
+        raise errors.invalid_parameter(parameter.name, value)
+    if not parameter.low <= int(text) <= parameter.high:
+        raise errors.invalid_parameter(parameter.name, value)
+    return int(text)
+
+
+def _zone(parameter: Parameter, value: object) -> str:
+    try:
+        return zoneinfo.ZoneInfo(str(value)).key
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise errors.invalid_parameter(parameter.name, value) from None
+
+
+def _text(parameter: Parameter, value: object) -> str:
+    text = str(value)
+    if len(text) > 2_000:
+        raise errors.invalid_parameter(parameter.name, text[:40])
+    if parameter.choices:
+        if text.upper() not in parameter.choices:
+            raise errors.invalid_parameter(parameter.name, text)
+        return text.upper()
+    return text
