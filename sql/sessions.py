@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from server.access import model as access
 from sql import outcomes
 from sql import parameters as session_parameters
-
-if TYPE_CHECKING:
-    from server.access import principals
 
 QUERY_IDS_MAX = 64
 """Query ids a session remembers for LAST_QUERY_ID."""
@@ -40,7 +38,7 @@ class Session:
     """
 
     id: int
-    principal: principals.Principal
+    principal: access.Principal
     account_name: str = ""
     client_app_id: str = ""
     client_app_version: str = ""

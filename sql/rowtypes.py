@@ -1,0 +1,160 @@
+"""rule: result columns as the wire names them: `rowtype` entries and Arrow field metadata.
+
+Drivers crash on an absent key sooner than on a wrong value, so every key is always there, null
+where it does not apply. Knows nothing of cells; `sql.encode` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sql import outcomes
+
+FRACTION_DIGITS = 9
+"""Digits of the second when a column does not say."""
+
+NUMBER_PRECISION = 38
+
+TEMPORAL = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
+SEMI_STRUCTURED = frozenset({"variant", "object", "array"})
+
+
+def scale_of(column: outcomes.Column) -> int:
+    """Return the decimals of a fixed column, or the digits of the second of a temporal one."""
+    if column.type in TEMPORAL:
+        return FRACTION_DIGITS if column.scale is None else column.scale
+    return column.scale or 0
+
+
+def precision_of(column: outcomes.Column) -> int:
+    """Return the digits of a fixed column."""
+    return NUMBER_PRECISION if column.precision is None else column.precision
+
+
+def text_lengths(column: outcomes.Column) -> tuple[int, int]:
+    """Return the length in characters and in bytes of a text column."""
+    length = outcomes.TEXT_LENGTH_MAX if column.length is None else column.length
+    longest = min(4 * length, outcomes.TEXT_LENGTH_MAX)
+    return length, longest if column.byte_length is None else column.byte_length
+
+
+def binary_length(column: outcomes.Column) -> int:
+    """Return the length in bytes of a binary column."""
+    return outcomes.BINARY_LENGTH_MAX if column.length is None else column.length
+
+
+def rowtype(columns: Sequence[outcomes.Column]) -> list[dict[str, Any]]:
+    """Return the answer's `rowtype`."""
+    return [_entry(column) for column in columns]
+
+
+def _entry(column: outcomes.Column) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": column.name,
+        "database": column.database,
+        "schema": column.schema,
+        "table": column.table,
+        "nullable": column.nullable,
+        "type": column.type,
+        "length": None,
+        "byteLength": None,
+        "precision": None,
+        "scale": None,
+        "collation": None,
+        "extTypeName": None,
+        "fields": None,
+        "vectorDimension": None,
+    }
+    match column.type:
+        case "fixed":
+            entry["precision"], entry["scale"] = precision_of(column), scale_of(column)
+        case "text":
+            entry["length"], entry["byteLength"] = text_lengths(column)
+        case "binary":
+            entry["length"] = entry["byteLength"] = binary_length(column)
+        case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
+            entry["precision"], entry["scale"] = 0, scale_of(column)
+        case _:
+            pass
+    return entry
+
+
+def field_metadata(column: outcomes.Column) -> dict[str, str]:
+    """Return the metadata of the column's Arrow field; without it drivers crash."""
+    metadata = {"logicalType": column.type.upper()}
+    match column.type:
+        case "fixed":
+            metadata["precision"] = str(precision_of(column))
+            metadata["scale"] = str(scale_of(column))
+        case "text":
+            length, byte_length = text_lengths(column)
+            metadata["charLength"], metadata["byteLength"] = str(length), str(byte_length)
+        case "binary":
+            metadata["byteLength"] = str(binary_length(column))
+        case "time" | "timestamp_ntz" | "timestamp_ltz":
+            metadata["scale"] = str(scale_of(column))
+        case "timestamp_tz":
+            # Three fields, nanoseconds: the only form that every driver reads.
+            metadata["scale"], metadata["byteLength"] = str(FRACTION_DIGITS), "16"
+        case _:
+            pass
+    return metadata
+
+
+def column_of(name: str, arrow_type: pa.DataType, *, nullable: bool = True) -> outcomes.Column:
+    """Return the column that an Arrow type amounts to when nothing better is known.
+
+    Integers report the digits of their width, as Iceberg's do; nested types report as ARRAY or
+    OBJECT, and then need JSON text as their values. Raises TypeError for a type without a match.
+    """
+    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
+        return column_of(name, arrow_type.value_type, nullable=nullable)
+
+    def column(kind: outcomes.LogicalType, **more: Any) -> outcomes.Column:
+        return outcomes.Column(name=name, type=kind, nullable=nullable, **more)
+
+    if pa.types.is_integer(arrow_type):
+        digits = {8: 3, 16: 5, 32: 10, 64: 19}[arrow_type.bit_width]
+        unsigned_wide = pa.types.is_uint64(arrow_type)
+        return column("fixed", precision=20 if unsigned_wide else digits, scale=0)
+    if pa.types.is_decimal(arrow_type):
+        precision = min(arrow_type.precision, NUMBER_PRECISION)
+        return column("fixed", precision=precision, scale=arrow_type.scale)
+    if pa.types.is_floating(arrow_type):
+        return column("real")
+    if pa.types.is_boolean(arrow_type):
+        return column("boolean")
+    if (
+        pa.types.is_string(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_string_view(arrow_type)
+        or pa.types.is_null(arrow_type)
+    ):
+        return column("text")
+    if (
+        pa.types.is_binary(arrow_type)
+        or pa.types.is_large_binary(arrow_type)
+        or pa.types.is_binary_view(arrow_type)
+    ):
+        return column("binary")
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return column("binary", length=arrow_type.byte_width)
+    if pa.types.is_date(arrow_type):
+        return column("date")
+    if pa.types.is_time(arrow_type):
+        return column("time", scale=UNIT_DIGITS[arrow_type.unit])
+    if pa.types.is_timestamp(arrow_type):
+        kind: outcomes.LogicalType = "timestamp_ltz" if arrow_type.tz else "timestamp_ntz"
+        return column(kind, scale=UNIT_DIGITS[arrow_type.unit])
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return column("array")
+    if pa.types.is_struct(arrow_type) or pa.types.is_map(arrow_type):
+        return column("object")
+    raise TypeError(f"no Snowflake type for Arrow type {arrow_type}")
+
+
+UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Arrow's units of time as digits of the second."""
