@@ -14,7 +14,7 @@ OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
 Access: TypeAlias = Literal["read", "write", "list"]
 
 
-class LayoutRefused(Exception):  # noqa: N818 - a fact, named as the specification names it
+class LayoutRefused(Exception):
     """A write breaks a rule of the table bucket's file layout.
 
     rule: the rule's name. segment: the offending path segment. position: its index from 0.

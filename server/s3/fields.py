@@ -1,0 +1,551 @@
+"""rule: what the headers and query parameters of an S3 request say, as values.
+
+One function per question: what is written, with which digests, under which conditions, copied from
+where, which page of a listing. A header that asks for something Boathouse does not do is refused by
+name, so that nothing is accepted and ignored. Never says which operation a request is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from server.s3 import errors, reading
+
+ChecksumType = Literal["FULL_OBJECT", "COMPOSITE"]
+
+
+Directive = Literal["COPY", "REPLACE"]
+
+
+KEYS_MAX = 1000
+
+
+PARTS_MAX = 10_000
+
+
+USER_METADATA_BYTES_MAX = 2048
+
+
+TAGS_MAX = 10
+
+
+TAG_KEY_CHARS_MAX = 128
+
+
+TAG_VALUE_CHARS_MAX = 256
+
+
+CHECKSUM_BYTES = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
+
+
+CHECKSUM_PREFIX = "x-amz-checksum-"
+
+
+STORAGE_CLASSES = frozenset(
+    {
+        "STANDARD",
+        "REDUCED_REDUNDANCY",
+        "STANDARD_IA",
+        "ONEZONE_IA",
+        "INTELLIGENT_TIERING",
+        "GLACIER_IR",
+    }
+)
+
+
+STORAGE_CLASSES_NOT_DONE = frozenset(
+    {"GLACIER", "DEEP_ARCHIVE", "OUTPOSTS", "SNOW", "EXPRESS_ONEZONE"}
+)
+
+
+STORED_HEADERS = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+    }
+)
+
+
+OVERRIDES = {
+    "response-cache-control": "cache-control",
+    "response-content-disposition": "content-disposition",
+    "response-content-encoding": "content-encoding",
+    "response-content-language": "content-language",
+    "response-content-type": "content-type",
+    "response-expires": "expires",
+}
+
+
+# Headers that ask for more than Boathouse does, and the values that ask for nothing.
+_HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
+    "x-amz-acl": frozenset({"private", "bucket-owner-full-control"}),
+    "x-amz-grant-full-control": frozenset(),
+    "x-amz-grant-read": frozenset(),
+    "x-amz-grant-read-acp": frozenset(),
+    "x-amz-grant-write": frozenset(),
+    "x-amz-grant-write-acp": frozenset(),
+    "x-amz-server-side-encryption": frozenset(),
+    "x-amz-server-side-encryption-aws-kms-key-id": frozenset(),
+    "x-amz-server-side-encryption-bucket-key-enabled": frozenset({"false"}),
+    "x-amz-server-side-encryption-context": frozenset(),
+    "x-amz-server-side-encryption-customer-algorithm": frozenset(),
+    "x-amz-server-side-encryption-customer-key": frozenset(),
+    "x-amz-server-side-encryption-customer-key-md5": frozenset(),
+    "x-amz-copy-source-server-side-encryption-customer-algorithm": frozenset(),
+    "x-amz-copy-source-server-side-encryption-customer-key": frozenset(),
+    "x-amz-copy-source-server-side-encryption-customer-key-md5": frozenset(),
+    "x-amz-object-lock-mode": frozenset(),
+    "x-amz-object-lock-retain-until-date": frozenset(),
+    "x-amz-object-lock-legal-hold": frozenset({"OFF"}),
+    "x-amz-bucket-object-lock-enabled": frozenset({"false"}),
+    "x-amz-object-ownership": frozenset({"BucketOwnerEnforced"}),
+    "x-amz-website-redirect-location": frozenset(),
+    "x-amz-write-offset-bytes": frozenset(),
+    "x-amz-if-match-last-modified-time": frozenset(),
+    "x-amz-if-match-size": frozenset(),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Integrity:
+    """What the client says about the body it sends.
+
+    content_md5: sixteen raw bytes. checksum: algorithm and base64 value by header.
+    trailer: algorithm whose value comes behind the body. announced: the algorithm that
+    x-amz-sdk-checksum-algorithm names.
+    """
+
+    content_md5: bytes | None = None
+    checksum: tuple[str, str] | None = None
+    trailer: str | None = None
+    announced: str | None = None
+
+
+NO_INTEGRITY = Integrity()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """What a writer says about an object besides its bytes: headers, metadata, tags, class."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    user_metadata: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    storage_class: str = "STANDARD"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteConditions:
+    """If-Match and If-None-Match of a write, as lists of bare ETags or ("*",)."""
+
+    if_match: tuple[str, ...] = ()
+    if_none_match: tuple[str, ...] = ()
+
+
+NO_WRITE_CONDITIONS = WriteConditions()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Where a copy reads from, and under which conditions."""
+
+    bucket: str
+    key: str
+    version_id: str | None = None
+    conditions: reading.Conditions = reading.NO_CONDITIONS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """What a GET or HEAD asks for. overrides: response headers by lower-case name."""
+
+    version_id: str | None = None
+    byte_range: reading.RangeRequest | None = None
+    part_number: int | None = None
+    conditions: reading.Conditions = reading.NO_CONDITIONS
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    with_checksums: bool = False
+
+
+PLAIN_READ = Read()
+
+
+def parse_read(headers: reading.HeaderView, query: Mapping[str, str] | None = None) -> Read:
+    """Return what a GET or HEAD asks for."""
+    byte_range = None
+    conditional = with_checksums = False
+    for name, value in headers.items():
+        if name == "range":
+            byte_range = reading.parse_range(value)
+        elif name.startswith("if-"):
+            conditional = True
+        elif name == "x-amz-checksum-mode":
+            with_checksums = value.upper() == "ENABLED"
+        elif name.startswith("x-amz-server-side-encryption-customer"):
+            raise _header_not_done(name)
+    if not (query or byte_range or conditional or with_checksums):
+        return PLAIN_READ
+    part_number = None
+    if query and "partNumber" in query:
+        part_number = parse_part_number(query["partNumber"])
+        if byte_range is not None:
+            raise errors.InvalidRequest(
+                "Cannot specify both Range header and partNumber query parameter"
+            )
+    return Read(
+        version_id=query.get("versionId") if query else None,
+        byte_range=byte_range,
+        part_number=part_number,
+        conditions=reading.parse_conditions(headers) if conditional else reading.NO_CONDITIONS,
+        overrides={OVERRIDES[name]: value for name, value in query.items() if name in OVERRIDES}
+        if query
+        else {},
+        with_checksums=with_checksums,
+    )
+
+
+def parse_written(headers: reading.HeaderView) -> tuple[Written, bool]:
+    """Return what a write's headers say of the object, and whether they name a storage class."""
+    stored: dict[str, str] = {}
+    user_metadata: dict[str, str] = {}
+    tags: dict[str, str] = {}
+    storage_class = None
+    metadata_bytes = 0
+    for name, value in headers.items():
+        if name in STORED_HEADERS:
+            if name == "content-encoding":
+                value = _without_aws_chunked(value)
+                if not value:
+                    continue
+            stored[name] = value
+        elif name.startswith("x-amz-"):
+            if name.startswith("x-amz-meta-"):
+                own = name[11:]
+                user_metadata[own] = (
+                    f"{user_metadata[own]},{value}" if own in user_metadata else value
+                )
+                metadata_bytes += len(name) - 11 + len(value)
+            elif name == "x-amz-tagging":
+                tags = _parse_tagging(value)
+            elif name == "x-amz-storage-class":
+                storage_class = _storage_class(value)
+            elif name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
+                raise _header_not_done(name)
+    if metadata_bytes > USER_METADATA_BYTES_MAX:
+        raise errors.MetadataTooLarge(
+            "Your metadata headers exceed the maximum allowed metadata size",
+            Size=str(metadata_bytes),
+            MaxSizeAllowed=str(USER_METADATA_BYTES_MAX),
+        )
+    written = Written(
+        headers=stored,
+        user_metadata=user_metadata,
+        tags=tags,
+        storage_class=storage_class or "STANDARD",
+    )
+    return written, storage_class is not None
+
+
+def check_headers_done(headers: reading.HeaderView) -> None:
+    """Raise NotImplementedHere if a header asks for something that Boathouse does not do."""
+    for name, value in headers.items():
+        if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
+            raise _header_not_done(name)
+
+
+def parse_integrity(headers: reading.HeaderView) -> Integrity:
+    """Return the digests that accompany a body; raises for malformed or contradicting ones."""
+    content_md5 = None
+    checksum = trailer = announced = None
+    for name, value in headers.items():
+        if name == "content-md5":
+            content_md5 = _content_md5(value)
+        elif name == "x-amz-sdk-checksum-algorithm":
+            announced = value.lower()
+        elif name == "x-amz-trailer":
+            trailer = value.strip().lower().removeprefix(CHECKSUM_PREFIX)
+            if trailer not in CHECKSUM_BYTES:
+                raise errors.InvalidRequest(
+                    "The value specified in the x-amz-trailer header is not supported"
+                )
+        elif name.startswith(CHECKSUM_PREFIX):
+            algorithm = name[len(CHECKSUM_PREFIX) :]
+            if algorithm in ("algorithm", "type", "mode"):
+                continue
+            if algorithm not in CHECKSUM_BYTES:
+                raise _header_not_done(name)
+            if checksum is not None:
+                raise errors.InvalidRequest(
+                    "Expecting a single x-amz-checksum- header. "
+                    "Multiple checksum Types are not allowed."
+                )
+            checksum = algorithm, parse_checksum(algorithm, value)
+    if content_md5 is None and checksum is None and trailer is None and announced is None:
+        return NO_INTEGRITY
+    if checksum is not None and trailer is not None:
+        raise errors.InvalidRequest(
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+        )
+    sent = trailer if checksum is None else checksum[0]
+    if announced is not None and announced != sent:
+        if sent is None:
+            raise errors.InvalidRequest(
+                "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* "
+                "or x-amz-trailer headers were found."
+            )
+        raise errors.InvalidRequest("Value for x-amz-sdk-checksum-algorithm header is invalid.")
+    return Integrity(
+        content_md5=content_md5, checksum=checksum, trailer=trailer, announced=announced
+    )
+
+
+def parse_checksum(name: str, value: str) -> str:
+    """Return a checksum's base64 form; raises InvalidRequest if it is none of that algorithm."""
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != CHECKSUM_BYTES[name]:
+        raise errors.InvalidRequest(f"Value for {CHECKSUM_PREFIX}{name} header is invalid.")
+    return value
+
+
+def parse_whole_checksum(headers: reading.HeaderView) -> tuple[str, str] | None:
+    """Return the checksum of a whole multipart object, of which `-N` may be a part."""
+    for name, value in headers.items():
+        algorithm = name.removeprefix(CHECKSUM_PREFIX)
+        if name.startswith(CHECKSUM_PREFIX) and algorithm in CHECKSUM_BYTES:
+            digest, dash, count = value.partition("-")
+            parse_checksum(algorithm, digest)
+            if dash and not (count.isascii() and count.isdigit()):
+                raise errors.InvalidRequest(f"Value for {name} header is invalid.")
+            return algorithm, value
+    return None
+
+
+def parse_size(headers: reading.HeaderView) -> int | None:
+    """Return the length of the body as the client means it: without aws-chunked framing."""
+    decoded = headers.get("x-amz-decoded-content-length")
+    value = headers.get("content-length") if decoded is None else decoded
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= 19):
+        raise errors.InvalidArgument("The length of the body must be a number", ArgumentValue=value)
+    return int(value)
+
+
+def parse_source(headers: reading.HeaderView) -> Source:
+    """Return where a copy reads from: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
+    value = headers.get("x-amz-copy-source") or ""
+    path, _, version_id = value.partition("?versionId=")
+    # The header's text is Latin-1, one character a byte; a client may send UTF-8 unescaped.
+    raw = urllib.parse.unquote_to_bytes(path.encode("latin-1", "surrogateescape"))
+    bucket, _, key = raw.removeprefix(b"/").partition(b"/")
+    try:
+        source = Source(
+            bucket=bucket.decode(),
+            key=key.decode(),
+            version_id=version_id or None,
+            conditions=_source_conditions(headers),
+        )
+    except UnicodeDecodeError:
+        source = Source(bucket="", key="")
+    if not source.bucket or not source.key:
+        raise errors.InvalidArgument(
+            "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+            ArgumentName="x-amz-copy-source",
+            ArgumentValue=value,
+        )
+    return source
+
+
+def _source_conditions(headers: reading.HeaderView) -> reading.Conditions:
+    if any(name.startswith("x-amz-copy-source-if-") for name, _ in headers.items()):
+        return reading.parse_conditions(headers, prefix="x-amz-copy-source-")
+    return reading.NO_CONDITIONS
+
+
+def parse_copy_range(value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    wanted = reading.parse_range(value)
+    if wanted is None or wanted.first is None or wanted.last is None:
+        raise errors.InvalidArgument(
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first "
+            "and last are the zero-based offsets of the first and last bytes to copy",
+            ArgumentName="x-amz-copy-source-range",
+            ArgumentValue=value,
+        )
+    return wanted.first, wanted.last
+
+
+def parse_write_conditions(headers: reading.HeaderView) -> WriteConditions:
+    if_match = headers.get("if-match")
+    if_none_match = headers.get("if-none-match")
+    if if_match is None and if_none_match is None:
+        return NO_WRITE_CONDITIONS
+    return WriteConditions(
+        if_match=reading.parse_etags(if_match) if if_match else (),
+        if_none_match=reading.parse_etags(if_none_match) if if_none_match else (),
+    )
+
+
+def parse_directive(headers: reading.HeaderView, what: str) -> Directive:
+    value = headers.get(f"x-amz-{what}-directive")
+    if value is None or value == "COPY":
+        return "COPY"
+    if value == "REPLACE":
+        return "REPLACE"
+    raise errors.InvalidArgument(
+        f"Unknown {what} directive.",
+        ArgumentName=f"x-amz-{what}-directive",
+        ArgumentValue=value,
+    )
+
+
+def parse_algorithm(headers: reading.HeaderView, name: str) -> str | None:
+    value = headers.get(name)
+    if value is None:
+        return None
+    if value.lower() not in CHECKSUM_BYTES:
+        raise errors.InvalidRequest(
+            "Checksum algorithm provided is unsupported. Please try again with any of the valid "
+            "types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]"
+        )
+    return value.lower()
+
+
+def parse_checksum_type(headers: reading.HeaderView) -> ChecksumType | None:
+    value = headers.get("x-amz-checksum-type")
+    if value is None:
+        return None
+    if value == "FULL_OBJECT":
+        return "FULL_OBJECT"
+    if value == "COMPOSITE":
+        return "COMPOSITE"
+    raise errors.InvalidRequest("Value for x-amz-checksum-type header is invalid.")
+
+
+def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the tags by key; raises InvalidTag for too many, too long or repeated ones."""
+    if len(tags) > TAGS_MAX:
+        raise errors.InvalidTag("Object tags cannot be greater than 10")
+    found: dict[str, str] = {}
+    for name, value in tags:
+        if not name or len(name) > TAG_KEY_CHARS_MAX:
+            raise errors.InvalidTag("The TagKey you have provided is invalid", TagKey=name)
+        if len(value) > TAG_VALUE_CHARS_MAX:
+            raise errors.InvalidTag(
+                "The TagValue you have provided is invalid", TagKey=name, TagValue=value
+            )
+        if name in found:
+            raise errors.InvalidTag("Cannot provide multiple Tags with the same key", TagKey=name)
+        found[name] = value
+    return found
+
+
+def parse_part_number(value: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) <= 5 and 1 <= int(value) <= PARTS_MAX:
+        return int(value)
+    raise errors.InvalidArgument(
+        "Part number must be an integer between 1 and 10000, inclusive",
+        ArgumentName="partNumber",
+        ArgumentValue=value,
+    )
+
+
+def parse_page_size(query: Mapping[str, str], name: str) -> int:
+    return min(parse_count(query, name, KEYS_MAX), KEYS_MAX)
+
+
+def parse_count(query: Mapping[str, str], name: str, default: int) -> int:
+    value = query.get(name)
+    if value is None or value == "":
+        return default
+    if value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= 2**31 - 1:
+        return int(value)
+    if value.removeprefix("-").isdigit() and value.isascii():
+        message = f"Argument {name} must be an integer between 0 and 2147483647"
+    else:
+        message = f"Provided {name} not an integer or within integer range"
+    raise errors.InvalidArgument(message, ArgumentName=name, ArgumentValue=value)
+
+
+def parse_encoding(query: Mapping[str, str]) -> bool:
+    value = query.get("encoding-type")
+    if value is None or value == "":
+        return False
+    if value.lower() == "url":
+        return True
+    raise errors.InvalidArgument(
+        "Invalid Encoding Method specified in Request",
+        ArgumentName="encoding-type",
+        ArgumentValue=value,
+    )
+
+
+def bad_token(token: str) -> errors.InvalidArgument:
+    """Return the refusal of a continuation token that this query did not hand out."""
+    return errors.InvalidArgument(
+        "The continuation token provided is incorrect",
+        ArgumentName="continuation-token",
+        ArgumentValue=token,
+    )
+
+
+def _storage_class(value: str) -> str:
+    if value in STORAGE_CLASSES:
+        return value
+    if value in STORAGE_CLASSES_NOT_DONE:
+        raise errors.NotImplementedHere(
+            "A header you provided implies functionality that is not implemented",
+            Header="x-amz-storage-class",
+        )
+    raise errors.InvalidStorageClass("The storage class you specified is not valid")
+
+
+def _parse_tagging(value: str) -> dict[str, str]:
+    try:
+        pairs = urllib.parse.parse_qsl(
+            value, keep_blank_values=True, strict_parsing=bool(value), max_num_fields=TAGS_MAX + 1
+        )
+    except ValueError:
+        raise errors.InvalidArgument(
+            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query "
+            "parameters without tag name duplicates.",
+            ArgumentName="x-amz-tagging",
+            ArgumentValue=value,
+        ) from None
+    return check_tags(pairs)
+
+
+def _without_aws_chunked(value: str) -> str:
+    codings = [coding.strip() for coding in value.split(",")]
+    return ",".join(coding for coding in codings if coding and coding.lower() != "aws-chunked")
+
+
+def _content_md5(value: str) -> bytes:
+    try:
+        digest = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        digest = b""
+    if len(digest) != 16:
+        raise errors.InvalidDigest(
+            "The Content-MD5 you specified was invalid.", **{"Content-MD5": value}
+        )
+    return digest
+
+
+def _header_not_done(name: str) -> errors.NotImplementedHere:
+    return errors.NotImplementedHere(
+        "A header you provided implies functionality that is not implemented", Header=name
+    )

@@ -1,0 +1,116 @@
+"""Headers and query parameters as values."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from server.s3 import errors, fields
+
+CRC32_OF_NOTHING = base64.b64encode(bytes(4)).decode()
+
+
+def integrity(**headers: str) -> fields.Integrity:
+    return fields.parse_integrity({name.replace("_", "-"): v for name, v in headers.items()})
+
+
+def test_parse_integrity_of_plain_headers_is_none_at_all() -> None:
+    assert integrity(content_type="text/plain") is fields.NO_INTEGRITY
+
+
+def test_parse_integrity_takes_a_checksum_and_the_algorithm_that_announces_it() -> None:
+    found = integrity(x_amz_checksum_crc32=CRC32_OF_NOTHING, x_amz_sdk_checksum_algorithm="CRC32")
+    assert found.checksum == ("crc32", CRC32_OF_NOTHING)
+
+
+def test_parse_integrity_decodes_content_md5() -> None:
+    digest = hashlib.md5(b"x").digest()
+    assert integrity(content_md5=base64.b64encode(digest).decode()).content_md5 == digest
+
+
+@pytest.mark.parametrize("value", ["", "zzz", "AAAA", "not base64 at all!"])
+def test_a_content_md5_that_is_none_is_an_invalid_digest(value: str) -> None:
+    with pytest.raises(errors.InvalidDigest):
+        integrity(content_md5=value)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_amz_checksum_crc32": "AAAA"},
+        {"x_amz_checksum_sha256": CRC32_OF_NOTHING},
+        {"x_amz_sdk_checksum_algorithm": "CRC32"},
+        {"x_amz_checksum_crc32": CRC32_OF_NOTHING, "x_amz_sdk_checksum_algorithm": "SHA1"},
+        {"x_amz_checksum_crc32": CRC32_OF_NOTHING, "x_amz_checksum_crc32c": CRC32_OF_NOTHING},
+        {"x_amz_checksum_crc32": CRC32_OF_NOTHING, "x_amz_trailer": "x-amz-checksum-crc32"},
+        {"x_amz_trailer": "x-amz-checksum-sha512"},
+    ],
+)
+def test_digests_that_contradict_each_other_are_an_invalid_request(
+    headers: dict[str, str],
+) -> None:
+    with pytest.raises(errors.InvalidRequest):
+        integrity(**headers)
+
+
+def test_a_checksum_algorithm_that_is_not_done_is_refused_by_name() -> None:
+    with pytest.raises(errors.NotImplementedHere):
+        integrity(x_amz_checksum_xxhash64="AAAAAAAAAAA=")
+
+
+def test_user_metadata_of_two_kibibytes_is_taken_and_one_byte_more_is_not() -> None:
+    fits = {"x-amz-meta-k": "v" * (fields.USER_METADATA_BYTES_MAX - 1)}
+    written, _ = fields.parse_written(fits)
+    assert len(written.user_metadata["k"]) == 2047
+    with pytest.raises(errors.MetadataTooLarge):
+        fields.parse_written({"x-amz-meta-k": "v" * fields.USER_METADATA_BYTES_MAX})
+
+
+def test_user_metadata_sent_twice_is_joined_as_one_header_would_be() -> None:
+    class Twice:
+        def get(self, name: str) -> str | None:
+            return None
+
+        def items(self) -> list[tuple[str, str]]:
+            return [("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")]
+
+    written, _ = fields.parse_written(Twice())
+    assert written.user_metadata == {"a": "1,2"}
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        [(str(n), "v") for n in range(11)],
+        [("k" * 129, "v")],
+        [("k", "v" * 257)],
+        [("", "v")],
+        [("k", "1"), ("k", "2")],
+    ],
+)
+def test_tags_beyond_the_rules_are_invalid(tags: list[tuple[str, str]]) -> None:
+    with pytest.raises(errors.InvalidTag):
+        fields.check_tags(tags)
+
+
+def test_ten_tags_of_the_longest_kind_are_taken() -> None:
+    tags = [(f"{n}" + "k" * 127, "v" * 256) for n in range(10)]
+    assert fields.check_tags(tags) == dict(tags)
+
+
+def test_a_storage_class_that_nobody_knows_is_invalid() -> None:
+    with pytest.raises(errors.InvalidStorageClass):
+        fields.parse_written({"x-amz-storage-class": "PLATINUM"})
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "99999999999", "1.5", "٣"])
+def test_a_page_size_that_is_no_count_is_refused(value: str) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        fields.parse_page_size({"max-keys": value}, "max-keys")
+
+
+def test_a_length_that_is_no_number_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgument):
+        fields.parse_size({"content-length": "4, 4"})

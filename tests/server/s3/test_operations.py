@@ -1,0 +1,345 @@
+"""What a request means: method, path, host, query and headers become one operation."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+import urllib.parse
+from typing import Any
+
+import botocore.session
+import pytest
+
+from server.s3 import errors, fields, operations, reading
+
+SUPPORTED = frozenset(kind.__name__ for kind in typing.get_args(operations.Operation)) - {
+    "Unsupported",
+    "Preflight",
+    "GetBucketConfiguration",
+}
+
+# Names that S3 gives to the same request as another name.
+SAME_REQUEST = {
+    "GetBucketLifecycle": "GetBucketLifecycleConfiguration",
+    "PutBucketLifecycle": "PutBucketLifecycleConfiguration",
+    "GetBucketNotification": "GetBucketNotificationConfiguration",
+    "PutBucketNotification": "PutBucketNotificationConfiguration",
+    "ListDirectoryBuckets": "ListBuckets",
+}
+
+
+class Headers(dict[str, str]):
+    """A stand-in for the request's headers."""
+
+
+def identify(
+    method: str,
+    target: str,
+    headers: dict[str, str] | None = None,
+    *,
+    host_bucket: str | None = None,
+) -> Any:
+    path, _, query = target.partition("?")
+    return operations.identify(
+        method=method,
+        raw_path=path.encode(),
+        host_bucket=host_bucket,
+        pairs=urllib.parse.parse_qsl(query, keep_blank_values=True),
+        headers=Headers(headers or {}),
+    )
+
+
+def aws_operations() -> list[tuple[str, str, str, dict[str, str]]]:
+    """Every operation of AWS's own S3 model: name, method, request target, headers."""
+    model = botocore.session.get_session().get_service_model("s3")
+    found = []
+    for name in model.operation_names:
+        operation = model.operation_model(name)
+        path, _, query = operation.http["requestUri"].partition("?")
+        path = path.replace("{Bucket}", "a-bucket").replace("{Key+}", "a/key")
+        parts = [query] if query else []
+        headers = {}
+        shape = operation.input_shape
+        for member in shape.required_members if shape else ():
+            serialized = shape.members[member].serialization
+            if serialized.get("location") == "querystring":
+                parts.append(f"{serialized['name']}=1")
+            elif serialized.get("location") == "header":
+                headers[serialized["name"].lower()] = "b/k"
+        found.append((name, operation.http["method"], path + "?" + "&".join(parts), headers))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "target", "headers"),
+    [pytest.param(*row, id=row[0]) for row in aws_operations()],
+)
+def test_every_operation_of_aws_s3_is_known_by_its_name(
+    name: str, method: str, target: str, headers: dict[str, str]
+) -> None:
+    operation = identify(method, target, headers)
+    name = SAME_REQUEST.get(name, name)
+    if isinstance(operation, operations.Unsupported | operations.GetBucketConfiguration):
+        assert operation.name == name
+        assert name not in SUPPORTED
+    else:
+        assert type(operation).__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("target", "host_bucket", "expected"),
+    [
+        ("/b/k", None, ("b", "k")),
+        ("/b/", None, ("b", "")),
+        ("/b", None, ("b", "")),
+        ("/", None, ("", "")),
+        ("/b/a//c", None, ("b", "a//c")),
+        ("/b//c", None, ("b", "/c")),
+        ("/b/a%2Fb", None, ("b", "a/b")),
+        ("/b/a%252Fb", None, ("b", "a%2Fb")),
+        ("/b/a+b", None, ("b", "a+b")),
+        ("/b/../c", None, ("b", "../c")),
+        ("/b/caf%C3%A9", None, ("b", "café")),
+        ("/k", "b", ("b", "k")),
+        ("//k", "b", ("b", "/k")),
+        ("/", "b", ("b", "")),
+    ],
+)
+def test_locate_decodes_once_and_normalises_nothing(
+    target: str, host_bucket: str | None, expected: tuple[str, str]
+) -> None:
+    assert operations.locate(target.encode(), host_bucket) == expected
+
+
+def test_locate_keeps_bytes_that_are_not_utf8_and_is_text_tells() -> None:
+    _, key = operations.locate(b"/b/a%FFb", None)
+    assert key.encode("utf-8", "surrogateescape") == b"a\xffb"
+    assert not operations.is_text(key)
+    assert operations.is_text("café")
+
+
+def test_an_empty_bucket_in_the_path_is_refused() -> None:
+    with pytest.raises(errors.InvalidUri):
+        identify("GET", "//k")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "expected"),
+    [
+        ("GET", "/", operations.ListBuckets()),
+        ("GET", "/?x-id=ListBuckets&max-buckets=3", operations.ListBuckets(max_buckets=3)),
+        ("GET", "/b/?list-type=2&prefix=p%2F", operations.ListObjectsV2(bucket="b", prefix="p/")),
+        ("GET", "/b/", operations.ListObjects(bucket="b")),
+        ("GET", "/b?max-keys=0", operations.ListObjects(bucket="b", max_keys=0)),
+        ("GET", "/b?max-keys=5000", operations.ListObjects(bucket="b", max_keys=1000)),
+        ("GET", "/b?delimiter=", operations.ListObjects(bucket="b")),
+        ("GET", "/b/?location", operations.GetBucketLocation(bucket="b")),
+        ("POST", "/b/?delete=", operations.DeleteObjects(bucket="b")),
+        ("PUT", "/b/", operations.CreateBucket(bucket="b")),
+        ("HEAD", "/b/", operations.HeadBucket(bucket="b")),
+        ("GET", "/b/k?x-id=GetObject", operations.GetObject(bucket="b", key="k")),
+        (
+            "GET",
+            "/b/k?partNumber=2",
+            operations.GetObject(bucket="b", key="k", read=fields.Read(part_number=2)),
+        ),
+        (
+            "DELETE",
+            "/b/k?uploadId=u",
+            operations.AbortMultipartUpload(bucket="b", key="k", upload_id="u"),
+        ),
+        (
+            "GET",
+            "/b/k?uploadId=u&max-parts=2&part-number-marker=7",
+            operations.ListParts(
+                bucket="b", key="k", upload_id="u", after_part_number=7, max_parts=2
+            ),
+        ),
+        (
+            "POST",
+            "/b/k?uploads=",
+            operations.CreateMultipartUpload(bucket="b", key="k", written=fields.Written()),
+        ),
+        ("POST", "/b", operations.Unsupported(name="PostObject", bucket="b")),
+        ("OPTIONS", "/b/k", operations.Preflight(bucket="b")),
+    ],
+)
+def test_identify_reads_the_query(method: str, target: str, expected: object) -> None:
+    assert identify(method, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("POST", "/"), ("POST", "/b/k"), ("PATCH", "/b/k"), ("DELETE", "/b?versions"), ("PUT", "/")],
+)
+def test_a_method_that_the_resource_lacks_is_not_allowed(method: str, target: str) -> None:
+    with pytest.raises(errors.MethodNotAllowed):
+        identify(method, target)
+
+
+def test_put_object_takes_in_what_the_headers_say() -> None:
+    operation = identify(
+        "PUT",
+        "/b/k",
+        {
+            "content-length": "77",
+            "x-amz-decoded-content-length": "11",
+            "content-encoding": "gzip, aws-chunked",
+            "content-type": "text/plain",
+            "x-amz-meta-colour": "blue",
+            "x-amz-tagging": "a=1&b=",
+            "x-amz-storage-class": "STANDARD_IA",
+            "x-amz-trailer": "x-amz-checksum-crc32c",
+            "x-amz-sdk-checksum-algorithm": "CRC32C",
+            "if-none-match": "*",
+            "x-amz-acl": "private",
+        },
+    )
+    assert operation == operations.PutObject(
+        bucket="b",
+        key="k",
+        size_bytes=11,
+        written=fields.Written(
+            headers={"content-encoding": "gzip", "content-type": "text/plain"},
+            user_metadata={"colour": "blue"},
+            tags={"a": "1", "b": ""},
+            storage_class="STANDARD_IA",
+        ),
+        integrity=fields.Integrity(trailer="crc32c", announced="crc32c"),
+        conditions=fields.WriteConditions(if_none_match=("*",)),
+    )
+
+
+def test_put_object_stores_no_content_encoding_when_only_aws_chunked_was_said() -> None:
+    operation = identify("PUT", "/b/k", {"content-encoding": "aws-chunked"})
+    assert operation.written.headers == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("/b/k", ("b", "k", None)),
+        ("b/k", ("b", "k", None)),
+        ("b/a%20b%2Fc", ("b", "a b/c", None)),
+        ("b/a b", ("b", "a b", None)),
+        ("b/a+b", ("b", "a+b", None)),
+        ("b/café".encode().decode("latin-1"), ("b", "café", None)),
+        ("b//k?versionId=null", ("b", "/k", "null")),
+        ("b/what?is=this", ("b", "what?is=this", None)),
+    ],
+)
+def test_copy_object_understands_every_spelling_of_the_source(
+    source: str, expected: tuple[str, str, str | None]
+) -> None:
+    operation = identify("PUT", "/d/k", {"x-amz-copy-source": source})
+    assert isinstance(operation, operations.CopyObject)
+    found = operation.source
+    assert (found.bucket, found.key, found.version_id) == expected
+
+
+@pytest.mark.parametrize("source", ["", "/", "b", "b/", "/b/", "b/%FF"])
+def test_copy_object_without_a_source_key_is_refused(source: str) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        identify("PUT", "/d/k", {"x-amz-copy-source": source})
+
+
+def test_copy_object_reads_the_sources_conditions_apart_from_its_own() -> None:
+    operation = identify(
+        "PUT",
+        "/d/k",
+        {
+            "x-amz-copy-source": "b/k",
+            "x-amz-copy-source-if-match": '"one"',
+            "if-none-match": "*",
+        },
+    )
+    assert operation.source.conditions == reading.Conditions(if_match=("one",))
+    assert operation.conditions == fields.WriteConditions(if_none_match=("*",))
+
+
+def test_upload_part_copy_takes_a_closed_range_only() -> None:
+    target = "/d/k?partNumber=1&uploadId=u"
+    headers = {"x-amz-copy-source": "b/k", "x-amz-copy-source-range": "bytes=0-9"}
+    assert identify("PUT", target, headers).byte_range == (0, 9)
+    for refused in ("bytes=5-", "bytes=-5", "0-9", "bytes=9-0", "bytes=0-1,3-4"):
+        with pytest.raises(errors.InvalidArgument):
+            identify("PUT", target, {**headers, "x-amz-copy-source-range": refused})
+
+
+@pytest.mark.parametrize("number", ["0", "10001", "-1", "x", "", "99999999"])
+def test_a_part_number_outside_one_to_ten_thousand_is_refused(number: str) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        identify("PUT", f"/d/k?partNumber={number}&uploadId=u")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "expected"),
+    [
+        ("CRC32", None, ("crc32", "COMPOSITE")),
+        ("CRC64NVME", None, ("crc64nvme", "FULL_OBJECT")),
+        ("CRC32C", "FULL_OBJECT", ("crc32c", "FULL_OBJECT")),
+        ("SHA256", "COMPOSITE", ("sha256", "COMPOSITE")),
+        (None, None, (None, None)),
+    ],
+)
+def test_create_multipart_upload_settles_the_checksum_type(
+    algorithm: str | None, kind: str | None, expected: tuple[str | None, str | None]
+) -> None:
+    headers = {}
+    if algorithm:
+        headers["x-amz-checksum-algorithm"] = algorithm
+    if kind:
+        headers["x-amz-checksum-type"] = kind
+    operation = identify("POST", "/b/k?uploads", headers)
+    assert (operation.checksum_algorithm, operation.checksum_type) == expected
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [("SHA1", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("MD5", None), (None, "COMPOSITE")],
+)
+def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
+    algorithm: str | None, kind: str | None
+) -> None:
+    headers = {}
+    if algorithm:
+        headers["x-amz-checksum-algorithm"] = algorithm
+    if kind:
+        headers["x-amz-checksum-type"] = kind
+    with pytest.raises(errors.InvalidRequest):
+        identify("POST", "/b/k?uploads", headers)
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("x-amz-acl", "public-read"),
+        ("x-amz-grant-read", "id=x"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-object-lock-mode", "GOVERNANCE"),
+        ("x-amz-website-redirect-location", "/elsewhere"),
+        ("x-amz-storage-class", "GLACIER"),
+    ],
+)
+def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
+    header: str, value: str
+) -> None:
+    with pytest.raises(errors.NotImplementedHere) as raised:
+        identify("PUT", "/b/k", {header: value})
+    assert raised.value.fields == {"Header": header}
+
+
+def test_get_object_ignores_the_odd_headers_that_iceberg_sends() -> None:
+    operation = identify(
+        "GET", "/b/k", {"x-amz-te": "append-md5", "x-amz-checksum-crc32": "AAAAAA=="}
+    )
+    assert operation == operations.GetObject(bucket="b", key="k")
+
+
+def test_every_operation_is_frozen_and_names_its_bucket() -> None:
+    for kind in typing.get_args(operations.Operation):
+        assert dataclasses.is_dataclass(kind)
+        assert kind.__dataclass_params__.frozen
+        names = {field.name for field in dataclasses.fields(kind)}
+        assert "bucket" in names or kind is operations.ListBuckets
