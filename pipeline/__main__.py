@@ -1,0 +1,189 @@
+"""wiring: `python -m pipeline ingest | compact | expire | samples`.
+
+Arguments become values, the job runs, its outcome is printed: one line for people on the standard
+error stream, one JSON object with `--json` on the standard output. Spark's half installs itself at
+first use. Exit codes: 0 done, 1 the job failed and changed nothing, 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pipeline import errors, ingest, maintenance, progress, samples, servers, settings
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+AGE = re.compile(r"(\d+)([dhms])\Z")
+AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+
+
+def main(arguments: list[str]) -> int:
+    """Run one job; return the exit code."""
+    options = _parser().parse_args(arguments)
+    say = progress.speaker()
+    started = time.monotonic()
+    try:
+        if options.job != "samples":
+            _ensure_spark(say)
+        server = servers.find(
+            url=options.url, data=options.data, environment=os.environ, region=options.region
+        )
+        outcome, sentence = JOBS[options.job](options, server, say)
+    except errors.PipelineError as error:
+        say(f"{options.job} failed: {error}")
+        return 2 if isinstance(error, errors.BadArgument) else 1
+    seconds = time.monotonic() - started
+    say(f"{sentence} in {seconds:.1f} s")
+    if options.json:
+        print(json.dumps({**outcome, "seconds": round(seconds, 3)}, default=str))  # noqa: T201
+    return 0
+
+
+def _ingest(
+    options: argparse.Namespace, server: settings.Server, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    load = ingest.Load(
+        place=settings.parse_place(options.source),
+        format=options.format,
+        table=settings.parse_table(options.to),
+        partitions=settings.parse_partitions(options.partition_by) if options.partition_by else (),
+        mode=options.mode,
+        options=_reader_options(options.option),
+    )
+    done = ingest.run(server, load, master=options.master, say=say)
+    if done.snapshot_id is None:
+        sentence = f"loaded nothing: {done.skipped} objects were loaded before"
+    else:
+        columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
+        sentence = (
+            f"loaded {done.rows:,} rows from {done.sources} objects into "
+            f"{load.table.dotted} as {done.files} files{columns}"
+        )
+    return dataclasses.asdict(done), sentence
+
+
+def _compact(
+    options: argparse.Namespace, server: settings.Server, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    counts = maintenance.compact(
+        server,
+        settings.parse_table(options.table),
+        target_file_size_mib=options.target_file_size_mib,
+        min_input_files=options.min_input_files,
+        master=options.master,
+        say=say,
+    )
+    sentence = (
+        f"rewrote {counts.get('rewritten_data_files_count', 0)} files "
+        f"into {counts.get('added_data_files_count', 0)}"
+    )
+    return dict(counts), sentence
+
+
+def _expire(
+    options: argparse.Namespace, server: settings.Server, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    counts = maintenance.expire(
+        server,
+        settings.parse_table(options.table),
+        older_than=_moment(options.older_than) if options.older_than else None,
+        retain_last=options.retain_last,
+        master=options.master,
+        say=say,
+    )
+    removed = sum(value for value in counts.values() if isinstance(value, int))
+    return dict(counts), f"expired snapshots; {removed} files are no longer referenced"
+
+
+def _samples(
+    options: argparse.Namespace, server: settings.Server, say: progress.Say
+) -> tuple[dict[str, Any], str]:
+    rows = samples.load(server, options.warehouse)
+    return {"rows": rows, "table": samples.TABLE}, f"loaded {rows} rows into {samples.TABLE}"
+
+
+JOBS = {"ingest": _ingest, "compact": _compact, "expire": _expire, "samples": _samples}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline", description="Spark jobs on a running Boathouse."
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--data", default=os.environ.get("BOATHOUSE_DATA", "./boathouse-data"),
+                        help="data folder of the server (default: %(default)s)")  # fmt: skip
+    common.add_argument("--url", help="the server's URL, when it runs elsewhere")
+    common.add_argument("--region", help="the server's region")
+    common.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    spark = argparse.ArgumentParser(add_help=False)
+    spark.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    jobs = parser.add_subparsers(dest="job", required=True)
+
+    job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
+    job.add_argument("--from", dest="source", required=True, help="s3://bucket/prefix")
+    job.add_argument("--to", required=True, help="warehouse.namespace.table")
+    job.add_argument("--format", choices=settings.FORMATS, default="csv")
+    job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
+    job.add_argument("--mode", choices=settings.MODES, default="append")
+    job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
+                     help="an option of Spark's reader, like nullValue=NA")  # fmt: skip
+
+    job = jobs.add_parser("compact", parents=[common, spark], help="rewrite small data files")
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--target-file-size-mib", type=int)
+    job.add_argument("--min-input-files", type=int)
+
+    job = jobs.add_parser("expire", parents=[common, spark], help="expire old snapshots")
+    job.add_argument("--table", required=True, help="warehouse.namespace.table")
+    job.add_argument("--older-than", help="7d, 12h, or a time like 2026-01-01T00:00:00+00:00")
+    job.add_argument("--retain-last", type=int, help="snapshots to keep at least")
+
+    job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
+    job.add_argument("--warehouse", default="lake")
+    return parser
+
+
+def _reader_options(pairs: list[str]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise errors.BadArgument(f"--option {pair!r} is not NAME=VALUE")
+        options[name] = value
+    return options
+
+
+def _moment(text: str) -> datetime.datetime:
+    age = AGE.match(text)
+    if age:
+        span = datetime.timedelta(**{AGE_UNITS[age.group(2)]: int(age.group(1))})
+        return datetime.datetime.now(datetime.UTC) - span
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise errors.BadArgument(f"--older-than {text!r} is neither an age nor a time") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def _ensure_spark(say: progress.Say) -> None:
+    if importlib.util.find_spec("pyspark") is not None:
+        return
+    say("Spark's half is not installed yet; installing it into .venv (about 650 MB on disk)")
+    done = subprocess.run([sys.executable, str(CHECKOUT / "provision.py"), "spark"], check=False)
+    if done.returncode:
+        raise errors.SparkFailed("Spark's half could not be installed; see pip's message above")
+    importlib.invalidate_caches()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""rule: the facts that the pipeline raises; `pipeline.__main__` prints each as one sentence."""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """A job cannot go on; str() is one sentence for people."""
+
+
+class BadArgument(PipelineError):
+    """A place, a table's name, a transform or another argument cannot be understood."""
+
+
+class NoServer(PipelineError):
+    """No running server was found, or it does not answer."""
+
+
+class NoJava(PipelineError):
+    """No Java runtime that Spark runs on was found."""
+
+
+class JarsMissing(PipelineError):
+    """Spark's jars could not be fetched, or do not match their checksums."""
+
+
+class SparkFailed(PipelineError):
+    """The JVM did not start, or a job in it failed; nothing was committed."""
+
+
+class SourceChanged(PipelineError):
+    """A source object changed while it was being read; nothing was committed."""

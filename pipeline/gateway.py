@@ -1,0 +1,169 @@
+"""engine: starts Spark's JVM ourselves, without a shell, and ends it when we end.
+
+PySpark would start it through `spark-submit`, which puts secrets on a command line and asks for a
+Java module that trimmed runtimes lack. Here Spark's own launcher says what it would run, the one
+argument is dropped, and settings travel in a file that only this user can read. The JVM reads its
+standard input and leaves when that closes, so even a killed job leaves nothing running.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline import errors, java
+
+START_TIMEOUT_SECONDS = 120
+STOP_TIMEOUT_SECONDS = 30
+POLL_SECONDS = 0.02
+UNWANTED_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+@contextmanager
+def running(
+    runtime: java.Java,
+    settings: Mapping[str, str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> Iterator[None]:
+    """Run a JVM with these Spark settings; PySpark finds it through its own two variables.
+
+    folder: a private temporary folder, for the settings' file and the JVM's log.
+    Raises SparkFailed.
+    """
+    properties = folder / "spark.properties"
+    _write_private(properties, _properties_text(settings))
+    told = folder / "gateway"
+    process_environment = _environment(runtime, environment, told)
+    command = [
+        argument
+        for argument in _launcher_command(runtime, properties, process_environment)
+        if argument != UNWANTED_MODULE
+    ]
+    log = folder / "spark.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=process_environment,
+            start_new_session=True,
+        )
+    try:
+        port, secret = _wait_for_gateway(process, told, log)
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+        yield
+    finally:
+        os.environ.pop("PYSPARK_GATEWAY_PORT", None)
+        os.environ.pop("PYSPARK_GATEWAY_SECRET", None)
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def spark_home() -> Path:
+    """Return the folder of the installed PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise errors.SparkFailed("PySpark is not installed; run `make setup-all`")
+    return Path(spec.origin).parent
+
+
+def _environment(runtime: java.Java, environment: Mapping[str, str], told: Path) -> dict[str, str]:
+    return {
+        **environment,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(runtime.home),
+        "SPARK_SCALA_VERSION": "2.13",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+    }
+
+
+def _launcher_command(
+    runtime: java.Java, properties: Path, environment: Mapping[str, str]
+) -> list[str]:
+    asked = subprocess.run(
+        [
+            str(runtime.command),
+            "-cp",
+            str(spark_home() / "jars" / "*"),
+            "org.apache.spark.launcher.Main",
+            "org.apache.spark.deploy.SparkSubmit",
+            "--properties-file",
+            str(properties),
+            "pyspark-shell",
+        ],
+        capture_output=True,
+        env=dict(environment),
+        timeout=START_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if asked.returncode:
+        raise errors.SparkFailed(
+            "Spark's launcher failed: " + asked.stderr.decode(errors="replace").strip()[-500:]
+        )
+    words = asked.stdout.decode().lstrip("\n\0").split("\0")
+    return [word.lstrip("\n") for word in words if word.strip("\n")]
+
+
+def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, log: Path) -> tuple[int, str]:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        if told.exists():
+            content = told.read_bytes()
+            if len(content) >= 8:
+                port, length = struct.unpack(">ii", content[:8])
+                if len(content) >= 8 + length:
+                    _check_listening(port)
+                    return port, content[8 : 8 + length].decode()
+        if process.poll() is not None:
+            break
+        time.sleep(POLL_SECONDS)
+    process.kill()
+    tail = log.read_text(errors="replace")[-800:].strip()
+    raise errors.SparkFailed(f"Spark's JVM did not start: {tail}")
+
+
+def _check_listening(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=START_TIMEOUT_SECONDS):
+        return
+
+
+def _properties_text(settings: Mapping[str, str]) -> str:
+    # Java's properties format: backslashes and line ends are escaped; no key holds `=` or `:`.
+    lines = []
+    for key, value in sorted(settings.items()):
+        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+        lines.append(f"{key}={escaped}")
+    return "\n".join(lines) + "\n"
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A temporary folder that only this user can enter; removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="boathouse-spark-") as name:
+        yield Path(name)

@@ -1,0 +1,162 @@
+"""engine: Spark's jars, fetched once into a cache that outlives the checkout.
+
+Ivy, which PySpark ships, resolves and downloads; nothing here names a repository. What arrives is
+compared with the checksums in `jars.lock`, so a cache is either whole and right, or fetched again.
+`python -m pipeline.jars` prepares the cache ahead of time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pipeline import errors, java
+
+ICEBERG = "1.12.0"
+HADOOP = "3.4.2"
+AWS_SDK = "2.54.17"
+LOCK = Path(__file__).with_name("jars.lock")
+SIZE_MIB = 63
+FETCH_TIMEOUT_SECONDS = 1800
+POLL_SECONDS = 0.5
+
+SETTINGS_XML = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{cache}"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+IVY_XML = f"""<ivy-module version="2.0">
+  <info organisation="boathouse" module="spark-jars"/>
+  <configurations defaultconfmapping="*->master"><conf name="one"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.iceberg" name="iceberg-spark-runtime-4.1_2.13" rev="{ICEBERG}"
+                transitive="false"/>
+    <dependency org="org.apache.hadoop" name="hadoop-aws" rev="{HADOOP}" transitive="false"/>
+    <dependency org="software.amazon.awssdk" name="kms" rev="{AWS_SDK}" transitive="false"/>
+    <dependency org="software.amazon.awssdk" name="s3" rev="{AWS_SDK}" conf="*->default"/>
+    <dependency org="software.amazon.awssdk" name="sts" rev="{AWS_SDK}" conf="*->default"/>
+    <dependency org="software.amazon.awssdk" name="s3-transfer-manager" rev="{AWS_SDK}"
+                conf="*->default"/>
+    <dependency org="software.amazon.awssdk" name="apache-client" rev="{AWS_SDK}"
+                conf="*->default"/>
+    <exclude org="io.netty"/><exclude org="org.slf4j"/><exclude org="commons-logging"/>
+    <exclude org="org.apache.httpcomponents"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder of everything fetched once: BOATHOUSE_CACHE, or the user's cache."""
+    if environment.get("BOATHOUSE_CACHE"):
+        return Path(environment["BOATHOUSE_CACHE"]).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "boathouse"
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "boathouse"
+
+
+def ensure(
+    runtime: java.Java, environment: Mapping[str, str], *, say: Callable[[str], None]
+) -> Path:
+    """Return the folder that holds exactly the locked jars, fetching them when it does not.
+
+    say: takes one line of progress. Raises JarsMissing.
+    """
+    cache = cache_folder(environment)
+    locked = read_lock()
+    fingerprint = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    folder = cache / f"jars-{fingerprint[:12]}"
+    stamp = folder / ".complete"
+    if stamp.exists():
+        return folder
+    say(f"fetching Spark's jars, {SIZE_MIB} MB, once, into {cache}")
+    started = time.monotonic()
+    _fetch(runtime, environment, cache, folder, say=say)
+    _verify(folder, locked)
+    stamp.write_text(fingerprint)
+    say(f"fetched {len(locked)} jars in {time.monotonic() - started:.0f} s")
+    return folder
+
+
+def read_lock() -> dict[str, str]:
+    """Return the locked jars: file name -> SHA-256 in hexadecimal."""
+    rows = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
+    return {name: digest for digest, name in (row for row in rows if row)}
+
+
+def _fetch(
+    runtime: java.Java,
+    environment: Mapping[str, str],
+    cache: Path,
+    folder: Path,
+    *,
+    say: Callable[[str], None],
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = cache / "ivysettings.xml"
+    settings.write_text(SETTINGS_XML.format(cache=cache / "ivy"))
+    module = cache / "ivy.xml"
+    module.write_text(IVY_XML)
+    command = [str(runtime.command), *java.trust_options(cache, environment)]
+    command += ["-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-warn"]
+    command += ["-settings", str(settings), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+    deadline = time.monotonic() + FETCH_TIMEOUT_SECONDS
+    log = cache / "ivy.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        said = 0
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                process.kill()
+                raise errors.JarsMissing(f"fetching Spark's jars took too long; see {log}")
+            time.sleep(POLL_SECONDS)
+            fetched = _fetched_mib(cache / "ivy")
+            if fetched >= said + 10:
+                said = fetched
+                say(f"fetched {fetched} of {SIZE_MIB} MB")
+    if process.returncode:
+        tail = "; ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
+        raise errors.JarsMissing(f"Spark's jars could not be fetched: {tail} (see {log})")
+
+
+def _fetched_mib(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.jar*")) // 1_000_000
+
+
+def _verify(folder: Path, locked: Mapping[str, str]) -> None:
+    present = {path.name: path for path in folder.glob("*.jar")}
+    for name in sorted(set(locked) - set(present)):
+        raise errors.JarsMissing(f"{name} did not arrive in {folder}")
+    for name, path in present.items():
+        if name not in locked:
+            path.unlink()
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != locked[name]:
+            path.unlink()
+            raise errors.JarsMissing(f"{name} does not match its checksum; it was removed")
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise errors.JarsMissing("PySpark is not installed; run `make setup-all`")
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise errors.JarsMissing("PySpark carries no Ivy; its installation is damaged")
+    return found[0]
+
+
+if __name__ == "__main__":
+    try:
+        ensure(java.find(os.environ), os.environ, say=lambda line: print(line, flush=True))  # noqa: T201
+    except errors.PipelineError as error:
+        sys.exit(f"pipeline: {error}")

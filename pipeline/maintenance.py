@@ -1,0 +1,83 @@
+"""engine: jobs that keep a table in shape: compact small files, expire old snapshots.
+
+Both are Iceberg's own Spark procedures; each commits through the REST catalog like any client, so
+a job that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline import progress, session, settings
+
+
+def compact(
+    server: settings.Server,
+    table: settings.Table,
+    *,
+    target_file_size_mib: int | None,
+    min_input_files: int | None,
+    master: str,
+    say: progress.Say,
+) -> Mapping[str, Any]:
+    """Rewrite small data files into larger ones; return Iceberg's own counts by name."""
+    options = {}
+    if target_file_size_mib is not None:
+        options["target-file-size-bytes"] = str(target_file_size_mib * 1024 * 1024)
+    if min_input_files is not None:
+        options["min-input-files"] = str(min_input_files)
+    arguments = [f"table => '{_full_name(table)}'"]
+    if options:
+        pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+        arguments.append(f"options => map({pairs})")
+    return _call(
+        server, table, "rewrite_data_files", arguments, "compacting", master=master, say=say
+    )
+
+
+def expire(
+    server: settings.Server,
+    table: settings.Table,
+    *,
+    older_than: datetime.datetime | None,
+    retain_last: int | None,
+    master: str,
+    say: progress.Say,
+) -> Mapping[str, Any]:
+    """Expire snapshots; return Iceberg's own counts by name.
+
+    older_than: zone-aware; None means Iceberg's own default of five days ago.
+    """
+    arguments = [f"table => '{_full_name(table)}'"]
+    if older_than is not None:
+        utc = older_than.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        arguments.append(f"older_than => TIMESTAMP '{utc}'")
+    if retain_last is not None:
+        arguments.append(f"retain_last => {retain_last}")
+    return _call(server, table, "expire_snapshots", arguments, "expiring", master=master, say=say)
+
+
+def _call(
+    server: settings.Server,
+    table: settings.Table,
+    procedure: str,
+    arguments: list[str],
+    label: str,
+    *,
+    master: str,
+    say: progress.Say,
+) -> Mapping[str, Any]:
+    statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
+    with session.started(server, table.warehouse, master=master, say=say) as spark:
+        with progress.watching(label, spark.counters):
+            rows = spark.session.sql(statement).collect()
+        return dict(rows[0].asDict()) if rows else {}
+
+
+def _full_name(table: settings.Table) -> str:
+    # The procedure parses a quoted identifier; a quote inside a name cannot occur (settings.py).
+    return ".".join(
+        (f"`{table.warehouse}`", *(f"`{n}`" for n in table.namespace), f"`{table.name}`")
+    )

@@ -1,0 +1,81 @@
+"""engine: says how far a long job is, while it runs.
+
+One line at a time on the standard error stream: on a terminal the same line is redrawn, elsewhere a
+line is added only every few seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO, TypeAlias
+
+Say: TypeAlias = Callable[[str], None]
+
+POLL_SECONDS = 0.5
+PLAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counters:
+    """Rows written so far, and tasks done of those known."""
+
+    rows: int
+    tasks_done: int
+    tasks: int
+
+
+def speaker(stream: TextIO = sys.stderr) -> Say:
+    """Return a function that prints one line, flushed."""
+
+    def say(line: str) -> None:
+        stream.write(f"pipeline: {line}\n")
+        stream.flush()
+
+    return say
+
+
+@contextmanager
+def watching(
+    label: str, counters: Callable[[], Counters], *, stream: TextIO = sys.stderr
+) -> Iterator[None]:
+    """Show label, rows, tasks and seconds until the block ends.
+
+    counters is asked from a thread of its own; whatever it raises only ends the display.
+    """
+    ended = threading.Event()
+    started = time.monotonic()
+    redraw = stream.isatty()
+
+    def show() -> None:
+        last = started
+        while not ended.wait(POLL_SECONDS):
+            now = time.monotonic()
+            if not redraw and now - last < PLAIN_SECONDS:
+                continue
+            last = now
+            try:
+                seen = counters()
+            except Exception:  # noqa: BLE001 - a JVM that is going away must not fail the job
+                return
+            line = (
+                f"pipeline: {label}: {seen.rows:,} rows, "
+                f"{seen.tasks_done}/{seen.tasks} tasks, {now - started:.0f} s"
+            )
+            stream.write(f"\r{line}\x1b[K" if redraw else f"{line}\n")
+            stream.flush()
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if redraw:
+            stream.write("\r\x1b[K")
+            stream.flush()

@@ -1,0 +1,116 @@
+"""engine: the one SparkSession of a job, and what Spark says about its progress.
+
+Everything that touches the JVM through py4j is here or in the job that uses it. A session ends
+with its JVM; nothing is left running and nothing of the settings stays on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline import errors, gateway, jars, java, progress, settings
+
+LOG_LEVEL = "ERROR"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spark:
+    """A running session and the JVM behind it."""
+
+    session: Any
+    jvm: Any
+
+    def catalog(self, warehouse: str) -> Any:
+        """The Java Iceberg catalog (org.apache.iceberg.catalog.Catalog) of a warehouse."""
+        manager = self.session._jsparkSession.sessionState().catalogManager()  # noqa: SLF001 - py4j
+        return manager.catalog(warehouse).icebergCatalog()
+
+    def identifier(self, table: settings.Table) -> Any:
+        """The table as a Java TableIdentifier."""
+        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(
+            self.namespace(table), table.name
+        )
+
+    def namespace(self, table: settings.Table) -> Any:
+        """The table's namespace as a Java Namespace."""
+        levels = self.jvm.java.util.ArrayList()
+        for level in table.namespace:
+            levels.add(level)
+        array = self.session.sparkContext._gateway.new_array(  # noqa: SLF001 - py4j's only way
+            self.jvm.java.lang.String, len(table.namespace)
+        )
+        return self.jvm.org.apache.iceberg.catalog.Namespace.of(levels.toArray(array))
+
+    def counters(self) -> progress.Counters:
+        """What Spark's stages have done so far."""
+        store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
+        stages = store.stageList(None)
+        rows = done = total = 0
+        for number in range(stages.size()):
+            stage = stages.apply(number)
+            rows = max(rows, int(stage.outputRecords()))
+            done += int(stage.numCompleteTasks())
+            total += int(stage.numTasks())
+        return progress.Counters(rows=rows, tasks_done=done, tasks=total)
+
+
+@contextmanager
+def started(
+    server: settings.Server, warehouse: str, *, master: str, say: progress.Say
+) -> Iterator[Spark]:
+    """Start the JVM and a session on one warehouse; end both. Raises SparkFailed, JarsMissing."""
+    environment = dict(os.environ)
+    runtime = java.find(environment)
+    folder_of_jars = jars.ensure(runtime, environment, say=say)
+    if master.startswith("local"):
+        environment["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    trust = java.trust_options(jars.cache_folder(environment), environment)
+    wanted = settings.spark_settings(
+        server,
+        warehouse,
+        master=master,
+        jars=folder_of_jars,
+        java_options=trust if runtime.bundled else (),
+    )
+    say(f"starting Spark on {master}")
+    with (
+        gateway.private_folder() as folder,
+        gateway.running(runtime, wanted, folder=folder, environment=environment),
+    ):
+        # Imported here: PySpark takes a second, and `--help` should not.
+        from py4j.protocol import Py4JError
+        from pyspark import SparkContext
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.getOrCreate()
+        session.sparkContext.setLogLevel(LOG_LEVEL)
+        try:
+            yield Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
+        except (Py4JError, PySparkException) as error:
+            raise errors.SparkFailed(_reason(error)) from error
+        finally:
+            session.stop()
+            spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps it nowhere else
+            if spark_gateway is not None:
+                spark_gateway.shutdown()
+            SparkContext._gateway = None  # noqa: SLF001
+            SparkContext._jvm = None  # noqa: SLF001
+
+
+def _reason(error: Exception) -> str:
+    """The last cause's message: what went wrong, not the way there."""
+    java_error = getattr(error, "java_exception", None)
+    if java_error is None:
+        return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    try:
+        while java_error.getCause() is not None:
+            java_error = java_error.getCause()
+        text = str(java_error.toString())
+    except Exception:  # noqa: BLE001 - the JVM may be gone; then the first line must do
+        text = str(error)
+    return text.strip().splitlines()[0]

@@ -1,0 +1,194 @@
+"""rule: what a job is told, and the Spark settings that follow from it.
+
+Places are parsed here once: `lake.ns.table`, `s3://bucket/prefix`, `month(time_hour)`. Everything
+else a client needs to read and write (endpoint, path style, region, keys) Spark's catalog learns
+from the server's own configuration; only S3A, which reads the raw files, is told by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pipeline import errors
+
+Format: TypeAlias = Literal["csv", "json", "parquet"]
+FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
+Mode: TypeAlias = Literal["append", "replace"]
+MODES: tuple[Mode, ...] = ("append", "replace")
+
+CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+DRIVER_MEMORY = "1g"
+
+_WORD = r"[^\s.`'\"/]+"
+_TABLE = re.compile(rf"({_WORD})\.((?:{_WORD}\.)+)({_WORD})\Z")
+_TRANSFORM = re.compile(r"(\w+)\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*(?:,\s*(\d+)\s*)?\)\Z")
+UNITS = ("year", "month", "day", "hour")
+SIZED = ("bucket", "truncate")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """Where the server is and how to enter: its URL, a key pair, its region."""
+
+    url: str
+    access_key: str
+    secret_key: str
+    region: str
+
+    @property
+    def iceberg(self) -> str:
+        """The base URI of the Iceberg REST catalog."""
+        return f"{self.url}/iceberg"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table: its warehouse (table bucket), its namespace's levels, its name."""
+
+    warehouse: str
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def dotted(self) -> str:
+        """namespace.name, as the REST catalog shows it."""
+        return ".".join((*self.namespace, self.name))
+
+    @property
+    def quoted(self) -> str:
+        """The name for Spark SQL, each part in back-ticks."""
+        parts = (self.warehouse, *self.namespace, self.name)
+        return ".".join(f"`{part}`" for part in parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A prefix of a bucket."""
+
+    bucket: str
+    prefix: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transform:
+    """One partition field: identity, year, month, day, hour, bucket or truncate, and its column."""
+
+    kind: str
+    column: str
+    width: int | None = None
+
+
+def parse_table(text: str) -> Table:
+    """Parse `warehouse.namespace[.namespace...].table`. Raises BadArgument."""
+    match = _TABLE.match(text)
+    if not match:
+        raise errors.BadArgument(
+            f"{text!r} is not a table: write warehouse.namespace.table, like lake.sales.orders"
+        )
+    return Table(
+        warehouse=match.group(1),
+        namespace=tuple(match.group(2).rstrip(".").split(".")),
+        name=match.group(3),
+    )
+
+
+def parse_place(text: str) -> Place:
+    """Parse `s3://bucket/prefix`. Raises BadArgument."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"s3", "s3a"} or not parts.netloc:
+        raise errors.BadArgument(f"{text!r} is not a place: write s3://bucket/prefix")
+    return Place(bucket=parts.netloc, prefix=text.split(parts.netloc, 1)[1].removeprefix("/"))
+
+
+def parse_partitions(text: str) -> tuple[Transform, ...]:
+    """Parse `month(time_hour), carrier, bucket(16, id)`. Raises BadArgument."""
+    return tuple(_parse_transform(part) for part in _split_top(text))
+
+
+def _split_top(text: str) -> list[str]:
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    return [*parts, current.strip()]
+
+
+def _parse_transform(text: str) -> Transform:
+    if not text:
+        raise errors.BadArgument("--partition-by names no column")
+    match = _TRANSFORM.match(text)
+    if match is None:
+        if "(" in text or ")" in text:
+            raise errors.BadArgument(f"{text!r} is not a partition transform")
+        return Transform(kind="identity", column=text)
+    kind = match.group(1).lower().removesuffix("s")
+    width = match.group(2) or match.group(4)
+    if kind in UNITS and width is None:
+        return Transform(kind=kind, column=match.group(3))
+    if kind in SIZED and width is not None and int(width) > 0:
+        return Transform(kind=kind, column=match.group(3), width=int(width))
+    raise errors.BadArgument(
+        f"{text!r} is not a partition transform: use column, year(c), month(c), day(c), hour(c), "
+        "bucket(n, c) or truncate(n, c)"
+    )
+
+
+def spark_settings(
+    server: Server, warehouse: str, *, master: str, jars: Path, java_options: tuple[str, ...]
+) -> dict[str, str]:
+    """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs."""
+    catalog = f"spark.sql.catalog.{warehouse}"
+    local = master.startswith("local")
+    settings = {
+        "spark.master": master,
+        "spark.app.name": "boathouse-pipeline",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraClassPath": f"{jars}/*",
+        "spark.ui.enabled": "false",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8" if local else "200",
+        catalog: CATALOG_CLASS,
+        f"{catalog}.type": "rest",
+        f"{catalog}.uri": server.iceberg,
+        f"{catalog}.warehouse": warehouse,
+        f"{catalog}.credential": f"{server.access_key}:{server.secret_key}",
+        f"{catalog}.oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
+        f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        f"{catalog}.header.X-Iceberg-Access-Delegation": "vended-credentials",
+        **_s3a_settings(server),
+    }
+    if java_options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(java_options)
+    if local:
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    else:
+        settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    return settings
+
+
+def _s3a_settings(server: Server) -> Mapping[str, str]:
+    prefix = "spark.hadoop.fs.s3a"
+    return {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        f"{prefix}.endpoint": server.url,
+        f"{prefix}.endpoint.region": server.region,
+        f"{prefix}.path.style.access": "true",
+        f"{prefix}.access.key": server.access_key,
+        f"{prefix}.secret.key": server.secret_key,
+        f"{prefix}.connection.ssl.enabled": "true" if server.url.startswith("https") else "false",
+        f"{prefix}.aws.credentials.provider": (
+            "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        ),
+    }
