@@ -126,9 +126,7 @@ def test_a_constant_table_is_never_changed(path: Path) -> None:
     tree = tree_of(path)
     for node in ast.walk(tree):
         targets: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.Delete):
+        if isinstance(node, ast.Assign | ast.Delete):
             targets = node.targets
         for target in targets:
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
