@@ -1,0 +1,146 @@
+"""rule: whether members keep the constraints of the model, in AWS's own words.
+
+Clients check lengths at most, and patterns never, so all of it is done here: required members,
+types, patterns (against the whole value), lengths, ranges, enumerations, unions. Every fault is
+found, in the model's order, up to a bound. Says nothing about what the members mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from server.aws import errors, shapes
+
+FAULTS_MAX: Final = 10
+VALUE_SHOWN_CHARACTERS_MAX: Final = 256
+
+INTEGER_RANGES: Final = {
+    "integer": (-(2**31), 2**31 - 1),
+    "long": (-(2**63), 2**63 - 1),
+}
+
+
+def check_members(
+    service: shapes.Service, operation: shapes.Operation, members: Mapping[str, Any]
+) -> None:
+    """Raise ValidationFailed unless members (by the model's names) are a valid input."""
+    if operation.input is not None:
+        found = _faults_of_structure(service, service.shapes[operation.input], members, "")
+        faults = tuple(islice(found, FAULTS_MAX))
+        if faults:
+            raise errors.ValidationFailed(faults)
+
+
+def _faults(
+    service: shapes.Service, shape: shapes.Shape, value: Any, path: str
+) -> Iterator[errors.Fault]:
+    match shape.kind:
+        case "document":
+            return
+        case "string" if isinstance(value, str):
+            yield from _faults_of_text(shape, value, path)
+        case "integer" | "long" if isinstance(value, int) and not isinstance(value, bool):
+            yield from _faults_of_number(shape, value, path)
+        case "boolean" if isinstance(value, bool):
+            return
+        case "list" if isinstance(value, list):
+            yield from _faults_of_length(shape, len(value), value, path)
+            yield from _faults_of_list(service, shape, value, path)
+        case "map" if isinstance(value, Mapping):
+            yield from _faults_of_length(shape, len(value), value, path)
+            yield from _faults_of_map(service, shape, value, path)
+        case "structure" if isinstance(value, Mapping):
+            yield from _faults_of_structure(service, shape, value, path)
+        case kind:
+            yield _fault(path, value, f"Member must be of type {kind}")
+
+
+def _faults_of_structure(
+    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any], path: str
+) -> Iterator[errors.Fault]:
+    for member in shape.members:
+        inner = f"{path}.{member.wire_name}" if path else member.wire_name
+        if member.name in value:
+            yield from _faults(service, service.shapes[member.shape], value[member.name], inner)
+        elif member.name in shape.required:
+            yield _fault(inner, None, "Member must not be null")
+    if shape.is_union and len(value) != 1:
+        names = ", ".join(member.wire_name for member in shape.members)
+        yield _fault(path, value, f"Member must have exactly one of its members set: [{names}]")
+
+
+def _faults_of_list(
+    service: shapes.Service, shape: shapes.Shape, value: Sequence[Any], path: str
+) -> Iterator[errors.Fault]:
+    assert shape.element is not None
+    element = service.shapes[shape.element]
+    for number, item in enumerate(value, 1):
+        yield from _faults(service, element, item, f"{path}.{number}.member")
+
+
+def _faults_of_map(
+    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any], path: str
+) -> Iterator[errors.Fault]:
+    assert shape.key is not None
+    assert shape.element is not None
+    key_shape = service.shapes[shape.key]
+    element = service.shapes[shape.element]
+    for name, item in value.items():
+        yield from _faults(service, key_shape, name, f"{path}.key")
+        inner = f"{path}.{_show(name)}"
+        if item is None:
+            yield _fault(inner, None, "Member must not be null")
+        else:
+            yield from _faults(service, element, item, inner)
+
+
+def _faults_of_text(shape: shapes.Shape, value: str, path: str) -> Iterator[errors.Fault]:
+    # Lengths first: a value beyond its bound is never run through a pattern.
+    too_long = False
+    for fault in _faults_of_length(shape, len(value), value, path):
+        too_long = True
+        yield fault
+    if shape.pattern and not too_long and not re.fullmatch(shape.pattern, value):
+        constraint = f"Member must satisfy regular expression pattern: {shape.pattern}"
+        yield _fault(path, value, constraint)
+    if shape.enum and value not in shape.enum:
+        yield _fault(path, value, f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")
+
+
+def _faults_of_length(
+    shape: shapes.Shape, length: int, value: Any, path: str
+) -> Iterator[errors.Fault]:
+    if shape.minimum is not None and length < shape.minimum:
+        constraint = f"Member must have length greater than or equal to {shape.minimum}"
+        yield _fault(path, value, constraint)
+    if shape.maximum is not None and length > shape.maximum:
+        constraint = f"Member must have length less than or equal to {shape.maximum}"
+        yield _fault(path, value, constraint)
+
+
+def _faults_of_number(shape: shapes.Shape, value: int, path: str) -> Iterator[errors.Fault]:
+    least, most = INTEGER_RANGES[shape.kind]
+    if shape.minimum is not None:
+        least = max(least, shape.minimum)
+    if shape.maximum is not None:
+        most = min(most, shape.maximum)
+    if value < least:
+        yield _fault(path, value, f"Member must have value greater than or equal to {least}")
+    if value > most:
+        yield _fault(path, value, f"Member must have value less than or equal to {most}")
+
+
+def _fault(path: str, value: Any, constraint: str) -> errors.Fault:
+    return errors.Fault(
+        path=path, value=None if value is None else _show(value), constraint=constraint
+    )
+
+
+def _show(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text[:VALUE_SHOWN_CHARACTERS_MAX]

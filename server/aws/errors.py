@@ -1,0 +1,45 @@
+"""rule: facts that a model-driven face raises by itself; each service's table gives the codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class AwsError(Exception):
+    """A condition of a request to a model-driven face. `str()` is one sentence for people."""
+
+
+class UnknownOperation(AwsError):
+    """No operation of the service has this method and path."""
+
+
+class OperationNotImplemented(AwsError):
+    """The operation exists at AWS, and nothing handles it here."""
+
+
+class MalformedBody(AwsError):
+    """The body cannot be read as the protocol's form at all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """One broken constraint. path: where, in AWS's spelling; value: as shown, None for null."""
+
+    path: str
+    value: str | None
+    constraint: str
+
+
+class ValidationFailed(AwsError):
+    """Members break constraints of the model; the message is AWS's own."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        noun = "error" if len(faults) == 1 else "errors"
+        listed = "; ".join(map(_describe, faults))
+        super().__init__(f"{len(faults)} validation {noun} detected: {listed}")
+        self.faults = faults
+
+
+def _describe(fault: Fault) -> str:
+    shown = "null" if fault.value is None else f"'{fault.value}'"
+    return f"Value {shown} at '{fault.path}' failed to satisfy constraint: {fault.constraint}"

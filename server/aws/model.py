@@ -1,0 +1,30 @@
+"""engine: reads the service models that botocore ships.
+
+They are package data, read as such: botocore's own loader would pull in its whole HTTP client
+(130 ms) and would also look into the user's home. Reading and parsing `s3tables` takes 15 ms, so a
+face does it at its first request. Nothing else of botocore is used.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.resources
+
+import botocore
+import orjson
+
+from server.aws import shapes
+
+_FILE = "service-2.json"
+
+
+def load(service_name: str) -> shapes.Service:
+    """Return the newest model of a service, by botocore's name for it (`s3tables`)."""
+    versions = importlib.resources.files(botocore) / "data" / service_name
+    newest = max((entry for entry in versions.iterdir()), key=lambda entry: entry.name)
+    packed = newest / f"{_FILE}.gz"
+    if packed.is_file():
+        data = gzip.decompress(packed.read_bytes())
+    else:
+        data = (newest / _FILE).read_bytes()
+    return shapes.parse_service(orjson.loads(data))

@@ -1,0 +1,174 @@
+"""rule: AWS's rest-json protocol: members out of a path, a query and a JSON body, and back.
+
+Parsing only gives each member the model's name and, in the query, its type where the text has
+one; what does not fit is left as it came, and `check` says so in AWS's words. Encoding is strict:
+a result that the model does not know is our own mistake.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from server.aws import errors, shapes
+
+DEPTH_MAX: Final = 100
+
+
+def parse_members(
+    service: shapes.Service,
+    operation: shapes.Operation,
+    *,
+    labels: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
+    body: bytes,
+) -> dict[str, Any]:
+    """Return an operation's members by the model's names; absent and null ones are left out.
+
+    labels: of the path, pairs: of the query, both decoded. Raises MalformedBody. Unknown members
+    are ignored, as AWS does.
+    """
+    members: dict[str, Any] = {}
+    said: Mapping[str, Any] | None = None
+    for member in service.input_members(operation):
+        shape = service.shapes[member.shape]
+        match member.location:
+            case "uri":
+                members[member.name] = labels[member.wire_name]
+            case "querystring":
+                values = [value for name, value in pairs if name == member.wire_name]
+                if values:
+                    members[member.name] = _parse_query(service, shape, values)
+            case "body":
+                if said is None:
+                    said = _parse_object(body)
+                if said.get(member.wire_name) is not None:
+                    members[member.name] = _rename(service, shape, said[member.wire_name], 1)
+            case other:
+                raise AssertionError(f"{operation.name} has a member in {other}")
+    return members
+
+
+def encode_result(
+    service: shapes.Service, operation: shapes.Operation, result: Mapping[str, Any]
+) -> bytes:
+    """Return the body of a success. Times in result are Unix milliseconds."""
+    if operation.output is None:
+        assert not result, f"{operation.name} answers nothing"
+        return b"" if operation.status == 204 else b"{}"
+    return orjson.dumps(_encode(service, service.shapes[operation.output], result))
+
+
+def encode_error(code: str, message: str) -> tuple[tuple[tuple[str, str], ...], bytes]:
+    """Return headers and body of an error. code: the error's name, which clients raise by."""
+    headers = (("content-type", "application/json"), ("x-amzn-ErrorType", code))
+    return headers, orjson.dumps({"__type": code, "message": message})
+
+
+def _parse_object(body: bytes) -> Mapping[str, Any]:
+    if not body:
+        return {}
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise errors.MalformedBody(f"The request body is not valid JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise errors.MalformedBody("The request body is not a JSON object.")
+    return said
+
+
+def _parse_query(service: shapes.Service, shape: shapes.Shape, values: Sequence[str]) -> Any:
+    if shape.kind == "list":
+        assert shape.element is not None
+        element = service.shapes[shape.element]
+        return [_parse_text(element, value) for value in values]
+    return _parse_text(shape, values[0])
+
+
+def _parse_text(shape: shapes.Shape, text: str) -> Any:
+    if shape.kind in ("integer", "long"):
+        digits = text.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) <= 20:
+            return int(text)
+    if shape.kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+def _rename(service: shapes.Service, shape: shapes.Shape, value: Any, depth: int) -> Any:
+    """Return value with wire names replaced by the model's, nulls of structures left out."""
+    if depth > DEPTH_MAX:
+        raise errors.MalformedBody(f"The request body is nested deeper than {DEPTH_MAX} levels.")
+    match shape.kind, value:
+        case "structure", dict():
+            return {
+                member.name: _rename(
+                    service, service.shapes[member.shape], value[member.wire_name], depth + 1
+                )
+                for member in shape.members
+                if value.get(member.wire_name) is not None
+            }
+        case ("list", list()) if shape.element is not None:
+            element = service.shapes[shape.element]
+            return [_rename(service, element, item, depth + 1) for item in value]
+        case ("map", dict()) if shape.element is not None:
+            element = service.shapes[shape.element]
+            return {
+                name: _rename(service, element, item, depth + 1) for name, item in value.items()
+            }
+        case "document", _:
+            _check_depth(value, depth)
+    return value
+
+
+def _check_depth(value: Any, depth: int) -> None:
+    if depth > DEPTH_MAX:
+        raise errors.MalformedBody(f"The request body is nested deeper than {DEPTH_MAX} levels.")
+    inner = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        for item in inner:
+            _check_depth(item, depth + 1)
+
+
+def _encode(service: shapes.Service, shape: shapes.Shape, value: Any) -> Any:
+    match shape.kind:
+        case "structure":
+            return _encode_structure(service, shape, value)
+        case "list":
+            assert shape.element is not None
+            element = service.shapes[shape.element]
+            return [_encode(service, element, item) for item in value]
+        case "map":
+            assert shape.element is not None
+            element = service.shapes[shape.element]
+            return {name: _encode(service, element, item) for name, item in value.items()}
+        case "timestamp":
+            return format_timestamp(value, shape.timestamp_format)
+        case "string":
+            assert isinstance(value, str), f"{shape.name} is no text: {value!r}"
+    return value
+
+
+def _encode_structure(
+    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = {member.name for member in shape.members}
+    assert value.keys() <= known, f"{shape.name} has no {sorted(value.keys() - known)}"
+    missing = shape.required - value.keys()
+    assert not missing, f"{shape.name} lacks {sorted(missing)}"
+    return {
+        member.wire_name: _encode(service, service.shapes[member.shape], value[member.name])
+        for member in shape.members
+        if member.name in value
+    }
+
+
+def format_timestamp(time_ms: int, timestamp_format: str | None) -> str | float:
+    """Return a time as a body holds it: ISO 8601 where the model says so, else epoch seconds."""
+    if timestamp_format == "iso8601":
+        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time_ms / 1000

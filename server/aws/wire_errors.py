@@ -1,0 +1,82 @@
+"""rule: errors of the floors below as AWS names them: the part that every service shares.
+
+A service's own table comes first and may say otherwise for any class. A subclass is answered as
+its nearest base that has a row. What has no row is a fault of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from server import errors as kit_errors
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+from server.aws import errors
+from storage import errors as storage_errors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WireError:
+    """What a client sees. message: None says the error's own sentence."""
+
+    status: int
+    code: str
+    message: str | None = None
+
+
+Table: TypeAlias = Mapping[type[Exception], WireError]
+
+INTERNAL: Final = WireError(
+    status=500,
+    code="InternalServerErrorException",
+    message="An internal error occurred. Try again.",
+)
+
+_BAD_SIGNATURE = WireError(status=403, code="InvalidSignatureException")
+_BAD_TOKEN = WireError(
+    status=403,
+    code="UnrecognizedClientException",
+    message="The security token included in the request is invalid.",
+)
+
+COMMON: Final[Table] = {
+    errors.UnknownOperation: WireError(status=404, code="UnknownOperationException"),
+    errors.OperationNotImplemented: WireError(status=501, code="NotImplementedException"),
+    errors.MalformedBody: WireError(status=400, code="SerializationException"),
+    errors.ValidationFailed: WireError(status=400, code="ValidationException"),
+    kit_errors.MalformedRequest: WireError(status=400, code="ValidationException"),
+    kit_errors.RequestTooLarge: WireError(status=400, code="ValidationException"),
+    kit_errors.BodyTooLarge: WireError(status=413, code="RequestEntityTooLargeException"),
+    access_errors.AccessDenied: WireError(status=403, code="AccessDeniedException"),
+    auth_errors.AuthError: _BAD_SIGNATURE,
+    auth_errors.MissingCredentials: WireError(
+        status=403,
+        code="MissingAuthenticationTokenException",
+        message="Missing Authentication Token",
+    ),
+    auth_errors.MalformedAuthorization: WireError(status=403, code="IncompleteSignatureException"),
+    auth_errors.UnsupportedAuthorization: WireError(
+        status=403, code="IncompleteSignatureException"
+    ),
+    auth_errors.InvalidAccessKey: _BAD_TOKEN,
+    auth_errors.InvalidToken: _BAD_TOKEN,
+    auth_errors.ExpiredToken: WireError(
+        status=403,
+        code="ExpiredTokenException",
+        message="The security token included in the request is expired",
+    ),
+    auth_errors.PayloadError: WireError(status=400, code="ValidationException"),
+    auth_errors.PayloadHashMismatch: _BAD_SIGNATURE,
+    storage_errors.DiskFull: WireError(status=507, code="InsufficientStorageException"),
+}
+
+
+def wire_error(error: Exception, tables: tuple[Table, ...]) -> WireError:
+    """Return how an error is answered. tables: the first with a row for the nearest base wins."""
+    for kind in type(error).__mro__:
+        for table in tables:
+            if kind in table:
+                return table[kind]
+    return INTERNAL
