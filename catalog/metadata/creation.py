@@ -1,0 +1,111 @@
+"""rule: the first metadata of a new table.
+
+createTable numbers columns anew, one level at a time, and carries spec and order over to the new
+ids: schema 0, spec 0, order 0 (unsorted) or 1. Source: Iceberg REST specification, createTable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.metadata import errors, model, orders, reading, schemas, specs, updates
+from catalog.metadata import properties as property_names
+from catalog.metadata.model import TableMetadata
+from catalog.metadata.reading import Json
+
+
+def new_table(
+    *,
+    schema: Any,
+    partition_spec: Any = None,
+    sort_order: Any = None,
+    location: str,
+    properties: Mapping[str, str] | None = None,
+    table_uuid: str,
+    now_ms: int,
+) -> TableMetadata:
+    """Return the metadata of a new, empty table.
+
+    schema, partition_spec, sort_order: decoded JSON as the client sent it. properties: the
+    `format-version` among them picks the version (2 if none) and is not stored.
+    now_ms: Unix milliseconds. Raises BadUpdate.
+    """
+    given = dict(properties or {})
+    for name in given:
+        reading.get_text(given, name)
+    version = format_version_of(given)
+    checked = schemas.check_schema(schema, format_version=version)
+    fresh, renumbered = schemas.with_fresh_ids(checked)
+    spec = _carried_spec(partition_spec, checked, renumbered)
+    order = _carried_order(sort_order, checked, renumbered)
+    last_partition_id = model.PARTITION_ID_START - 1 + len(spec["fields"])
+    return TableMetadata(
+        format_version=version,
+        table_uuid=table_uuid,
+        location=location.rstrip("/"),
+        last_updated_ms=now_ms,
+        last_column_id=len(renumbered),
+        current_schema_id=0,
+        schemas=(fresh,),
+        default_spec_id=0,
+        partition_specs=(spec,),
+        last_partition_id=last_partition_id,
+        default_sort_order_id=order["order-id"],
+        sort_orders=(order,),
+        properties=stored_properties(given),
+    )
+
+
+def format_version_of(given: Mapping[str, str]) -> int:
+    """Return the format version that a create request's properties ask for. Raises BadUpdate."""
+    version = property_names.whole_number(
+        given, property_names.FORMAT_VERSION, property_names.FORMAT_VERSION_DEFAULT
+    )
+    updates.check_format_version(version)
+    return version
+
+
+def stored_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties a new table keeps: the defaults of new tables, then what was given."""
+    return {**property_names.CREATE_DEFAULTS, **property_names.storable(given)}
+
+
+def _carried_spec(spec: Any, schema: Json, renumbered: Mapping[int, int]) -> Json:
+    if spec is None:
+        return {"spec-id": 0, "fields": []}
+    checked = specs.check_spec(spec, schema)
+    fields = [
+        {
+            **_without_sources(field),
+            "source-id": _renumbered(specs.source_id_of(field), renumbered),
+            "field-id": model.PARTITION_ID_START + position,
+        }
+        for position, field in enumerate(checked["fields"])
+    ]
+    return {**checked, "spec-id": 0, "fields": fields}
+
+
+def _carried_order(order: Any, schema: Json, renumbered: Mapping[int, int]) -> Json:
+    if order is None:
+        return {"order-id": orders.UNSORTED_ID, "fields": []}
+    checked = orders.check_order(order, schema)
+    fields = [
+        {
+            **_without_sources(field),
+            "source-id": _renumbered(specs.source_id_of(field), renumbered),
+        }
+        for field in checked["fields"]
+    ]
+    order_id = orders.UNSORTED_ID + 1 if fields else orders.UNSORTED_ID
+    return {**checked, "order-id": order_id, "fields": fields}
+
+
+def _without_sources(field: Json) -> Json:
+    return {name: value for name, value in field.items() if name != "source-ids"}
+
+
+def _renumbered(source_id: int, renumbered: Mapping[int, int]) -> int:
+    if source_id not in renumbered:
+        raise errors.BadUpdate(f"Cannot find source column: {source_id}")
+    return renumbered[source_id]

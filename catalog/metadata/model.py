@@ -1,0 +1,518 @@
+"""rule: table metadata v1 to v3 as a value: a decoded head, a history that stays JSON text.
+
+What a commit looks at (schemas, specs, refs, properties, counters) is decoded; snapshots and both
+logs keep the bytes they came in, joined, with an index by snapshot id made at first need. So a
+commit costs the same whether a table has ten snapshots or ten thousand, but for copying the text.
+Fields this release does not know survive a round trip, and integers are exact.
+Nothing here changes a value: `catalog.metadata.updates` derives new ones.
+Source: Iceberg spec, Table Metadata Fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from catalog.metadata import errors
+from catalog.metadata.reading import Json
+
+FORMAT_VERSION_MAX = 3
+MAIN_BRANCH = "main"
+PARTITION_ID_START = 1000
+"""Partition field ids start here; a table without partition fields has 999 as its last one."""
+
+LOG_DISORDER_MAX_MS = 60_000
+"""How far a log's entry may lie before the one ahead of it: writers' clocks differ."""
+
+
+class _SnapshotId(msgspec.Struct):
+    snapshot_id: int = msgspec.field(name="snapshot-id")
+
+
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_ids = msgspec.json.Decoder(list[_SnapshotId]).decode
+_decode_objects = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+class JsonArray:
+    """A JSON array of objects that stays text. Immutable."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes = b"[]") -> None:
+        self.text = text
+
+    def decoded(self) -> list[Json]:
+        """Return the items as fresh objects."""
+        return _decode_objects(self.text)
+
+    def items(self) -> list[bytes]:
+        """Return each item's own text."""
+        return [bytes(item) for item in _decode_items(self.text)]
+
+    def __bool__(self) -> bool:
+        return len(self.text) > 2 or bool(_decode_items(self.text))
+
+    @classmethod
+    def of(cls, items: Iterable[bytes]) -> JsonArray:
+        return cls(b"[" + b",".join(items) + b"]")
+
+    def extended(self, items: Iterable[bytes]) -> JsonArray:
+        """Return the array with more items at its end."""
+        added = b",".join(items)
+        if not added:
+            return self
+        if not self:
+            return JsonArray(b"[" + added + b"]")
+        end = self.text.rindex(b"]")
+        return JsonArray(self.text[:end] + b"," + added + b"]")
+
+
+class Snapshots:
+    """The snapshots of a table in the order they were added, as JSON text. Immutable.
+
+    The text is canonical (`[item,item]`, no blanks between items) as soon as the index exists, so
+    that appending keeps every span valid.
+    """
+
+    __slots__ = ("_spans", "_text")
+
+    def __init__(self, text: bytes = b"[]") -> None:
+        self._text = text
+        self._spans: dict[int, tuple[int, int]] | None = None
+
+    @property
+    def text(self) -> bytes:
+        return self._text
+
+    @classmethod
+    def of(cls, items: Mapping[int, bytes]) -> Snapshots:
+        """Return snapshots from their texts by id, in that order."""
+        made = cls()
+        made._text, made._spans = _join(items.keys(), items.values())
+        return made
+
+    def _indexed(self) -> dict[int, tuple[int, int]]:
+        if self._spans is None:
+            try:
+                ids = [entry.snapshot_id for entry in _decode_ids(self._text)]
+                items = [bytes(item) for item in _decode_items(self._text)]
+            except msgspec.MsgspecError as error:
+                raise errors.InvalidMetadata(f"Cannot parse snapshots: {error}") from error
+            self._text, self._spans = _join(ids, items)
+            if len(self._spans) != len(ids):
+                raise errors.InvalidMetadata("Two snapshots have the same id")
+        return self._spans
+
+    def __len__(self) -> int:
+        return len(self._indexed())
+
+    def __contains__(self, snapshot_id: object) -> bool:
+        return snapshot_id in self._indexed()
+
+    @property
+    def ids(self) -> Collection[int]:
+        """Snapshot ids in the order the snapshots were added."""
+        return self._indexed().keys()
+
+    def text_of(self, snapshot_id: int) -> bytes | None:
+        span = self._indexed().get(snapshot_id)
+        return None if span is None else self._text[span[0] : span[1]]
+
+    def get(self, snapshot_id: int) -> Json | None:
+        text = self.text_of(snapshot_id)
+        return None if text is None else _decode_any(text)
+
+    def appended(self, snapshot_id: int, text: bytes) -> Snapshots:
+        """Return these snapshots and one more, whose id must be new."""
+        spans = dict(self._indexed())
+        assert snapshot_id not in spans
+        head = self._text[:-1] + b"," if spans else b"["
+        spans[snapshot_id] = (len(head), len(head) + len(text))
+        made = Snapshots(head + text + b"]")
+        made._spans = spans
+        return made
+
+    def without(self, snapshot_ids: Collection[int]) -> Snapshots:
+        return self.only([kept for kept in self._indexed() if kept not in snapshot_ids])
+
+    def only(self, snapshot_ids: Iterable[int]) -> Snapshots:
+        """Return the snapshots with these known ids, in the order given."""
+        spans = self._indexed()
+        return Snapshots.of(
+            {kept: self._text[spans[kept][0] : spans[kept][1]] for kept in snapshot_ids}
+        )
+
+
+def _join(ids: Iterable[int], items: Iterable[bytes]) -> tuple[bytes, dict[int, tuple[int, int]]]:
+    spans = {}
+    start = 1
+    texts = list(items)
+    for snapshot_id, text in zip(ids, texts, strict=True):
+        spans[snapshot_id] = (start, start + len(text))
+        start += len(text) + 1
+    return b"[" + b",".join(texts) + b"]", spans
+
+
+class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a table's metadata.
+
+    schemas, partition_specs and sort_orders are decoded JSON in the order of the file. extra holds
+    the top-level fields this release does not know, as text. next_row_id is 0 before v3.
+    """
+
+    format_version: int
+    table_uuid: str | None
+    location: str
+    last_sequence_number: int = 0
+    last_updated_ms: int = 0
+    last_column_id: int = 0
+    current_schema_id: int = -1
+    schemas: tuple[Json, ...] = ()
+    default_spec_id: int = -1
+    partition_specs: tuple[Json, ...] = ()
+    last_partition_id: int = PARTITION_ID_START - 1
+    default_sort_order_id: int = -1
+    sort_orders: tuple[Json, ...] = ()
+    properties: dict[str, str] = {}
+    current_snapshot_id: int | None = None
+    next_row_id: int = 0
+    refs: dict[str, Json] = {}
+    encryption_keys: tuple[Json, ...] = ()
+    statistics: tuple[Json, ...] = ()
+    partition_statistics: tuple[Json, ...] = ()
+    snapshots: Snapshots = msgspec.field(default_factory=Snapshots)
+    snapshot_entries: JsonArray = msgspec.field(default_factory=JsonArray)
+    metadata_entries: JsonArray = msgspec.field(default_factory=JsonArray)
+    extra: dict[str, msgspec.Raw] = {}
+
+    @property
+    def snapshot_ids(self) -> Collection[int]:
+        return self.snapshots.ids
+
+    @property
+    def snapshot_log(self) -> list[Json]:
+        """Entries {timestamp-ms, snapshot-id}, oldest first: what was current, and since when."""
+        return self.snapshot_entries.decoded()
+
+    @property
+    def metadata_log(self) -> list[Json]:
+        """Entries {timestamp-ms, metadata-file}, oldest first: the files before this one."""
+        return self.metadata_entries.decoded()
+
+    def snapshot(self, snapshot_id: int) -> Json | None:
+        return self.snapshots.get(snapshot_id)
+
+    def current_snapshot(self) -> Json | None:
+        return None if self.current_snapshot_id is None else self.snapshot(self.current_snapshot_id)
+
+    def schema(self, schema_id: int) -> Json | None:
+        return _by_id(self.schemas, "schema-id", schema_id)
+
+    def current_schema(self) -> Json:
+        schema = self.schema(self.current_schema_id)
+        if schema is None:
+            raise errors.InvalidMetadata(f"No schema has the id {self.current_schema_id}")
+        return schema
+
+    def spec(self, spec_id: int) -> Json | None:
+        return _by_id(self.partition_specs, "spec-id", spec_id)
+
+    def default_spec(self) -> Json:
+        spec = self.spec(self.default_spec_id)
+        if spec is None:
+            raise errors.InvalidMetadata(f"No partition spec has the id {self.default_spec_id}")
+        return spec
+
+    def sort_order(self, order_id: int) -> Json | None:
+        return _by_id(self.sort_orders, "order-id", order_id)
+
+    def default_sort_order(self) -> Json:
+        order = self.sort_order(self.default_sort_order_id)
+        if order is None:
+            raise errors.InvalidMetadata(f"No sort order has the id {self.default_sort_order_id}")
+        return order
+
+
+def _by_id(items: Iterable[Json], name: str, wanted: int) -> Json | None:
+    return next((item for item in items if item.get(name) == wanted), None)
+
+
+def decode(data: bytes) -> TableMetadata:
+    """Return the table metadata in an uncompressed metadata.json.
+
+    Raises InvalidMetadata when the head is malformed or names a schema, spec or order it lacks.
+    What lies within snapshots and logs is looked at when it is needed; `check_history` does it now.
+    """
+    try:
+        raw = _decode_fields(data)
+        return _from_fields(raw)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise errors.InvalidMetadata(f"Cannot parse table metadata: {error}") from error
+
+
+def encode(metadata: TableMetadata) -> bytes:
+    """Return metadata.json's bytes."""
+    return _encode(metadata, metadata.snapshots)
+
+
+def encode_refs_only(metadata: TableMetadata) -> bytes:
+    """Return metadata.json's bytes with just the snapshots a branch or tag points at.
+
+    Both logs stay whole. Source: REST specification, loadTable, snapshots=refs.
+    """
+    wanted = {ref["snapshot-id"] for ref in metadata.refs.values()}
+    if metadata.current_snapshot_id is not None:
+        wanted.add(metadata.current_snapshot_id)
+    kept = [known for known in metadata.snapshots.ids if known in wanted]
+    return _encode(metadata, metadata.snapshots.only(kept))
+
+
+def check_history(metadata: TableMetadata) -> None:
+    """Check what decode leaves for later: snapshots, refs and logs agree with each other.
+
+    Raises InvalidMetadata. For metadata that others wrote, before a table is made of it.
+    """
+    for name, ref in metadata.refs.items():
+        if ref["snapshot-id"] not in metadata.snapshots:
+            raise errors.InvalidMetadata(
+                f"Snapshot for reference {name} does not exist in the existing snapshots list:"
+                f" {ref['snapshot-id']}"
+            )
+    current = metadata.current_snapshot_id
+    if current is not None and current not in metadata.snapshots:
+        raise errors.InvalidMetadata("Invalid table metadata: Cannot find current version")
+    main = metadata.refs.get(MAIN_BRANCH)
+    if main is not None and main["snapshot-id"] != current:
+        raise errors.InvalidMetadata(
+            f"Current snapshot ID does not match main branch ({current} != {main['snapshot-id']})"
+        )
+    for snapshot_id in metadata.snapshots.ids:
+        snapshot = metadata.snapshot(snapshot_id)
+        assert snapshot is not None
+        sequence_number = snapshot.get("sequence-number", 0)
+        if not isinstance(sequence_number, int):
+            raise errors.InvalidMetadata(f"Snapshot {snapshot_id} has no valid sequence number")
+        if metadata.format_version > 1 and sequence_number > metadata.last_sequence_number:
+            raise errors.InvalidMetadata(
+                f"Invalid snapshot with sequence number {sequence_number} greater than last"
+                f" sequence number {metadata.last_sequence_number}"
+            )
+    _check_log(metadata.snapshot_entries, "snapshot-log", "snapshot-id", int)
+    _check_log(metadata.metadata_entries, "metadata-log", "metadata-file", str)
+
+
+def _check_log(entries: JsonArray, log: str, name: str, kind: type) -> None:
+    try:
+        decoded = entries.decoded()
+    except msgspec.MsgspecError as error:
+        raise errors.InvalidMetadata(f"Cannot parse {log}: {error}") from error
+    for entry in decoded:
+        if not isinstance(entry.get("timestamp-ms"), int) or not isinstance(entry.get(name), kind):
+            raise errors.InvalidMetadata(f"Malformed entry in {log}")
+
+
+# --- the file's form ----------------------------------------------------------------------------
+
+
+class _Head(msgspec.Struct, rename="kebab", kw_only=True):
+    """The decoded fields as a file of any version may hold them."""
+
+    format_version: int
+    location: str
+    last_updated_ms: int
+    last_column_id: int
+    table_uuid: str | None = None
+    last_sequence_number: int | None = None
+    schema: dict[str, Any] | None = None
+    schemas: list[dict[str, Any]] | None = None
+    current_schema_id: int | None = None
+    partition_spec: list[dict[str, Any]] | None = None
+    partition_specs: list[dict[str, Any]] | None = None
+    default_spec_id: int | None = None
+    last_partition_id: int | None = None
+    default_sort_order_id: int | None = None
+    sort_orders: list[dict[str, Any]] | None = None
+    properties: dict[str, str] | None = None
+    current_snapshot_id: int | None = None
+    next_row_id: int | None = None
+    refs: dict[str, dict[str, Any]] | None = None
+    encryption_keys: list[dict[str, Any]] | None = None
+    statistics: list[dict[str, Any]] | None = None
+    partition_statistics: list[dict[str, Any]] | None = None
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_HEAD_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(_Head))
+_ARRAY_NAMES = frozenset({"snapshots", "snapshot-log", "metadata-log"})
+
+
+def _from_fields(raw: dict[str, msgspec.Raw]) -> TableMetadata:
+    head = _decode_head(
+        b"{"
+        + b",".join(b'"%s":%s' % (name.encode(), raw[name]) for name in raw if name in _HEAD_NAMES)
+        + b"}"
+    )
+    version = head.format_version
+    if not 1 <= version <= FORMAT_VERSION_MAX:
+        raise errors.InvalidMetadata(f"Cannot read unsupported version {version}")
+    if version > 1:
+        _check_required(head, version)
+    schemas, current_schema_id = _schemas_of(head)
+    specs, default_spec_id = _specs_of(head)
+    orders, default_order_id = _orders_of(head)
+    current = None if head.current_snapshot_id == -1 else head.current_snapshot_id
+    return TableMetadata(
+        format_version=version,
+        table_uuid=head.table_uuid,
+        location=head.location,
+        last_sequence_number=(head.last_sequence_number or 0) if version > 1 else 0,
+        last_updated_ms=head.last_updated_ms,
+        last_column_id=head.last_column_id,
+        current_schema_id=current_schema_id,
+        schemas=schemas,
+        default_spec_id=default_spec_id,
+        partition_specs=specs,
+        last_partition_id=_last_partition_id_of(head, specs),
+        default_sort_order_id=default_order_id,
+        sort_orders=orders,
+        properties=head.properties or {},
+        current_snapshot_id=current,
+        next_row_id=(head.next_row_id or 0) if version >= 3 else 0,
+        refs=_refs_of(head, current),
+        encryption_keys=tuple(head.encryption_keys or ()),
+        statistics=tuple(head.statistics or ()),
+        partition_statistics=tuple(head.partition_statistics or ()),
+        snapshots=Snapshots(_array_text(raw, "snapshots")),
+        snapshot_entries=JsonArray(_array_text(raw, "snapshot-log")),
+        metadata_entries=JsonArray(_array_text(raw, "metadata-log")),
+        extra={
+            name: value.copy()
+            for name, value in raw.items()
+            if name not in _HEAD_NAMES and name not in _ARRAY_NAMES
+        },
+    )
+
+
+def _check_required(head: _Head, version: int) -> None:
+    required = [
+        ("table-uuid", head.table_uuid),
+        ("last-sequence-number", head.last_sequence_number),
+        ("schemas", head.schemas),
+        ("current-schema-id", head.current_schema_id),
+        ("partition-specs", head.partition_specs),
+        ("default-spec-id", head.default_spec_id),
+        ("last-partition-id", head.last_partition_id),
+        ("sort-orders", head.sort_orders),
+        ("default-sort-order-id", head.default_sort_order_id),
+    ]
+    if version >= 3:
+        required.append(("next-row-id", head.next_row_id))
+    for name, value in required:
+        if value is None:
+            raise errors.InvalidMetadata(f"{name} must exist in format v{version}")
+
+
+def _schemas_of(head: _Head) -> tuple[tuple[Json, ...], int]:
+    if head.schemas is None:
+        if head.schema is None:
+            raise errors.InvalidMetadata("schema or schemas must exist in format v1")
+        schema = {**head.schema, "schema-id": head.schema.get("schema-id", 0)}
+        return (schema,), schema["schema-id"]
+    current = head.current_schema_id
+    if current is None or _by_id(head.schemas, "schema-id", current) is None:
+        raise errors.InvalidMetadata(
+            f"Cannot find schema with current-schema-id={current} from schemas"
+        )
+    return tuple(head.schemas), current
+
+
+def _specs_of(head: _Head) -> tuple[tuple[Json, ...], int]:
+    if head.partition_specs is None:
+        # v1 before specs had ids: the fields alone, numbered by place
+        if head.partition_spec is None:
+            raise errors.InvalidMetadata("partition-spec or partition-specs must exist")
+        fields = [
+            {"field-id": PARTITION_ID_START + position, **field}
+            for position, field in enumerate(head.partition_spec)
+        ]
+        return ({"spec-id": 0, "fields": fields},), 0
+    default = head.default_spec_id
+    if default is None or _by_id(head.partition_specs, "spec-id", default) is None:
+        raise errors.InvalidMetadata(f"Cannot find partition spec with id {default}")
+    return tuple(head.partition_specs), default
+
+
+def _orders_of(head: _Head) -> tuple[tuple[Json, ...], int]:
+    if head.sort_orders is None:
+        return ({"order-id": 0, "fields": []},), 0
+    default = head.default_sort_order_id
+    if default is None or _by_id(head.sort_orders, "order-id", default) is None:
+        raise errors.InvalidMetadata(f"Cannot find sort order with id {default}")
+    return tuple(head.sort_orders), default
+
+
+def _last_partition_id_of(head: _Head, specs: Iterable[Json]) -> int:
+    if head.last_partition_id is not None:
+        return head.last_partition_id
+    given = [field.get("field-id", 0) for spec in specs for field in spec.get("fields", ())]
+    return max(given, default=PARTITION_ID_START - 1)
+
+
+def _refs_of(head: _Head, current: int | None) -> dict[str, Json]:
+    refs = head.refs
+    if refs is None:
+        return {} if current is None else {MAIN_BRANCH: {"snapshot-id": current, "type": "branch"}}
+    for name, ref in refs.items():
+        if not isinstance(ref.get("snapshot-id"), int) or ref.get("type") not in ("branch", "tag"):
+            raise errors.InvalidMetadata(f"Cannot parse snapshot reference {name}")
+    return refs
+
+
+def _array_text(raw: Mapping[str, msgspec.Raw], name: str) -> bytes:
+    text = bytes(raw[name]).strip() if name in raw else b"[]"
+    if text == b"null":
+        return b"[]"
+    if not text.startswith(b"["):
+        raise errors.InvalidMetadata(f"Cannot parse {name} from non-array")
+    return text
+
+
+def _encode(metadata: TableMetadata, snapshots: Snapshots) -> bytes:
+    version = metadata.format_version
+    fields: dict[str, Any] = {"format-version": version}
+    if metadata.table_uuid is not None:
+        fields["table-uuid"] = metadata.table_uuid
+    fields["location"] = metadata.location
+    if version > 1:
+        fields["last-sequence-number"] = metadata.last_sequence_number
+    fields["last-updated-ms"] = metadata.last_updated_ms
+    fields["last-column-id"] = metadata.last_column_id
+    if version == 1:  # readers of old know only the single ones
+        fields["schema"] = metadata.current_schema()
+        fields["partition-spec"] = metadata.default_spec()["fields"]
+    fields["current-schema-id"] = metadata.current_schema_id
+    fields["schemas"] = metadata.schemas
+    fields["default-spec-id"] = metadata.default_spec_id
+    fields["partition-specs"] = metadata.partition_specs
+    fields["last-partition-id"] = metadata.last_partition_id
+    fields["default-sort-order-id"] = metadata.default_sort_order_id
+    fields["sort-orders"] = metadata.sort_orders
+    fields["properties"] = metadata.properties
+    if metadata.current_snapshot_id is not None:
+        fields["current-snapshot-id"] = metadata.current_snapshot_id
+    if version >= 3:
+        fields["next-row-id"] = metadata.next_row_id
+    if metadata.encryption_keys:
+        fields["encryption-keys"] = metadata.encryption_keys
+    fields["refs"] = metadata.refs
+    fields["snapshots"] = msgspec.Raw(snapshots.text)
+    fields["statistics"] = metadata.statistics
+    fields["partition-statistics"] = metadata.partition_statistics
+    fields["snapshot-log"] = msgspec.Raw(metadata.snapshot_entries.text)
+    fields["metadata-log"] = msgspec.Raw(metadata.metadata_entries.text)
+    return msgspec.json.encode({**fields, **metadata.extra})

@@ -1,0 +1,125 @@
+"""rule: typed reads out of decoded JSON that a client sent.
+
+Each function returns the value under a name or raises BadUpdate with the sentence Iceberg's own
+parser uses, so that a malformed body is told apart from a broken rule by nobody but its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from catalog.metadata import errors
+
+Json: TypeAlias = dict[str, Any]
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+_SHOWN_CHARACTERS_MAX = 200
+
+
+def shown(value: object) -> str:
+    """Return value as JSON text, cut to a length fit for an error message."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        text = type(value).__name__
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "..."
+
+
+def check_object(value: object, *, what: str) -> Json:
+    """Return value as a JSON object. what names it in the error: `table update`."""
+    if not isinstance(value, dict):
+        raise errors.BadUpdate(f"Cannot parse {what} from a non-object: {shown(value)}")
+    return value
+
+
+def get_object(source: Mapping[str, Any], name: str) -> Json:
+    if source.get(name) is None:
+        raise errors.BadUpdate(f"Cannot parse missing field: {name}")
+    return check_object(source[name], what=name)
+
+
+def get_text(source: Mapping[str, Any], name: str) -> str:
+    value = source.get(name)
+    if value is None:
+        raise errors.BadUpdate(f"Cannot parse missing string: {name}")
+    if not isinstance(value, str):
+        raise errors.BadUpdate(f"Cannot parse to a string value: {name}: {shown(value)}")
+    return value
+
+
+def find_text(source: Mapping[str, Any], name: str) -> str | None:
+    return None if source.get(name) is None else get_text(source, name)
+
+
+def get_int(source: Mapping[str, Any], name: str) -> int:
+    """Return a 32-bit integer."""
+    return _get_number(source, name, kind="int", limit=INT_MAX)
+
+
+def find_int(source: Mapping[str, Any], name: str) -> int | None:
+    return None if source.get(name) is None else get_int(source, name)
+
+
+def get_long(source: Mapping[str, Any], name: str) -> int:
+    """Return a 64-bit integer."""
+    return _get_number(source, name, kind="long", limit=LONG_MAX)
+
+
+def find_long(source: Mapping[str, Any], name: str) -> int | None:
+    return None if source.get(name) is None else get_long(source, name)
+
+
+def get_list(source: Mapping[str, Any], name: str) -> list[Any]:
+    value = source.get(name)
+    if value is None:
+        raise errors.BadUpdate(f"Cannot parse missing list: {name}")
+    if not isinstance(value, list):
+        raise errors.BadUpdate(f"Cannot parse {name} from non-array: {shown(value)}")
+    return value
+
+
+def get_numbers(source: Mapping[str, Any], name: str, *, limit: int) -> list[int]:
+    """Return a list of integers from -limit - 1 to limit."""
+    numbers = get_list(source, name)
+    for number in numbers:
+        if not _is_number(number, limit=limit):
+            raise errors.BadUpdate(f"Cannot parse {name} from non-integer: {shown(number)}")
+    return numbers
+
+
+def get_texts(source: Mapping[str, Any], name: str) -> list[str]:
+    texts = get_list(source, name)
+    for text in texts:
+        if not isinstance(text, str):
+            raise errors.BadUpdate(f"Cannot parse string from non-text value: {shown(text)}")
+    return texts
+
+
+def get_text_map(source: Mapping[str, Any], name: str) -> dict[str, str]:
+    entries = get_object(source, name)
+    for key in entries:
+        get_text(entries, key)
+    return entries
+
+
+def _get_number(source: Mapping[str, Any], name: str, *, kind: str, limit: int) -> int:
+    value = source.get(name)
+    if value is None:
+        raise errors.BadUpdate(f"Cannot parse missing {kind}: {name}")
+    if not _is_number(value, limit=limit):
+        raise errors.BadUpdate(f"Cannot parse to {_article(kind)} value: {name}: {shown(value)}")
+    assert isinstance(value, int)
+    return value
+
+
+def _is_number(value: object, *, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -limit - 1 <= value <= limit
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind == "int" else f"a {kind}"

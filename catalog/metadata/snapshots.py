@@ -1,0 +1,248 @@
+"""rule: snapshots and the references that name them: added, moved, removed.
+
+Sequence numbers and row ids are handed out once: whoever built a snapshot on an older state than
+the table's is told to try again (StaleSequenceNumber), never that the request was bad.
+Source: Iceberg spec, Snapshots, Snapshot References, Row Lineage.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from catalog.metadata import errors, reading
+from catalog.metadata.drafts import Draft
+from catalog.metadata.model import LOG_DISORDER_MAX_MS, MAIN_BRANCH, JsonArray, TableMetadata
+from catalog.metadata.reading import Json
+
+ROW_LINEAGE_MIN_FORMAT_VERSION = 3
+
+_RETENTION = {
+    "min-snapshots-to-keep": "Min snapshots to keep must be greater than 0",
+    "max-snapshot-age-ms": "Max snapshot age must be greater than 0 ms",
+    "max-ref-age-ms": "Max reference age must be greater than 0",
+}
+_BRANCH_ONLY = {
+    "min-snapshots-to-keep": "Tags do not support setting minSnapshotsToKeep",
+    "max-snapshot-age-ms": "Tags do not support setting maxSnapshotAgeMs",
+}
+
+
+def apply_add_snapshot(draft: Draft, update: Json) -> Draft:
+    """Add a snapshot no ref points at yet.
+
+    last-sequence-number becomes the larger of both: a parentless snapshot may lie behind it.
+    Raises StaleSequenceNumber if another commit came first.
+    """
+    metadata = draft.metadata
+    for known, what in (
+        (metadata.schemas, "a schema"),
+        (metadata.partition_specs, "a partition spec"),
+        (metadata.sort_orders, "a sort order"),
+    ):
+        if not known:
+            raise errors.BadUpdate(f"Attempting to add a snapshot before {what} is added")
+    snapshot = _check_snapshot(update, metadata.format_version)
+    snapshot_id = snapshot["snapshot-id"]
+    if snapshot_id in metadata.snapshots:
+        raise errors.BadUpdate(f"Snapshot already exists for id: {snapshot_id}")
+    sequence_number = snapshot.get("sequence-number", 0)
+    if (
+        metadata.format_version > 1
+        and sequence_number <= metadata.last_sequence_number
+        and snapshot.get("parent-snapshot-id") is not None
+    ):
+        raise errors.StaleSequenceNumber(
+            f"Cannot add snapshot with sequence number {sequence_number} older than last"
+            f" sequence number {metadata.last_sequence_number}"
+        )
+    return draft.changed(
+        snapshots=metadata.snapshots.appended(snapshot_id, msgspec.json.encode(snapshot)),
+        last_sequence_number=max(metadata.last_sequence_number, sequence_number),
+        next_row_id=_next_row_id(metadata, snapshot),
+    ).noting(added_snapshot_ids=draft.added_snapshot_ids | {snapshot_id})
+
+
+def _check_snapshot(update: Json, format_version: int) -> Json:
+    snapshot = reading.get_object(update, "snapshot")
+    reading.get_long(snapshot, "snapshot-id")
+    reading.get_long(snapshot, "timestamp-ms")
+    reading.find_long(snapshot, "parent-snapshot-id")
+    reading.find_int(snapshot, "schema-id")
+    reading.find_text(snapshot, "key-id")
+    sequence_number = reading.find_long(snapshot, "sequence-number")
+    if snapshot.get("summary") is not None:
+        reading.get_text_map(snapshot, "summary")
+    if format_version == 1:
+        if sequence_number:
+            raise errors.BadUpdate("Cannot add a snapshot with a sequence number to a v1 table")
+        if snapshot.get("manifest-list") is None:
+            reading.get_texts(snapshot, "manifests")
+        else:
+            reading.get_text(snapshot, "manifest-list")
+        return {name: value for name, value in snapshot.items() if name != "sequence-number"}
+    if snapshot.get("manifests") is not None:
+        raise errors.BadUpdate("Snapshots that list manifests directly are not supported after v1")
+    reading.get_text(snapshot, "manifest-list")
+    reading.get_text(reading.get_object(snapshot, "summary"), "operation")
+    if sequence_number is not None and sequence_number < 0:
+        raise errors.BadUpdate(f"Invalid sequence number: {sequence_number}")
+    return snapshot
+
+
+def _next_row_id(metadata: TableMetadata, snapshot: Json) -> int:
+    if metadata.format_version < ROW_LINEAGE_MIN_FORMAT_VERSION:
+        return metadata.next_row_id
+    first_row_id = reading.find_long(snapshot, "first-row-id")
+    if first_row_id is None:
+        raise errors.BadUpdate("Cannot add a snapshot: first-row-id is null")
+    if first_row_id < metadata.next_row_id:
+        raise errors.StaleSequenceNumber(
+            "Cannot add a snapshot, first-row-id is behind table next-row-id:"
+            f" {first_row_id} < {metadata.next_row_id}"
+        )
+    added_rows = reading.find_long(snapshot, "added-rows")
+    if added_rows is None or added_rows < 0:
+        raise errors.BadUpdate(f"Cannot add a snapshot: added-rows is {added_rows or 'null'}")
+    return first_row_id + added_rows
+
+
+# --- references ---------------------------------------------------------------------------------
+
+
+def apply_set_snapshot_ref(draft: Draft, update: Json) -> Draft:
+    """Make or move a branch or tag. main also is the table's current snapshot."""
+    metadata = draft.metadata
+    name = reading.get_text(update, "ref-name")
+    ref = _check_ref(update)
+    if metadata.refs.get(name) == ref:
+        return draft
+    snapshot_id = ref["snapshot-id"]
+    if snapshot_id not in metadata.snapshots:
+        raise errors.BadUpdate(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
+    moved = draft.changed(refs={**metadata.refs, name: ref})
+    if name != MAIN_BRANCH:
+        return moved
+    if ref["type"] != "branch":
+        raise errors.BadUpdate(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
+    if metadata.current_snapshot_id == snapshot_id:
+        return moved
+    when = draft.now_ms
+    if snapshot_id in draft.added_snapshot_ids:
+        snapshot = metadata.snapshot(snapshot_id)
+        assert snapshot is not None
+        when = snapshot["timestamp-ms"]
+    return moved.changed(current_snapshot_id=snapshot_id).noting(
+        moves=(*draft.moves, (when, snapshot_id))
+    )
+
+
+def _check_ref(update: Json) -> Json:
+    kind = reading.get_text(update, "type").lower()
+    if kind not in ("branch", "tag"):
+        raise errors.BadUpdate(f"Invalid snapshot ref type: {kind}")
+    ref: Json = {"snapshot-id": reading.get_long(update, "snapshot-id"), "type": kind}
+    for name, refusal in _RETENTION.items():
+        bound = reading.find_long(update, name)
+        if bound is None:
+            continue
+        if kind == "tag" and name in _BRANCH_ONLY:
+            raise errors.BadUpdate(_BRANCH_ONLY[name])
+        if bound <= 0:
+            raise errors.BadUpdate(refusal)
+        ref[name] = bound
+    return ref
+
+
+def apply_remove_snapshot_ref(draft: Draft, update: Json) -> Draft:
+    return _without_refs(draft, {reading.get_text(update, "ref-name")})
+
+
+def _without_refs(draft: Draft, gone: set[str]) -> Draft:
+    known = draft.metadata.refs
+    kept = {name: ref for name, ref in known.items() if name not in gone}
+    if len(kept) == len(known):
+        return draft
+    if MAIN_BRANCH in gone:
+        return draft.changed(refs=kept, current_snapshot_id=None)
+    return draft.changed(refs=kept)
+
+
+def apply_remove_snapshots(draft: Draft, update: Json) -> Draft:
+    """Remove snapshots, and with them their statistics and the refs that would dangle."""
+    metadata = draft.metadata
+    wanted = reading.get_numbers(update, "snapshot-ids", limit=reading.LONG_MAX)
+    gone = {snapshot_id for snapshot_id in wanted if snapshot_id in metadata.snapshots}
+    if not gone:
+        return draft
+    dangling = {name for name, ref in metadata.refs.items() if ref["snapshot-id"] in gone}
+    return (
+        _without_refs(draft, dangling)
+        .changed(
+            snapshots=metadata.snapshots.without(gone),
+            statistics=_of_others(metadata.statistics, gone),
+            partition_statistics=_of_others(metadata.partition_statistics, gone),
+        )
+        .noting(snapshots_removed=True)
+    )
+
+
+def _of_others(files: tuple[Json, ...], gone: set[int]) -> tuple[Json, ...]:
+    return tuple(file for file in files if file.get("snapshot-id") not in gone)
+
+
+# --- the snapshot log ---------------------------------------------------------------------------
+
+
+def log_moves(draft: Draft, *, last_updated_ms: int) -> JsonArray:
+    """Return the snapshot log as it stands after this request.
+
+    Snapshots both added and replaced within the request leave no entry; an entry whose snapshot
+    was removed takes all before it along, since a gap would answer time travel wrongly. Raises
+    BadUpdate when a snapshot claims to come from the future.
+    """
+    metadata = draft.metadata
+    current = metadata.current_snapshot_id
+    log = metadata.snapshot_entries
+    if draft.snapshots_removed:
+        log = _after_last_gap(log, metadata)
+    moves = [
+        (when, snapshot_id)
+        for when, snapshot_id in draft.moves
+        if snapshot_id in metadata.snapshots
+        and (snapshot_id == current or snapshot_id not in draft.added_snapshot_ids)
+    ]
+    if not moves:
+        return log
+    newest_ms = _last_timestamp_ms(log)
+    added = []
+    for when, snapshot_id in moves:
+        if when > last_updated_ms + LOG_DISORDER_MAX_MS:
+            raise errors.BadUpdate(
+                f"Invalid update timestamp {last_updated_ms}: before last snapshot log entry at"
+                f" {when}"
+            )
+        # readers refuse a log whose entries run backwards by more than a minute
+        ordered = when if when >= newest_ms - LOG_DISORDER_MAX_MS else newest_ms
+        newest_ms = max(newest_ms, ordered)
+        added.append(b'{"timestamp-ms":%d,"snapshot-id":%d}' % (ordered, snapshot_id))
+    return log.extended(added)
+
+
+def _after_last_gap(log: JsonArray, metadata: TableMetadata) -> JsonArray:
+    kept: list[bytes] = []
+    for entry, text in zip(log.decoded(), log.items(), strict=True):
+        if entry.get("snapshot-id") in metadata.snapshots:
+            kept.append(text)
+        else:
+            kept.clear()
+    return JsonArray.of(kept)
+
+
+def _last_timestamp_ms(log: JsonArray) -> int:
+    text = log.text
+    start = text.rfind(b"{")
+    if start < 0:
+        return 0
+    entry = msgspec.json.decode(text[start : text.rindex(b"}") + 1])
+    timestamp_ms = entry.get("timestamp-ms")
+    return timestamp_ms if isinstance(timestamp_ms, int) else 0

@@ -1,0 +1,235 @@
+"""rule: a commit's updates, applied in order: one closed table from name to function.
+
+`apply_updates` turns metadata and updates into new metadata, or raises and has changed nothing.
+The clock and every id are arguments. Whether the table may move to another location is for
+whoever knows the other tables; requirements are checked elsewhere, before.
+Source: Iceberg REST specification, TableUpdate; Iceberg spec, Table Metadata Fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from catalog.metadata import (
+    attachments,
+    errors,
+    model,
+    orders,
+    properties,
+    reading,
+    schemas,
+    snapshots,
+    specs,
+)
+from catalog.metadata.drafts import Draft
+from catalog.metadata.model import TableMetadata
+from catalog.metadata.reading import Json
+
+Update: TypeAlias = Callable[[Draft, Json], Draft]
+
+
+def apply_updates(
+    base: TableMetadata | None,
+    updates: Sequence[Json],
+    *,
+    now_ms: int,
+    base_location: str | None,
+    table_uuid: str | None = None,
+    location: str | None = None,
+) -> TableMetadata:
+    """Return base with all updates applied, in order; base itself when none changed a thing.
+
+    base: None builds a new table from nothing, as a staged create does when it commits; table_uuid
+    and location then serve if no update gives them. base_location: where base's file lies; it goes
+    to the metadata log. now_ms: Unix milliseconds.
+    Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
+    """
+    draft = Draft(
+        metadata=_empty(updates) if base is None else base,
+        now_ms=now_ms if base is None else max(now_ms, base.last_updated_ms),
+        creating=base is None,
+    )
+    for given in updates:
+        update = reading.check_object(given, what="table update")
+        draft = _update_of(update)(draft, update)
+    if base is None:
+        return _created(draft, table_uuid=table_uuid, location=location)
+    if draft.metadata is base:
+        return base
+    return _committed(draft, base, base_location)
+
+
+def _update_of(update: Json) -> Update:
+    action = reading.get_text(update, "action").lower()
+    if action in VIEW_UPDATES:
+        raise errors.BadUpdate(f"Cannot apply update {action} to a table: it is for views")
+    if action not in TABLE_UPDATES:
+        raise errors.BadUpdate(f"Cannot apply unknown update: {action}")
+    return TABLE_UPDATES[action]
+
+
+def _empty(updates: Iterable[Any]) -> TableMetadata:
+    """The format version of a new table is the one its updates ask for, v1 included."""
+    version = properties.FORMAT_VERSION_DEFAULT
+    for update in updates:
+        if isinstance(update, dict) and update.get("action") == "upgrade-format-version":
+            version = reading.get_int(update, "format-version")
+            check_format_version(version)
+            break
+    return TableMetadata(format_version=version, table_uuid=None, location="")
+
+
+def check_format_version(version: int) -> None:
+    if not 1 <= version <= model.FORMAT_VERSION_MAX:
+        raise errors.BadUpdate(
+            f"Unsupported format version: v{version} (supported: v{model.FORMAT_VERSION_MAX})"
+        )
+
+
+def _created(draft: Draft, *, table_uuid: str | None, location: str | None) -> TableMetadata:
+    made = draft.metadata
+    uuid = made.table_uuid or table_uuid
+    place = made.location or (location or "").rstrip("/")
+    if uuid is None:
+        raise errors.BadUpdate("Cannot create a table without a uuid")
+    if not place:
+        raise errors.BadUpdate("Cannot create a table without a location")
+    for missing, what in (
+        (made.schema(made.current_schema_id) is None, "current schema"),
+        (made.spec(made.default_spec_id) is None, "default partition spec"),
+        (made.sort_order(made.default_sort_order_id) is None, "default sort order"),
+    ):
+        if missing:
+            raise errors.BadUpdate(f"Cannot create a table without a {what}")
+    specs.check_default_spec(made)
+    orders.check_default_order(made)
+    return msgspec.structs.replace(
+        made,
+        table_uuid=uuid,
+        location=place,
+        last_updated_ms=draft.now_ms,
+        snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
+    )
+
+
+def _committed(draft: Draft, base: TableMetadata, base_location: str | None) -> TableMetadata:
+    made = draft.metadata
+    schema_moved = made.current_schema_id != base.current_schema_id
+    if schema_moved or made.default_spec_id != base.default_spec_id:
+        specs.check_default_spec(made)
+    if schema_moved or made.default_sort_order_id != base.default_sort_order_id:
+        orders.check_default_order(made)
+    assert made.last_column_id >= base.last_column_id
+    assert made.last_partition_id >= base.last_partition_id
+    assert made.last_sequence_number >= base.last_sequence_number
+    assert made.next_row_id >= base.next_row_id
+    return msgspec.structs.replace(
+        made,
+        last_updated_ms=draft.now_ms,
+        snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
+        metadata_entries=_with_previous_file(made, base, base_location),
+    )
+
+
+def _with_previous_file(
+    made: TableMetadata, base: TableMetadata, base_location: str | None
+) -> model.JsonArray:
+    """Return the metadata log with the file this commit replaces, cut to its greatest length."""
+    if base_location is None:
+        return made.metadata_entries
+    entries_max = max(
+        1,
+        properties.whole_number(
+            made.properties,
+            properties.PREVIOUS_VERSIONS_MAX,
+            properties.PREVIOUS_VERSIONS_MAX_DEFAULT,
+        ),
+    )
+    entry = {"timestamp-ms": base.last_updated_ms, "metadata-file": base_location}
+    entries = [*made.metadata_entries.items(), msgspec.json.encode(entry)]
+    return model.JsonArray.of(entries[-entries_max:])
+
+
+# --- updates that belong to no family -----------------------------------------------------------
+
+
+def apply_assign_uuid(draft: Draft, update: Json) -> Draft:
+    """Give a table without a uuid one. A live table keeps its own: every client refers to it."""
+    uuid = reading.get_text(update, "uuid")
+    known = draft.metadata.table_uuid
+    if not uuid:
+        raise errors.BadUpdate("Cannot set uuid to null")
+    if known is None or (draft.creating and uuid != known):
+        return draft.changed(table_uuid=uuid)
+    if uuid.lower() != known.lower():
+        raise errors.BadUpdate(f"Cannot reassign uuid: table has {known}, update gives {uuid}")
+    return draft
+
+
+def apply_upgrade_format_version(draft: Draft, update: Json) -> Draft:
+    """Upgrade, never downgrade. From v3 on row ids are handed out, starting at 0."""
+    version = reading.get_int(update, "format-version")
+    known = draft.metadata.format_version
+    if version > model.FORMAT_VERSION_MAX:
+        raise errors.BadUpdate(
+            f"Cannot upgrade table to unsupported format version: v{version}"
+            f" (supported: v{model.FORMAT_VERSION_MAX})"
+        )
+    if version < known:
+        raise errors.BadUpdate(f"Cannot downgrade v{known} table to v{version}")
+    return draft if version == known else draft.changed(format_version=version)
+
+
+def apply_set_location(draft: Draft, update: Json) -> Draft:
+    location = reading.get_text(update, "location").rstrip("/")
+    if not location:
+        raise errors.BadUpdate("Cannot set an empty location")
+    return draft if location == draft.metadata.location else draft.changed(location=location)
+
+
+def apply_set_properties(draft: Draft, update: Json) -> Draft:
+    name = "updates" if "updates" in update else "updated"  # the older spelling is still sent
+    given = reading.get_text_map(update, name if name in update else "updates")
+    known = draft.metadata.properties
+    merged = {**known, **properties.storable(given)}
+    return draft if merged == known else draft.changed(properties=merged)
+
+
+def apply_remove_properties(draft: Draft, update: Json) -> Draft:
+    name = "removals" if "removals" in update else "removed"
+    gone = set(reading.get_texts(update, name if name in update else "removals"))
+    known = draft.metadata.properties
+    kept = {name: value for name, value in known.items() if name not in gone}
+    return draft if len(kept) == len(known) else draft.changed(properties=kept)
+
+
+TABLE_UPDATES: Mapping[str, Update] = {
+    "assign-uuid": apply_assign_uuid,
+    "upgrade-format-version": apply_upgrade_format_version,
+    "add-schema": schemas.apply_add_schema,
+    "set-current-schema": schemas.apply_set_current_schema,
+    "remove-schemas": schemas.apply_remove_schemas,
+    "add-spec": specs.apply_add_spec,
+    "set-default-spec": specs.apply_set_default_spec,
+    "remove-partition-specs": specs.apply_remove_partition_specs,
+    "add-sort-order": orders.apply_add_sort_order,
+    "set-default-sort-order": orders.apply_set_default_sort_order,
+    "add-snapshot": snapshots.apply_add_snapshot,
+    "set-snapshot-ref": snapshots.apply_set_snapshot_ref,
+    "remove-snapshots": snapshots.apply_remove_snapshots,
+    "remove-snapshot-ref": snapshots.apply_remove_snapshot_ref,
+    "set-location": apply_set_location,
+    "set-properties": apply_set_properties,
+    "remove-properties": apply_remove_properties,
+    "set-statistics": attachments.apply_set_statistics,
+    "remove-statistics": attachments.apply_remove_statistics,
+    "set-partition-statistics": attachments.apply_set_partition_statistics,
+    "remove-partition-statistics": attachments.apply_remove_partition_statistics,
+    "add-encryption-key": attachments.apply_add_encryption_key,
+    "remove-encryption-key": attachments.apply_remove_encryption_key,
+}
+VIEW_UPDATES = frozenset({"add-view-version", "set-current-view-version"})
+"""The two that only views take; views share five more with tables (see `views`)."""
