@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+VERSION = "0.1.0"
 ENVIRONMENT_PREFIX = "BOATHOUSE_"
 
 Kind = Literal["text", "count", "flag", "names"]
@@ -242,6 +243,19 @@ def resolve(
     config = Config(**values, users=users)
     _check(config)
     return config
+
+
+def shown_default(setting: Setting) -> str:
+    """Return a setting's default as people write it."""
+    match setting.default:
+        case None:
+            return "none"
+        case bool(value):
+            return "true" if value else "false"
+        case tuple(names):
+            return ", ".join(names) or "none"
+        case value:
+            return str(value)
 
 
 def is_loopback(host: str) -> bool:

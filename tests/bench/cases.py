@@ -1,0 +1,364 @@
+"""The bench's cases: what is driven, against what, and how the ratio is formed.
+
+Every case runs its stand-in and Boathouse in turn within each round, so that a noisy neighbour
+meets both. A case returns one Figure per round for each side.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.bench import machines
+from tests.kit import server as server_kit
+
+KIB = 1024
+MIB = 1024 * 1024
+BUCKET = "bench"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What a case works with. uniques numbers keys that must be new."""
+
+    running: server_kit.Running
+    nginx: machines.Nginx | None
+    seconds: float
+    uniques: Iterator[int] = field(default_factory=itertools.count)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One row of the table. run returns (ours, stand-in or None) for one round."""
+
+    name: str
+    stand_in: str
+    target: str
+    run: Callable[[Bench], tuple[machines.Figure, machines.Figure | None]]
+
+
+def s3_cases() -> tuple[Case, ...]:
+    """GET, PUT and LIST beside nginx, which signs, hashes and syncs nothing."""
+    return (
+        _get("GET 4K signed c16", 4 * KIB, 16, ">= .22"),
+        _get("GET 64K signed c16", 64 * KIB, 16, ">= .22, <= 60 us"),
+        _get("GET 1M signed c8", MIB, 8, "<= 140 us"),
+        _get("GET 128M signed c4", 128 * MIB, 4, ">= .95"),
+        _put("PUT 4K c16", 4 * KIB, 16, ">= 1.3"),
+        _put("PUT 4K c1", 4 * KIB, 1, ">= .5"),
+        _put("PUT 64K c16", 64 * KIB, 16, ">= 1.0"),
+        _put("PUT 8M c4", 8 * MIB, 4, ">= .77"),
+        Case(name="LIST 1,000 of 10,000", stand_in="-", target="<= 2 ms", run=_list_run),
+    )
+
+
+def catalog_cases() -> tuple[Case, ...]:
+    """Commits and loads over HTTP with authentication and all rules on."""
+    return (
+        Case(
+            name="commit c16, 10 snapshots",
+            stand_in="raw LMDB, c16",
+            target=">= 3,000/s, <= 300 us",
+            run=lambda bench: (_commits(bench, snapshots=10), _raw_lmdb(bench)),
+        ),
+        Case(
+            name="commit c16, 1,000 snapshots",
+            stand_in="raw LMDB, c16",
+            target=">= 600/s",
+            run=lambda bench: (_commits(bench, snapshots=1000), _raw_lmdb(bench)),
+        ),
+        Case(
+            name="loadTable, 1,000 snapshots",
+            stand_in="-",
+            target="<= .3 ms",
+            run=lambda bench: (_load_table(bench, ""), None),
+        ),
+        Case(
+            name="loadTable refs, 1,000 snapshots",
+            stand_in="-",
+            target="flat",
+            run=lambda bench: (_load_table(bench, "?snapshots=refs"), None),
+        ),
+        Case(
+            name="loadTable 304",
+            stand_in="-",
+            target="<= .06 ms",
+            run=lambda bench: (_load_table(bench, "", not_modified=True), None),
+        ),
+    )
+
+
+def _get(name: str, size_bytes: int, connections: int, target: str) -> Case:
+    def run(bench: Bench) -> tuple[machines.Figure, machines.Figure | None]:
+        key = f"get-{size_bytes}"
+        body = _stored(bench, key, size_bytes)
+        request = machines.signed_request(bench.running, "GET", f"/{BUCKET}/{key}")
+        ours = machines.drive(
+            bench.running.url,
+            bench.running.pid,
+            [request],
+            connections=connections,
+            seconds=bench.seconds,
+            megabytes_each=size_bytes / 1e6,
+        )
+        theirs = None
+        if bench.nginx is not None:
+            path = bench.nginx.folder / key
+            if not path.exists():
+                path.write_bytes(body)
+            theirs = machines.drive(
+                bench.nginx.url,
+                bench.nginx.pid,
+                [machines.raw_request("GET", f"{bench.nginx.url}/{key}")],
+                connections=connections,
+                seconds=bench.seconds,
+                megabytes_each=size_bytes / 1e6,
+            )
+        return ours, theirs
+
+    return Case(name=name, stand_in="nginx", target=target, run=run)
+
+
+def _put(name: str, size_bytes: int, connections: int, target: str) -> Case:
+    keys = max(connections * 2, min(256, (256 * MIB) // size_bytes))
+
+    def run(bench: Bench) -> tuple[machines.Figure, machines.Figure | None]:
+        _bucket(bench)
+        body = os.urandom(size_bytes)
+        number = next(bench.uniques)
+        paths = [f"put-{size_bytes}-{number}-{index}" for index in range(keys)]
+        ours = machines.drive(
+            bench.running.url,
+            bench.running.pid,
+            [
+                machines.signed_request(bench.running, "PUT", f"/{BUCKET}/{path}", body)
+                for path in paths
+            ],
+            connections=connections,
+            seconds=bench.seconds,
+            megabytes_each=size_bytes / 1e6,
+        )
+        theirs = None
+        if bench.nginx is not None:
+            theirs = machines.drive(
+                bench.nginx.url,
+                bench.nginx.pid,
+                [machines.raw_request("PUT", f"{bench.nginx.url}/{p}", None, body) for p in paths],
+                connections=connections,
+                seconds=bench.seconds,
+                megabytes_each=size_bytes / 1e6,
+                expected=frozenset({201, 204}),
+            )
+        return ours, theirs
+
+    return Case(name=name, stand_in="nginx dav, no sync", target=target, run=run)
+
+
+def _list_run(bench: Bench) -> tuple[machines.Figure, machines.Figure | None]:
+    s3 = machines.s3(bench.running)
+    bucket = "bench-list"
+    if bucket not in {entry["Name"] for entry in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=bucket)
+        requests = [
+            machines.signed_request(bench.running, "PUT", f"/{bucket}/k/{index:06}", b"x")
+            for index in range(10_000)
+        ]
+        machines.drive(
+            bench.running.url,
+            bench.running.pid,
+            requests,
+            connections=16,
+            seconds=120,
+            cycle=False,
+        )
+    request = machines.signed_request(
+        bench.running, "GET", f"/{bucket}?list-type=2&max-keys=1000&start-after=k%2F004000"
+    )
+    figure = machines.drive(
+        bench.running.url, bench.running.pid, [request], connections=1, seconds=bench.seconds
+    )
+    return figure, None
+
+
+def _bucket(bench: Bench) -> None:
+    s3 = machines.s3(bench.running)
+    if BUCKET not in {entry["Name"] for entry in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=BUCKET)
+
+
+def _stored(bench: Bench, key: str, size_bytes: int) -> bytes:
+    _bucket(bench)
+    s3 = machines.s3(bench.running)
+    body = os.urandom(size_bytes)
+    s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    return body
+
+
+def _commits(bench: Bench, *, snapshots: int) -> machines.Figure:
+    """Sixteen writers, each on a table of its own that has this many snapshots already."""
+    rest = Rest(bench.running)
+    rest.namespace("bench")
+    number = next(bench.uniques)
+    tables = [rest.table("bench", f"c{snapshots}_{number}_{index}") for index in range(16)]
+    for table in tables:
+        rest.add_snapshots(table, snapshots)
+    # Requests in turn: writer by writer, so that no table is ever hot.
+    rounds = 400 if snapshots < 100 else 40
+    requests = []
+    for step in range(rounds):
+        for table in tables:
+            requests.append(rest.commit_request(table, snapshots + step))
+    return machines.drive(
+        bench.running.url,
+        bench.running.pid,
+        requests,
+        connections=16,
+        seconds=120,
+        cycle=False,
+        lanes=True,
+    )
+
+
+def _load_table(bench: Bench, query: str, *, not_modified: bool = False) -> machines.Figure:
+    rest = Rest(bench.running)
+    rest.namespace("bench")
+    name = f"load_{next(bench.uniques)}"
+    table = rest.table("bench", name)
+    rest.add_snapshots(table, 1000)
+    path = f"{rest.prefix}/namespaces/bench/tables/{name}{query}"
+    headers = {"Authorization": f"Bearer {rest.token}"}
+    expected = frozenset({200})
+    if not_modified:
+        request = urllib.request.Request(rest.base + path, headers=headers)
+        with urllib.request.urlopen(request) as answer:
+            headers["If-None-Match"] = answer.headers["ETag"]
+        expected = frozenset({304})
+    return machines.drive(
+        bench.running.url,
+        bench.running.pid,
+        [machines.raw_request("GET", rest.base + path, headers)],
+        connections=16,
+        seconds=bench.seconds,
+        expected=expected,
+    )
+
+
+def _raw_lmdb(bench: Bench) -> machines.Figure:
+    """LMDB alone, one thread, sixteen changes of two small keys per transaction."""
+    import tempfile
+    import time
+
+    import lmdb
+
+    with tempfile.TemporaryDirectory(dir=bench.running.data.parent) as folder:
+        environment = lmdb.open(folder, map_size=1 << 30)
+        started, cpu = time.perf_counter(), time.process_time()
+        done = 0
+        while time.perf_counter() - started < bench.seconds:
+            with environment.begin(write=True) as transaction:
+                for _ in range(16):
+                    done += 1
+                    transaction.put(b"k%08d" % done, b"v" * 135)
+                    transaction.put(b"p%08d" % (done % 16), b"v" * 135)
+        seconds, spent = time.perf_counter() - started, time.process_time() - cpu
+        environment.close()
+    return machines.Figure(
+        answers=done,
+        seconds=seconds,
+        cpu_us=spent / done * 1e6,
+        p50_ms=0.0,
+        p99_ms=0.0,
+        megabytes=0.0,
+    )
+
+
+class Rest:
+    """A raw Iceberg REST client for setting cases up."""
+
+    def __init__(self, running: server_kit.Running) -> None:
+        self.base = running.iceberg
+        self.prefix = "/v1/lake"
+        form = urllib.parse.urlencode(
+            {
+                "grant_type": "client_credentials",
+                "client_id": running.access_key,
+                "client_secret": running.secret_key,
+            }
+        ).encode()
+        with urllib.request.urlopen(self.base + "/v1/oauth/tokens", data=form) as answer:
+            self.token = json.loads(answer.read())["access_token"]
+
+    def post(self, path: str, body: Any) -> Any:
+        request = urllib.request.Request(
+            self.base + path,
+            data=json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def namespace(self, name: str) -> None:
+        try:
+            self.post(f"{self.prefix}/namespaces", {"namespace": [name]})
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
+
+    def table(self, namespace: str, name: str) -> str:
+        schema = {
+            "type": "struct",
+            "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
+        }
+        self.post(f"{self.prefix}/namespaces/{namespace}/tables", {"name": name, "schema": schema})
+        return f"{self.prefix}/namespaces/{namespace}/tables/{name}"
+
+    def add_snapshots(self, table: str, count: int) -> None:
+        """Bring a table to count snapshots, a hundred per commit."""
+        for first in range(0, count, 100):
+            steps = range(first, min(first + 100, count))
+            updates = [update for step in steps for update in _updates(step)]
+            self.post(table, {"requirements": [], "updates": updates})
+
+    def commit_request(self, table: str, step: int) -> bytes:
+        body = json.dumps({"requirements": [], "updates": _updates(step)}).encode()
+        return machines.raw_request(
+            "POST",
+            self.base + table,
+            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            body,
+        )
+
+
+def _updates(step: int) -> Sequence[dict[str, Any]]:
+    snapshot = {
+        "snapshot-id": 1000 + step,
+        "sequence-number": step + 1,
+        "timestamp-ms": 1_760_000_000_000 + step,
+        "manifest-list": f"s3://lake/bench/x/metadata/snap-{1000 + step}-1-bench.avro",
+        "summary": {
+            "operation": "append",
+            "added-data-files": "1",
+            "added-records": "1000",
+            "added-files-size": "40000",
+            "total-records": str((step + 1) * 1000),
+            "total-data-files": str(step + 1),
+        },
+        "schema-id": 0,
+    }
+    if step:
+        snapshot["parent-snapshot-id"] = 999 + step
+    return (
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch",
+         "snapshot-id": 1000 + step},
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""The bench's SQL cases: five million rows, ours over the wire beside raw DataFusion on the files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import Any
+
+from tests.bench import cases, machines
+from tests.kit import server as server_kit
+
+ROWS = 5_000_000
+FILES = 5
+TABLE = "bench.numbers"
+QUERIES = {
+    "SELECT count(*), 5 M rows": "select count(*) from {}",
+    "SELECT group by, 5 M rows": "select g, count(*), sum(v) from {} group by g",
+}
+REPEATS = 5
+
+RAW = """
+import json, sys, time, resource
+import datafusion
+context = datafusion.SessionContext()
+context.register_listing_table("t", sys.argv[1], file_extension=".parquet")
+def cpu():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+context.sql(sys.argv[2].format("t")).collect()
+best, spent = 1e9, cpu()
+for _ in range(int(sys.argv[3])):
+    started = time.perf_counter()
+    context.sql(sys.argv[2].format("t")).collect()
+    best = min(best, time.perf_counter() - started)
+print(json.dumps({"best": best, "cpu": (cpu() - spent) / int(sys.argv[3])}))
+"""
+
+
+def sql_cases() -> tuple[cases.Case, ...]:
+    """One case per query."""
+    return tuple(_case(name, query) for name, query in QUERIES.items())
+
+
+def _case(name: str, query: str) -> cases.Case:
+    def run(bench: cases.Bench) -> tuple[machines.Figure, machines.Figure | None]:
+        files = _prepare(bench)
+        session = Wire(bench.running)
+        session.query(query.format(f"lake.{TABLE}"))
+        seconds = []
+        before = machines.cpu_seconds(bench.running.pid)
+        for _ in range(REPEATS):
+            started = time.perf_counter()
+            session.query(query.format(f"lake.{TABLE}"))
+            seconds.append(time.perf_counter() - started)
+        cpu = (machines.cpu_seconds(bench.running.pid) - before) / REPEATS
+        answer = subprocess.run(
+            [sys.executable, "-c", RAW, str(files), query, str(REPEATS)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=server_kit.ROOT,
+        )
+        raw = json.loads(answer.stdout)
+        return _figure(min(seconds), cpu), _figure(raw["best"], raw["cpu"])
+
+    return cases.Case(name=name, stand_in="raw DataFusion", target="ratio >= .9", run=run)
+
+
+def _figure(best: float, cpu: float) -> machines.Figure:
+    return machines.Figure(
+        answers=1,
+        seconds=best,
+        cpu_us=cpu * 1e6,
+        p50_ms=best * 1000,
+        p99_ms=best * 1000,
+        megabytes=0.0,
+    )
+
+
+def _prepare(bench: cases.Bench) -> Any:
+    """Write the rows once: the same Parquet bytes as a table, and as plain files."""
+    import pyarrow as pa
+    import pyarrow.parquet
+    from pyiceberg.catalog import load_catalog
+
+    folder = bench.running.data.parent / "raw-numbers"
+    if folder.exists():
+        return folder
+    folder.mkdir()
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=bench.running.iceberg,
+        warehouse="lake",
+        credential=f"{bench.running.access_key}:{bench.running.secret_key}",
+    )
+    catalog.create_namespace_if_not_exists("bench")
+    each = ROWS // FILES
+    table = None
+    for number in range(FILES):
+        first = number * each
+        ids = pa.array(range(first, first + each), pa.int64())
+        rows = pa.table(
+            {
+                "id": ids,
+                "g": pa.array([i % 100 for i in range(each)], pa.int32()),
+                "v": pa.array([float(i % 1009) for i in range(each)], pa.float64()),
+                "s": pa.array([f"name-{i % 1000}" for i in range(each)]),
+                "t": pa.array([1_700_000_000_000_000 + i for i in range(each)], pa.timestamp("us")),
+            }
+        )
+        if table is None:
+            table = catalog.create_table(TABLE, schema=rows.schema)
+        table.append(rows)
+        pyarrow.parquet.write_table(rows, folder / f"{number}.parquet", compression="zstd")
+    return folder
+
+
+class Wire:
+    """The Snowflake protocol by hand: log in, query."""
+
+    def __init__(self, running: server_kit.Running) -> None:
+        self.url = running.url
+        self.token = "None"
+        data = self.post(
+            "/session/v1/login-request",
+            {
+                "data": {
+                    "ACCOUNT_NAME": "bench",
+                    "LOGIN_NAME": running.access_key,
+                    "PASSWORD": running.secret_key,
+                    "CLIENT_APP_ID": "PythonConnector",
+                    "CLIENT_APP_VERSION": "4.8.1",
+                    "SESSION_PARAMETERS": {},
+                }
+            },
+        )
+        self.token = data["token"]
+
+    def query(self, text: str) -> Any:
+        import uuid
+
+        return self.post(f"/queries/v1/query-request?requestId={uuid.uuid4()}", {"sqlText": text})
+
+    def post(self, path: str, body: Any) -> Any:
+        request = urllib.request.Request(
+            self.url + path,
+            data=json.dumps(body).encode(),
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "application/snowflake",
+                "Authorization": f'Snowflake Token="{self.token}"',
+            },
+        )
+        with urllib.request.urlopen(request) as answer:
+            said = json.loads(answer.read())
+        assert said["success"], said
+        return said["data"]

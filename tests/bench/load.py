@@ -1,0 +1,155 @@
+"""A load generator: keep-alive connections that send prepared requests and count answers.
+
+Run as its own process (`python -m tests.bench.load`), so that its CPU is not the server's. It reads
+a plan from standard input: JSON with host, port, connections, seconds, and a list of requests, each
+base64 of the whole HTTP/1.1 request. Connections take requests in turn, from the list's start again
+when it is used up if `cycle` is true, else they stop. With `lanes`, connection i sends only the
+requests i, i + connections, i + 2 connections ..., strictly in order. It prints one JSON object: answers, seconds,
+bytes received, statuses and latencies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import json
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+READ_BYTES = 1 << 18
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection. Mutable by nature."""
+
+    def __init__(self, load: Load, lane: int) -> None:
+        self.load = load
+        self.lane = lane
+        self.head = bytearray()
+        self.remaining = -1
+        self.sent_at = 0.0
+        self.transport: asyncio.Transport | None = None
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.next()
+
+    def next(self) -> None:
+        request = self.load.take(self.lane)
+        if request is None or self.transport is None:
+            self.finish()
+            return
+        self.sent_at = time.perf_counter()
+        self.remaining = -1
+        self.head.clear()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.load.received_bytes += len(data)
+        if self.remaining < 0:
+            self.head += data
+            end = self.head.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = bytes(self.head[:end]).lower()
+            status = int(head[9:12])
+            if status == 100:
+                rest = bytes(self.head[end + 4 :])
+                self.head.clear()
+                if rest:
+                    self.data_received(rest)
+                return
+            self.load.statuses[status] += 1
+            at = head.find(b"content-length:")
+            length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+            if status in {204, 304}:
+                length = 0
+            self.remaining = length - (len(self.head) - end - 4)
+        else:
+            self.remaining -= len(data)
+        if self.remaining <= 0:
+            self.load.latencies.append(time.perf_counter() - self.sent_at)
+            self.next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.done.done():
+            self.load.broken += 1
+            self.done.set_result(None)
+
+    def finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+        if self.transport is not None:
+            self.transport.close()
+
+
+class Load:
+    """What all connections share. Mutable by nature."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.requests = [base64.b64decode(request) for request in plan["requests"]]
+        self.cycle = plan["cycle"]
+        self.lanes = plan["connections"] if plan["lanes"] else 0
+        self.lane_positions: Counter[int] = Counter()
+        self.seconds = plan["seconds"]
+        self.position = 0
+        self.deadline = 0.0
+        self.latencies: list[float] = []
+        self.statuses: Counter[int] = Counter()
+        self.received_bytes = 0
+        self.broken = 0
+
+    def take(self, lane: int) -> bytes | None:
+        if time.perf_counter() >= self.deadline:
+            return None
+        if self.lanes:
+            position = lane + self.lanes * self.lane_positions[lane]
+            self.lane_positions[lane] += 1
+            return self.requests[position] if position < len(self.requests) else None
+        if self.position >= len(self.requests):
+            if not self.cycle:
+                return None
+            self.position = 0
+        request = self.requests[self.position]
+        self.position += 1
+        return request
+
+
+async def run(plan: dict[str, Any]) -> dict[str, Any]:
+    load = Load(plan)
+    loop = asyncio.get_running_loop()
+    started = time.perf_counter()
+    load.deadline = started + load.seconds
+    connections = []
+    for lane in range(plan["connections"]):
+        _, connection = await loop.create_connection(
+            functools.partial(Connection, load, lane), plan["host"], plan["port"]
+        )
+        connections.append(connection)
+    await asyncio.gather(*(connection.done for connection in connections))
+    elapsed = time.perf_counter() - started
+    ordered = sorted(load.latencies)
+    return {
+        "answers": len(ordered),
+        "seconds": elapsed,
+        "received_bytes": load.received_bytes,
+        "statuses": {str(status): count for status, count in load.statuses.items()},
+        "broken": load.broken,
+        "p50_ms": _quantile(ordered, 0.50) * 1000,
+        "p99_ms": _quantile(ordered, 0.99) * 1000,
+    }
+
+
+def _quantile(ordered: list[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    print(json.dumps(uvloop.run(run(json.load(sys.stdin)))))

@@ -1,0 +1,229 @@
+"""What a bench measures with: processes' CPU, nginx as the stand-in, signed requests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.kit import server as server_kit
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One case's outcome. cpu_us is the server's CPU per answer, user and system together."""
+
+    answers: int
+    seconds: float
+    cpu_us: float
+    p50_ms: float
+    p99_ms: float
+    megabytes: float
+
+    @property
+    def per_second(self) -> float:
+        return self.answers / self.seconds
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its children, in seconds."""
+    total = 0.0
+    for member in _family(pid):
+        try:
+            fields = Path(f"/proc/{member}/stat").read_text().rsplit(")", 1)[1].split()
+        except FileNotFoundError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    return total
+
+
+def _family(pid: int) -> list[int]:
+    members = [pid]
+    for member in members:
+        try:
+            text = Path(f"/proc/{member}/task/{member}/children").read_text()
+        except FileNotFoundError:
+            continue
+        members.extend(int(child) for child in text.split())
+    return members
+
+
+def drive(
+    url: str,
+    pid: int,
+    requests: Sequence[bytes],
+    *,
+    connections: int,
+    seconds: float,
+    cycle: bool = True,
+    lanes: bool = False,
+    megabytes_each: float = 0.0,
+    expected: frozenset[int] = frozenset({200}),
+) -> Figure:
+    """Send requests from a process of their own; return what the server did and what it cost."""
+    parts = urlsplit(url)
+    plan = {
+        "host": parts.hostname,
+        "port": parts.port,
+        "connections": connections,
+        "seconds": seconds,
+        "cycle": cycle,
+        "lanes": lanes,
+        "requests": [base64.b64encode(request).decode() for request in requests],
+    }
+    before = cpu_seconds(pid)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.load"],
+        input=json.dumps(plan),
+        capture_output=True,
+        text=True,
+        cwd=server_kit.ROOT,
+        check=True,
+    )
+    spent = cpu_seconds(pid) - before
+    said = json.loads(done.stdout)
+    unexpected = {s: n for s, n in said["statuses"].items() if int(s) not in expected}
+    assert not unexpected, f"unexpected answers {unexpected} from {url}"
+    assert said["answers"], f"no answers from {url}"
+    return Figure(
+        answers=said["answers"],
+        seconds=said["seconds"],
+        cpu_us=spent / said["answers"] * 1e6,
+        p50_ms=said["p50_ms"],
+        p99_ms=said["p99_ms"],
+        megabytes=said["answers"] * megabytes_each,
+    )
+
+
+def raw_request(
+    method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+) -> bytes:
+    """One whole HTTP/1.1 request."""
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {parts.netloc}"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    if body or method in {"PUT", "POST"}:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def signed_request(
+    running: server_kit.Running, method: str, path: str, body: bytes = b"", service: str = "s3"
+) -> bytes:
+    """One request signed by botocore; good for fifteen minutes."""
+    from botocore.auth import S3SigV4Auth, SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest(method=method, url=running.url + path, data=body)
+    if service == "s3":
+        request.headers["x-amz-content-sha256"] = "UNSIGNED-PAYLOAD"
+    signer = S3SigV4Auth if service == "s3" else SigV4Auth
+    signer(Credentials(running.access_key, running.secret_key), service, "us-east-1").add_auth(
+        request
+    )
+    return raw_request(method, running.url + path, dict(request.headers.items()), body)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nginx:
+    """A started nginx: where it listens, its master process, the folder it serves."""
+
+    url: str
+    pid: int
+    folder: Path
+
+
+NGINX_CONFIG = """
+worker_processes 1;
+pid {root}/nginx.pid;
+error_log {root}/error.log;
+events {{ worker_connections 512; }}
+http {{
+  access_log off;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_requests 1000000;
+  client_max_body_size 1g;
+  client_body_temp_path {root}/body;
+  proxy_temp_path {root}/p; fastcgi_temp_path {root}/f; uwsgi_temp_path {root}/u;
+  scgi_temp_path {root}/s;
+  server {{
+    listen 127.0.0.1:{port};
+    root {root}/files;
+    location / {{ dav_methods PUT DELETE; create_full_put_path on; }}
+  }}
+}}
+"""
+
+
+@contextmanager
+def nginx(root: Path) -> Iterator[Nginx | None]:
+    """Start nginx with one worker and DAV; yield None where it is not installed."""
+    command = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    if command is None:
+        yield None
+        return
+    port = free_port()
+    root.chmod(0o755)
+    files = root / "files"
+    files.mkdir(parents=True)
+    for folder in (root, files):
+        folder.chmod(0o777)
+    config = root / "nginx.conf"
+    config.write_text(NGINX_CONFIG.format(root=root, port=port))
+    process = subprocess.Popen(
+        [command, "-c", str(config), "-p", str(root), "-g", "daemon off;"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            server_kit.get(url + "/")
+            break
+        except OSError:
+            time.sleep(0.05)
+    try:
+        yield Nginx(url=url, pid=process.pid, folder=files)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+
+
+def free_port() -> int:
+    """A port nobody listens on at the moment."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def s3(running: server_kit.Running) -> Any:
+    """A boto3 client, for setting a case up."""
+    import boto3
+
+    return boto3.client(
+        "s3",
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+    )
