@@ -91,18 +91,6 @@ class TableBucketVerb(S3Error):
     """A table bucket is made and removed through the s3tables API."""
 
 
-class InvalidRange(S3Error):
-    """The range begins past the end of the object."""
-
-
-class NotModified(S3Error):
-    """A read's condition says that the client's copy is still good; fields are headers."""
-
-
-class ReadPreconditionFailed(S3Error):
-    """A condition on what is read does not hold; Condition names the header."""
-
-
 class AccessDenied(S3Error):
     """The caller may not do that, or may not know whether it could be done."""
 

@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from server.s3 import errors, reading
-
-ChecksumType = Literal["FULL_OBJECT", "COMPOSITE"]
-
+from server.s3 import errors, preconditions
+from storage import conditions, model
 
 Directive = Literal["COPY", "REPLACE"]
 
@@ -144,34 +142,26 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WriteConditions:
-    """If-Match and If-None-Match of a write, as lists of bare ETags or ("*",)."""
-
-    if_match: tuple[str, ...] = ()
-    if_none_match: tuple[str, ...] = ()
-
-
-NO_WRITE_CONDITIONS = WriteConditions()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """Where a copy reads from, and under which conditions."""
 
     bucket: str
     key: str
     version_id: str | None = None
-    conditions: reading.Conditions = reading.NO_CONDITIONS
+    conditions: conditions.ReadConditions = preconditions.NO_CONDITIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """What a GET or HEAD asks for. overrides: response headers by lower-case name."""
+    """What a GET or HEAD asks for. byte_range: the Range header; only a size gives it a meaning.
+
+    overrides: response headers by lower-case name.
+    """
 
     version_id: str | None = None
-    byte_range: reading.RangeRequest | None = None
+    byte_range: str | None = None
     part_number: int | None = None
-    conditions: reading.Conditions = reading.NO_CONDITIONS
+    conditions: conditions.ReadConditions = preconditions.NO_CONDITIONS
     overrides: Mapping[str, str] = field(default_factory=dict)
     with_checksums: bool = False
 
@@ -179,13 +169,13 @@ class Read:
 PLAIN_READ = Read()
 
 
-def parse_read(headers: reading.HeaderView, query: Mapping[str, str] | None = None) -> Read:
+def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:
     """Return what a GET or HEAD asks for."""
     byte_range = None
     conditional = with_checksums = False
     for name, value in headers.items():
         if name == "range":
-            byte_range = reading.parse_range(value)
+            byte_range = value
         elif name.startswith("if-"):
             conditional = True
         elif name == "x-amz-checksum-mode":
@@ -205,7 +195,9 @@ def parse_read(headers: reading.HeaderView, query: Mapping[str, str] | None = No
         version_id=query.get("versionId") if query else None,
         byte_range=byte_range,
         part_number=part_number,
-        conditions=reading.parse_conditions(headers) if conditional else reading.NO_CONDITIONS,
+        conditions=preconditions.parse_read(headers)
+        if conditional
+        else preconditions.NO_CONDITIONS,
         overrides={OVERRIDES[name]: value for name, value in query.items() if name in OVERRIDES}
         if query
         else {},
@@ -213,7 +205,7 @@ def parse_read(headers: reading.HeaderView, query: Mapping[str, str] | None = No
     )
 
 
-def parse_written(headers: reading.HeaderView) -> tuple[Written, bool]:
+def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
     """Return what a write's headers say of the object, and whether they name a storage class."""
     stored: dict[str, str] = {}
     user_metadata: dict[str, str] = {}
@@ -255,14 +247,14 @@ def parse_written(headers: reading.HeaderView) -> tuple[Written, bool]:
     return written, storage_class is not None
 
 
-def check_headers_done(headers: reading.HeaderView) -> None:
+def check_headers_done(headers: preconditions.HeaderView) -> None:
     """Raise NotImplementedHere if a header asks for something that Boathouse does not do."""
     for name, value in headers.items():
         if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
             raise _header_not_done(name)
 
 
-def parse_integrity(headers: reading.HeaderView) -> Integrity:
+def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
     """Return the digests that accompany a body; raises for malformed or contradicting ones."""
     content_md5 = None
     checksum = trailer = announced = None
@@ -319,7 +311,7 @@ def parse_checksum(name: str, value: str) -> str:
     return value
 
 
-def parse_whole_checksum(headers: reading.HeaderView) -> tuple[str, str] | None:
+def parse_whole_checksum(headers: preconditions.HeaderView) -> tuple[str, str] | None:
     """Return the checksum of a whole multipart object, of which `-N` may be a part."""
     for name, value in headers.items():
         algorithm = name.removeprefix(CHECKSUM_PREFIX)
@@ -332,7 +324,7 @@ def parse_whole_checksum(headers: reading.HeaderView) -> tuple[str, str] | None:
     return None
 
 
-def parse_size(headers: reading.HeaderView) -> int | None:
+def parse_size(headers: preconditions.HeaderView) -> int | None:
     """Return the length of the body as the client means it: without aws-chunked framing."""
     decoded = headers.get("x-amz-decoded-content-length")
     value = headers.get("content-length") if decoded is None else decoded
@@ -343,7 +335,7 @@ def parse_size(headers: reading.HeaderView) -> int | None:
     return int(value)
 
 
-def parse_source(headers: reading.HeaderView) -> Source:
+def parse_source(headers: preconditions.HeaderView) -> Source:
     """Return where a copy reads from: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
     value = headers.get("x-amz-copy-source") or ""
     path, _, version_id = value.partition("?versionId=")
@@ -368,38 +360,33 @@ def parse_source(headers: reading.HeaderView) -> Source:
     return source
 
 
-def _source_conditions(headers: reading.HeaderView) -> reading.Conditions:
+def _source_conditions(headers: preconditions.HeaderView) -> conditions.ReadConditions:
     if any(name.startswith("x-amz-copy-source-if-") for name, _ in headers.items()):
-        return reading.parse_conditions(headers, prefix="x-amz-copy-source-")
-    return reading.NO_CONDITIONS
+        return preconditions.parse_read(headers, prefix="x-amz-copy-source-")
+    return preconditions.NO_CONDITIONS
 
 
 def parse_copy_range(value: str | None) -> tuple[int, int] | None:
     if value is None:
         return None
-    wanted = reading.parse_range(value)
-    if wanted is None or wanted.first is None or wanted.last is None:
-        raise errors.InvalidArgument(
-            "The x-amz-copy-source-range value must be of the form bytes=first-last where first "
-            "and last are the zero-based offsets of the first and last bytes to copy",
-            ArgumentName="x-amz-copy-source-range",
-            ArgumentValue=value,
-        )
-    return wanted.first, wanted.last
-
-
-def parse_write_conditions(headers: reading.HeaderView) -> WriteConditions:
-    if_match = headers.get("if-match")
-    if_none_match = headers.get("if-none-match")
-    if if_match is None and if_none_match is None:
-        return NO_WRITE_CONDITIONS
-    return WriteConditions(
-        if_match=reading.parse_etags(if_match) if if_match else (),
-        if_none_match=reading.parse_etags(if_none_match) if if_none_match else (),
+    first, dash, last = value.removeprefix("bytes=").partition("-")
+    if value.startswith("bytes=") and dash and _is_offset(first) and _is_offset(last):
+        offsets = int(first), int(last)
+        if offsets[0] <= offsets[1]:
+            return offsets
+    raise errors.InvalidArgument(
+        "The x-amz-copy-source-range value must be of the form bytes=first-last where first and "
+        "last are the zero-based offsets of the first and last bytes to copy",
+        ArgumentName="x-amz-copy-source-range",
+        ArgumentValue=value,
     )
 
 
-def parse_directive(headers: reading.HeaderView, what: str) -> Directive:
+def _is_offset(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 19
+
+
+def parse_directive(headers: preconditions.HeaderView, what: str) -> Directive:
     value = headers.get(f"x-amz-{what}-directive")
     if value is None or value == "COPY":
         return "COPY"
@@ -412,7 +399,7 @@ def parse_directive(headers: reading.HeaderView, what: str) -> Directive:
     )
 
 
-def parse_algorithm(headers: reading.HeaderView, name: str) -> str | None:
+def parse_algorithm(headers: preconditions.HeaderView, name: str) -> str | None:
     value = headers.get(name)
     if value is None:
         return None
@@ -424,7 +411,7 @@ def parse_algorithm(headers: reading.HeaderView, name: str) -> str | None:
     return value.lower()
 
 
-def parse_checksum_type(headers: reading.HeaderView) -> ChecksumType | None:
+def parse_checksum_type(headers: preconditions.HeaderView) -> model.ChecksumType | None:
     value = headers.get("x-amz-checksum-type")
     if value is None:
         return None

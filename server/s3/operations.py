@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from server.s3 import errors, fields, reading, subresources
+from server.s3 import errors, fields, preconditions, subresources
+from storage import model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +117,7 @@ class PutObject:
     size_bytes: int | None
     written: fields.Written
     integrity: fields.Integrity = fields.NO_INTEGRITY
-    conditions: fields.WriteConditions = fields.NO_WRITE_CONDITIONS
+    conditions: model.Precondition = model.ALWAYS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +132,7 @@ class CopyObject:
     tagging_directive: fields.Directive = "COPY"
     storage_class_given: bool = False
     checksum_algorithm: str | None = None
-    conditions: fields.WriteConditions = fields.NO_WRITE_CONDITIONS
+    conditions: model.Precondition = model.ALWAYS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +140,7 @@ class DeleteObject:
     bucket: str
     key: str
     version_id: str | None = None
-    conditions: fields.WriteConditions = fields.NO_WRITE_CONDITIONS
+    conditions: model.Precondition = model.ALWAYS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +173,7 @@ class CreateMultipartUpload:
     key: str
     written: fields.Written
     checksum_algorithm: str | None = None
-    checksum_type: fields.ChecksumType | None = None
+    checksum_type: model.ChecksumType | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,9 +205,9 @@ class CompleteMultipartUpload:
     bucket: str
     key: str
     upload_id: str
-    conditions: fields.WriteConditions = fields.NO_WRITE_CONDITIONS
+    conditions: model.Precondition = model.ALWAYS
     checksum: tuple[str, str] | None = None
-    checksum_type: fields.ChecksumType | None = None
+    checksum_type: model.ChecksumType | None = None
     object_size_bytes: int | None = None
 
 
@@ -287,7 +288,7 @@ def identify(
     raw_path: bytes,
     host_bucket: str | None,
     pairs: Pairs,
-    headers: reading.HeaderView,
+    headers: preconditions.HeaderView,
 ) -> Operation:
     """Return the operation that a request means.
 
@@ -331,7 +332,7 @@ def is_text(key: str) -> bool:
 
 
 def _identify_object(
-    method: str, bucket: str, key: str, pairs: Pairs, headers: reading.HeaderView
+    method: str, bucket: str, key: str, pairs: Pairs, headers: preconditions.HeaderView
 ) -> Operation:
     if not pairs:
         if method == "GET":
@@ -369,7 +370,7 @@ def _identify_object(
                 bucket=bucket,
                 key=key,
                 version_id=query.get("versionId"),
-                conditions=fields.parse_write_conditions(headers),
+                conditions=preconditions.parse_write(headers),
             )
         case "OPTIONS":
             return Preflight(bucket=bucket)
@@ -378,7 +379,7 @@ def _identify_object(
 
 
 def _object_subresource(
-    name: str, bucket: str, key: str, query: Mapping[str, str], headers: reading.HeaderView
+    name: str, bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
 ) -> Operation:
     version_id = query.get("versionId")
     match name:
@@ -402,7 +403,7 @@ def _object_subresource(
 
 
 def _identify_bucket(
-    method: str, bucket: str, pairs: Pairs, headers: reading.HeaderView
+    method: str, bucket: str, pairs: Pairs, headers: preconditions.HeaderView
 ) -> Operation:
     query = dict(pairs)
     if method == "HEAD":
@@ -441,7 +442,7 @@ def _identify_bucket(
 
 
 def _bucket_subresource(
-    name: str, bucket: str, query: Mapping[str, str], headers: reading.HeaderView
+    name: str, bucket: str, query: Mapping[str, str], headers: preconditions.HeaderView
 ) -> Operation:
     match name:
         case "DeleteObjects":
@@ -460,7 +461,7 @@ def _bucket_subresource(
             return Unsupported(name=name, bucket=bucket)
 
 
-def _put_object(bucket: str, key: str, headers: reading.HeaderView) -> PutObject:
+def _put_object(bucket: str, key: str, headers: preconditions.HeaderView) -> PutObject:
     written, _ = fields.parse_written(headers)
     return PutObject(
         bucket=bucket,
@@ -468,11 +469,11 @@ def _put_object(bucket: str, key: str, headers: reading.HeaderView) -> PutObject
         size_bytes=fields.parse_size(headers),
         written=written,
         integrity=fields.parse_integrity(headers),
-        conditions=fields.parse_write_conditions(headers),
+        conditions=preconditions.parse_write(headers),
     )
 
 
-def _copy_object(bucket: str, key: str, headers: reading.HeaderView) -> CopyObject:
+def _copy_object(bucket: str, key: str, headers: preconditions.HeaderView) -> CopyObject:
     written, storage_class_given = fields.parse_written(headers)
     return CopyObject(
         bucket=bucket,
@@ -483,11 +484,13 @@ def _copy_object(bucket: str, key: str, headers: reading.HeaderView) -> CopyObje
         tagging_directive=fields.parse_directive(headers, "tagging"),
         storage_class_given=storage_class_given,
         checksum_algorithm=fields.parse_algorithm(headers, "x-amz-checksum-algorithm"),
-        conditions=fields.parse_write_conditions(headers),
+        conditions=preconditions.parse_write(headers),
     )
 
 
-def _create_upload(bucket: str, key: str, headers: reading.HeaderView) -> CreateMultipartUpload:
+def _create_upload(
+    bucket: str, key: str, headers: preconditions.HeaderView
+) -> CreateMultipartUpload:
     written, _ = fields.parse_written(headers)
     algorithm = fields.parse_algorithm(headers, "x-amz-checksum-algorithm")
     kind = fields.parse_checksum_type(headers)
@@ -518,7 +521,7 @@ def _create_upload(bucket: str, key: str, headers: reading.HeaderView) -> Create
 
 
 def _upload_part(
-    bucket: str, key: str, query: Mapping[str, str], headers: reading.HeaderView
+    bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
 ) -> UploadPart | UploadPartCopy:
     upload_id = query.get("uploadId")
     if upload_id is None or "partNumber" not in query:
@@ -548,7 +551,7 @@ def _upload_part(
 
 
 def _complete_upload(
-    bucket: str, key: str, query: Mapping[str, str], headers: reading.HeaderView
+    bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
 ) -> CompleteMultipartUpload:
     fields.check_headers_done(headers)
     size = headers.get("x-amz-mp-object-size")
@@ -558,7 +561,7 @@ def _complete_upload(
         bucket=bucket,
         key=key,
         upload_id=query["uploadId"],
-        conditions=fields.parse_write_conditions(headers),
+        conditions=preconditions.parse_write(headers),
         checksum=fields.parse_whole_checksum(headers),
         checksum_type=fields.parse_checksum_type(headers),
         object_size_bytes=None if size is None else int(size),

@@ -10,7 +10,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from server.s3 import errors, fields, operations, reading
+from server.s3 import errors, fields, operations
+from storage import conditions, model
 
 SUPPORTED = frozenset(kind.__name__ for kind in typing.get_args(operations.Operation)) - {
     "Unsupported",
@@ -206,7 +207,7 @@ def test_put_object_takes_in_what_the_headers_say() -> None:
             storage_class="STANDARD_IA",
         ),
         integrity=fields.Integrity(trailer="crc32c", announced="crc32c"),
-        conditions=fields.WriteConditions(if_none_match=("*",)),
+        conditions=model.Precondition(if_none_match=("*",)),
     )
 
 
@@ -253,8 +254,8 @@ def test_copy_object_reads_the_sources_conditions_apart_from_its_own() -> None:
             "if-none-match": "*",
         },
     )
-    assert operation.source.conditions == reading.Conditions(if_match=("one",))
-    assert operation.conditions == fields.WriteConditions(if_none_match=("*",))
+    assert operation.source.conditions == conditions.ReadConditions(if_match=("one",))
+    assert operation.conditions == model.Precondition(if_none_match=("*",))
 
 
 def test_upload_part_copy_takes_a_closed_range_only() -> None:

@@ -1,0 +1,36 @@
+"""rule: continuation tokens: where a listing goes on, bound to the query that made it.
+
+A token names the last key of its page, so it survives every insert and delete between two pages.
+A digest of the query rides along: a token of another bucket, prefix or delimiter is refused
+instead of listing something odd. It is opaque to clients and no secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+
+_DIGEST_BYTES = 9
+
+
+def issue(after: str, *query: str) -> str:
+    """Return the token that continues after a key or common prefix of this query."""
+    data = _digest(query) + after.encode()
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def redeem(token: str, *query: str) -> str | None:
+    """Return the key to continue after, or None if this query never issued the token."""
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        data = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+        after = data[_DIGEST_BYTES:].decode()
+    except (binascii.Error, ValueError):
+        return None
+    return after if data[:_DIGEST_BYTES] == _digest(query) else None
+
+
+def _digest(query: tuple[str, ...]) -> bytes:
+    text = "\0".join(f"{len(part)}:{part}" for part in query)
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,419 @@
+"""rule: the answers of S3 as headers and XML documents.
+
+Element order and spelling are AWS's: some clients compare the root element's name before they read
+on. Documents are plain string building, since a listing of a thousand keys is a hot path. Never
+looks anything up; times are Unix milliseconds and come from the caller.
+"""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from storage import model
+
+Headers = tuple[tuple[str, str], ...]
+
+NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+PROLOGUE = '<?xml version="1.0" encoding="UTF-8"?>\n'
+XML_HEADERS: Headers = (("content-type", "application/xml"),)
+DEFAULT_CONTENT_TYPE = "binary/octet-stream"
+
+# What XML 1.0 cannot hold goes out as a character reference, as AWS writes it.
+_ESCAPES = {ord(c): f"&#x{ord(c):x};" for c in map(chr, range(32)) if c not in "\t\n"} | {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord('"'): "&quot;",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """S3's Owner: a canonical user id and a name for people."""
+
+    canonical_id: str
+    display_name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """What became of one key of DeleteObjects. error: code and message, None when it is gone."""
+
+    key: str
+    version_id: str | None = None
+    error: tuple[str, str] | None = None
+
+
+def escape(text: str) -> str:
+    """Return text as XML character data."""
+    return text.translate(_ESCAPES)
+
+
+def encode_key(key: str, *, encode: bool) -> str:
+    """Return a key, prefix or marker as a listing shows it; encode: encoding-type=url."""
+    return urllib.parse.quote(key, safe="/") if encode else escape(key)
+
+
+def document(root: str, content: str) -> bytes:
+    """Return an XML document of S3's namespace."""
+    return f'{PROLOGUE}<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+
+
+def format_timestamp(at_ms: int) -> str:
+    """Return the ISO 8601 form that S3's XML uses."""
+    seconds, milliseconds = divmod(at_ms, 1000)
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def format_date(at_ms: int) -> str:
+    """Return the RFC 9110 form that headers use."""
+    return email.utils.formatdate(at_ms // 1000, usegmt=True)
+
+
+def object_headers(
+    info: model.ObjectInfo,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    with_checksums: bool = False,
+) -> list[tuple[str, str]]:
+    """Return what GET and HEAD say of an object, but for its length.
+
+    overrides: response headers by lower-case name, in place of the stored ones.
+    """
+    attributes = info.attributes
+    headers = [
+        ("last-modified", format_date(info.modified_at_ms)),
+        ("etag", f'"{info.etag}"'),
+        ("accept-ranges", "bytes"),
+    ]
+    stored = attributes.headers
+    if overrides:
+        stored = {**stored, **overrides}
+    if "content-type" not in stored:
+        headers.append(("content-type", DEFAULT_CONTENT_TYPE))
+    headers.extend(stored.items())
+    for name, value in attributes.user_metadata.items():
+        headers.append((f"x-amz-meta-{name}", value))
+    if attributes.storage_class != "STANDARD":
+        headers.append(("x-amz-storage-class", attributes.storage_class))
+    if attributes.tags:
+        headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
+    if with_checksums:
+        headers.extend(checksum_headers(attributes))
+    return headers
+
+
+def checksum_headers(attributes: model.ObjectAttributes) -> Headers:
+    """Return the checksum headers of an object or part."""
+    if not attributes.checksums:
+        return ()
+    return (
+        *((f"x-amz-checksum-{name}", value) for name, value in attributes.checksums.items()),
+        ("x-amz-checksum-type", attributes.checksum_type),
+    )
+
+
+def checksum_elements(checksums: Mapping[str, str], checksum_type: str | None = None) -> str:
+    """Return the checksum elements of an XML answer."""
+    parts = [f"<Checksum{name.upper()}>{value}</Checksum{name.upper()}>"
+             for name, value in checksums.items()]  # fmt: skip
+    if checksums and checksum_type is not None:
+        parts.append(f"<ChecksumType>{checksum_type}</ChecksumType>")
+    return "".join(parts)
+
+
+def list_buckets(
+    buckets: Iterable[model.BucketInfo],
+    *,
+    owner: Owner,
+    prefix: str,
+    continuation_token: str | None,
+) -> bytes:
+    rows = [
+        f"<Bucket><Name>{bucket.name}</Name>"
+        f"<CreationDate>{format_timestamp(bucket.created_at_ms)}</CreationDate>"
+        f"<BucketRegion>{escape(bucket.region)}</BucketRegion></Bucket>"
+        for bucket in buckets
+    ]
+    token = _element("ContinuationToken", continuation_token)
+    shown_prefix = _element("Prefix", prefix or None)
+    return document(
+        "ListAllMyBucketsResult",
+        f"{_owner(owner)}<Buckets>{''.join(rows)}</Buckets>{token}{shown_prefix}",
+    )
+
+
+def bucket_location(region: str) -> bytes:
+    """Return GetBucketLocation's answer: empty for us-east-1, where clients expect it so."""
+    return document("LocationConstraint", "" if region == "us-east-1" else escape(region))
+
+
+def list_objects(
+    page: model.ListPage,
+    *,
+    bucket: str,
+    prefix: str,
+    delimiter: str,
+    marker: str,
+    max_keys: int,
+    encode: bool,
+    owner: Owner,
+) -> bytes:
+    next_marker = page.next_after if delimiter else None
+    return document(
+        "ListBucketResult",
+        f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
+        f"<Marker>{encode_key(marker, encode=encode)}</Marker>"
+        + _encoded("NextMarker", next_marker, encode=encode)
+        + f"<MaxKeys>{max_keys}</MaxKeys>"
+        + _encoded("Delimiter", delimiter or None, encode=encode)
+        + _encoding_type(encode=encode)
+        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
+        + _contents(page.objects, encode=encode, owner=owner)
+        + _common_prefixes(page.common_prefixes, encode=encode),
+    )
+
+
+def list_objects_v2(
+    page: model.ListPage,
+    *,
+    bucket: str,
+    prefix: str,
+    delimiter: str,
+    start_after: str | None,
+    continuation_token: str | None,
+    next_token: str | None,
+    max_keys: int,
+    encode: bool,
+    owner: Owner | None,
+) -> bytes:
+    """Return ListObjectsV2's answer. owner: None leaves the owners out."""
+    key_count = len(page.objects) + len(page.common_prefixes)
+    return document(
+        "ListBucketResult",
+        f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
+        + _encoded("StartAfter", start_after, encode=encode)
+        + _element("ContinuationToken", continuation_token)
+        + _element("NextContinuationToken", next_token)
+        + f"<KeyCount>{key_count}</KeyCount><MaxKeys>{max_keys}</MaxKeys>"
+        + _encoded("Delimiter", delimiter or None, encode=encode)
+        + _encoding_type(encode=encode)
+        + f"<IsTruncated>{_boolean(next_token is not None)}</IsTruncated>"
+        + _contents(page.objects, encode=encode, owner=owner)
+        + _common_prefixes(page.common_prefixes, encode=encode),
+    )
+
+
+def delete_result(deletions: Sequence[Deletion], *, quiet: bool) -> bytes:
+    rows = []
+    for deletion in deletions:
+        version = _element("VersionId", deletion.version_id)
+        if deletion.error is not None:
+            code, message = deletion.error
+            rows.append(
+                f"<Error><Key>{escape(deletion.key)}</Key>{version}"
+                f"<Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+            )
+        elif not quiet:
+            rows.append(f"<Deleted><Key>{escape(deletion.key)}</Key>{version}</Deleted>")
+    return document("DeleteResult", "".join(rows))
+
+
+def copy_result(root: str, *, etag: str, modified_at_ms: int, checksums: str) -> bytes:
+    """Return CopyObjectResult or CopyPartResult. checksums: elements, ready made."""
+    return document(
+        root,
+        f"<LastModified>{format_timestamp(modified_at_ms)}</LastModified>"
+        f"<ETag>&quot;{etag}&quot;</ETag>{checksums}",
+    )
+
+
+def tagging(tags: Mapping[str, str]) -> bytes:
+    rows = [
+        f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>"
+        for name, value in tags.items()
+    ]
+    return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
+
+
+def versioning() -> bytes:
+    """Return GetBucketVersioning's answer for a bucket that was never versioned."""
+    return document("VersioningConfiguration", "")
+
+
+def initiate_multipart_upload(*, bucket: str, key: str, upload_id: str) -> bytes:
+    return document(
+        "InitiateMultipartUploadResult",
+        f"<Bucket>{bucket}</Bucket><Key>{escape(key)}</Key><UploadId>{upload_id}</UploadId>",
+    )
+
+
+def complete_multipart_upload(info: model.ObjectInfo, *, location: str) -> bytes:
+    attributes = info.attributes
+    return document(
+        "CompleteMultipartUploadResult",
+        f"<Location>{escape(location)}</Location><Bucket>{info.bucket}</Bucket>"
+        f"<Key>{escape(info.key)}</Key><ETag>&quot;{info.etag}&quot;</ETag>"
+        + checksum_elements(attributes.checksums, attributes.checksum_type),
+    )
+
+
+def list_parts(
+    page: model.PartPage,
+    *,
+    upload: model.UploadInfo,
+    owner: Owner,
+    after_part_number: int,
+    max_parts: int,
+    encode: bool,
+) -> bytes:
+    rows = [
+        f"<Part><PartNumber>{part.part_number}</PartNumber>"
+        f"<LastModified>{format_timestamp(part.modified_at_ms)}</LastModified>"
+        f"<ETag>&quot;{part.etag}&quot;</ETag><Size>{part.size_bytes}</Size>"
+        f"{checksum_elements(part.checksums)}</Part>"
+        for part in page.parts
+    ]
+    next_marker = None if page.next_after is None else str(page.next_after)
+    return document(
+        "ListPartsResult",
+        f"<Bucket>{upload.bucket}</Bucket><Key>{encode_key(upload.key, encode=encode)}</Key>"
+        f"<UploadId>{upload.upload_id}</UploadId>"
+        + _named_owner("Initiator", owner)
+        + _owner(owner)
+        + f"<StorageClass>{upload.attributes.storage_class}</StorageClass>"
+        f"<PartNumberMarker>{after_part_number}</PartNumberMarker>"
+        + _element("NextPartNumberMarker", next_marker)
+        + f"<MaxParts>{max_parts}</MaxParts>"
+        + _encoding_type(encode=encode)
+        + f"<IsTruncated>{_boolean(next_marker is not None)}</IsTruncated>"
+        + _upload_checksum(upload)
+        + "".join(rows),
+    )
+
+
+def list_multipart_uploads(
+    page: model.UploadPage,
+    *,
+    bucket: str,
+    owner: Owner,
+    prefix: str,
+    delimiter: str,
+    key_marker: str,
+    upload_id_marker: str,
+    max_uploads: int,
+    encode: bool,
+) -> bytes:
+    rows = [
+        f"<Upload><Key>{encode_key(upload.key, encode=encode)}</Key>"
+        f"<UploadId>{upload.upload_id}</UploadId>"
+        + _named_owner("Initiator", owner)
+        + _owner(owner)
+        + f"<StorageClass>{upload.attributes.storage_class}</StorageClass>"
+        f"<Initiated>{format_timestamp(upload.initiated_at_ms)}</Initiated>"
+        + _upload_checksum(upload)
+        + "</Upload>"
+        for upload in page.uploads
+    ]
+    next_key, next_upload = page.next_after or (None, None)
+    return document(
+        "ListMultipartUploadsResult",
+        f"<Bucket>{bucket}</Bucket><KeyMarker>{encode_key(key_marker, encode=encode)}</KeyMarker>"
+        f"<UploadIdMarker>{escape(upload_id_marker)}</UploadIdMarker>"
+        + _encoded("NextKeyMarker", next_key, encode=encode)
+        + _element("NextUploadIdMarker", next_upload)
+        + f"<Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
+        + _encoded("Delimiter", delimiter or None, encode=encode)
+        + f"<MaxUploads>{max_uploads}</MaxUploads>"
+        + _encoding_type(encode=encode)
+        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
+        + "".join(rows)
+        + _common_prefixes(page.common_prefixes, encode=encode),
+    )
+
+
+def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
+    """Return an error document. What XML cannot hold is replaced, so that clients can read it."""
+    rows = [f"<{name}>{escape(_legible(value))}</{name}>" for name, value in fields]
+    return (
+        f"{PROLOGUE}<Error><Code>{code}</Code><Message>{escape(_legible(message))}</Message>"
+        f"{''.join(rows)}</Error>"
+    ).encode()
+
+
+def _contents(objects: Sequence[model.ObjectInfo], *, encode: bool, owner: Owner | None) -> str:
+    # An object belongs to its bucket's owner, whoever wrote it (S3's BucketOwnerEnforced).
+    shown_owner = "" if owner is None else _owner(owner)
+    rows = []
+    for info in objects:
+        attributes = info.attributes
+        checksums = "".join(
+            f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
+            for name in attributes.checksums
+        )
+        if checksums:
+            checksums += f"<ChecksumType>{attributes.checksum_type}</ChecksumType>"
+        rows.append(
+            f"<Contents><Key>{encode_key(info.key, encode=encode)}</Key>"
+            f"<LastModified>{format_timestamp(info.modified_at_ms)}</LastModified>"
+            f"<ETag>&quot;{info.etag}&quot;</ETag>{checksums}"
+            f"<Size>{info.size_bytes}</Size>{shown_owner}"
+            f"<StorageClass>{attributes.storage_class}</StorageClass></Contents>"
+        )
+    return "".join(rows)
+
+
+def _common_prefixes(prefixes: Sequence[str], *, encode: bool) -> str:
+    return "".join(
+        f"<CommonPrefixes><Prefix>{encode_key(prefix, encode=encode)}</Prefix></CommonPrefixes>"
+        for prefix in prefixes
+    )
+
+
+def _upload_checksum(upload: model.UploadInfo) -> str:
+    if upload.checksum_algorithm is None:
+        return ""
+    return (
+        f"<ChecksumAlgorithm>{upload.checksum_algorithm.upper()}</ChecksumAlgorithm>"
+        f"<ChecksumType>{upload.checksum_type}</ChecksumType>"
+    )
+
+
+def _owner(owner: Owner) -> str:
+    return _named_owner("Owner", owner)
+
+
+def _named_owner(name: str, owner: Owner) -> str:
+    return (
+        f"<{name}><ID>{escape(owner.canonical_id)}</ID>"
+        f"<DisplayName>{escape(owner.display_name)}</DisplayName></{name}>"
+    )
+
+
+def _element(name: str, value: str | None) -> str:
+    return "" if value is None else f"<{name}>{escape(value)}</{name}>"
+
+
+def _encoded(name: str, value: str | None, *, encode: bool) -> str:
+    return "" if value is None else f"<{name}>{encode_key(value, encode=encode)}</{name}>"
+
+
+def _encoding_type(*, encode: bool) -> str:
+    return "<EncodingType>url</EncodingType>" if encode else ""
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _legible(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or 0xA0 <= ord(c) < 0xD800 else "\ufffd" for c in text
+    )
