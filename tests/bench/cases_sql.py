@@ -1,4 +1,4 @@
-"""The bench's SQL cases: five million rows, ours over the wire beside raw DataFusion on the files."""
+"""SQL cases of the bench: five million rows, over the wire beside raw DataFusion on files."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Run as its own process (`python -m tests.bench.load`), so that its CPU is not th
 a plan from standard input: JSON with host, port, connections, seconds, and a list of requests, each
 base64 of the whole HTTP/1.1 request. Connections take requests in turn, from the list's start again
 when it is used up if `cycle` is true, else they stop. With `lanes`, connection i sends only the
-requests i, i + connections, i + 2 connections ..., strictly in order. It prints one JSON object: answers, seconds,
-bytes received, statuses and latencies.
+requests i, i + connections, i + 2 connections ..., strictly in order. It prints one JSON object:
+answers, seconds, bytes received, statuses and latencies.
 """
 
 from __future__ import annotations

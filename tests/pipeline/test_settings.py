@@ -1,0 +1,96 @@
+"""What the pipeline's arguments mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import errors, settings
+
+
+def test_parse_table_takes_any_depth_of_namespace() -> None:
+    assert settings.parse_table("lake.nyc.flights") == settings.Table(
+        warehouse="lake", namespace=("nyc",), name="flights"
+    )
+    deep = settings.parse_table("lake.a.b.c.t")
+    assert (deep.namespace, deep.dotted) == (("a", "b", "c"), "a.b.c.t")
+    assert deep.quoted == "`lake`.`a`.`b`.`c`.`t`"
+
+
+@pytest.mark.parametrize("text", ["", "t", "lake.t", "lake..t", "lake.n.", "a b.c.d", "l.n.t'x"])
+def test_parse_table_refuses_what_is_not_one(text: str) -> None:
+    with pytest.raises(errors.BadArgument):
+        settings.parse_table(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket", "prefix"),
+    [
+        ("s3://raw", "raw", ""),
+        ("s3://raw/", "raw", ""),
+        ("s3://raw/a/b", "raw", "a/b"),
+        ("s3a://raw/a?b#c", "raw", "a?b#c"),
+    ],
+)
+def test_parse_place_takes_a_bucket_and_a_prefix(text: str, bucket: str, prefix: str) -> None:
+    assert settings.parse_place(text) == settings.Place(bucket=bucket, prefix=prefix)
+
+
+@pytest.mark.parametrize("text", ["raw/a", "file:///etc", "s3://", "http://raw/a"])
+def test_parse_place_refuses_other_schemes(text: str) -> None:
+    with pytest.raises(errors.BadArgument):
+        settings.parse_place(text)
+
+
+def test_parse_partitions_takes_every_transform_of_iceberg() -> None:
+    parsed = settings.parse_partitions(
+        "carrier, month(time_hour), days(d), bucket(16, id), truncate(s, 4)"
+    )
+    assert [(t.kind, t.column, t.width) for t in parsed] == [
+        ("identity", "carrier", None),
+        ("month", "time_hour", None),
+        ("day", "d", None),
+        ("bucket", "id", 16),
+        ("truncate", "s", 4),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "month()", "bucket(id)", "bucket(0, id)", "week(d)", "a,,b"])
+def test_parse_partitions_refuses_what_is_no_transform(text: str) -> None:
+    with pytest.raises(errors.BadArgument):
+        settings.parse_partitions(text)
+
+
+@given(st.text(max_size=40))
+def test_parsers_answer_garbage_with_their_own_error(text: str) -> None:
+    for parse in (settings.parse_table, settings.parse_place, settings.parse_partitions):
+        try:
+            parse(text)
+        except errors.BadArgument:
+            continue
+
+
+def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
+    server = settings.Server(
+        url="http://127.0.0.1:5253", access_key="AK", secret_key="SK", region="us-east-1"
+    )
+    made = settings.spark_settings(
+        server, "lake", master="local[*]", jars=Path("/jars"), java_options=()
+    )
+    assert made["spark.sql.catalog.lake.uri"] == "http://127.0.0.1:5253/iceberg"
+    assert made["spark.sql.catalog.lake.credential"] == "AK:SK"
+    assert not [key for key in made if key.startswith("spark.sql.catalog.lake.s3.")]
+    assert "spark.jars" not in made
+
+
+def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").touch()
+    server = settings.Server(url="http://h:1", access_key="a", secret_key="s", region="r")
+    made = settings.spark_settings(
+        server, "lake", master="spark://m:7077", jars=tmp_path, java_options=()
+    )
+    assert made["spark.jars"] == str(tmp_path / "a.jar")
+    assert "spark.driver.host" not in made

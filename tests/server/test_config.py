@@ -1,0 +1,96 @@
+"""Where a setting comes from, and which settings are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from server import config
+
+
+def test_resolve_without_anything_gives_the_defaults() -> None:
+    resolved = config.resolve({}, {}, {})
+    assert (resolved.host, resolved.port, resolved.table_buckets) == ("127.0.0.1", 5253, ("lake",))
+    assert resolved.account == "000000000000"
+    assert resolved.region == "us-east-1"
+    assert resolved.users == ()
+
+
+def test_resolve_a_flag_beats_the_environment_which_beats_the_file() -> None:
+    environment = {"BOATHOUSE_PORT": "2"}
+    document = {"port": 3, "region": "eu-central-1"}
+    assert config.resolve({"port": 1}, environment, document).port == 1
+    assert config.resolve({"port": None}, environment, document).port == 2
+    assert config.resolve({}, {}, document).port == 3
+    assert config.resolve({}, environment, document).region == "eu-central-1"
+
+
+def test_resolve_reads_lists_and_flags_from_the_environment() -> None:
+    environment = {
+        "BOATHOUSE_TABLE_BUCKET": "one, two",
+        "BOATHOUSE_BUCKET": "raw",
+        "BOATHOUSE_NO_AUTH": "true",
+        "BOATHOUSE_SAMPLE_DATA": "0",
+    }
+    resolved = config.resolve({}, environment, {})
+    assert resolved.table_buckets == ("one", "two")
+    assert resolved.buckets == ("raw",)
+    assert (resolved.no_auth, resolved.sample_data) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "document", "said"),
+    [
+        ({}, {}, {"prot": 1}, "unknown key 'prot'"),
+        ({}, {"BOATHOUSE_PORT": "many"}, {}, "not a whole number"),
+        ({}, {}, {"port": "5253x"}, "not a whole number"),
+        ({}, {}, {"port": True}, "not a whole number"),
+        ({"port": 70000}, {}, {}, "not a port"),
+        ({"no_auth": True, "host": "0.0.0.0"}, {}, {}, "--no-auth is refused"),
+        ({"account": "12"}, {}, {}, "12 digits"),
+        ({}, {"BOATHOUSE_ACCESS_KEY": "a"}, {}, "go together"),
+        ({"tls_cert": "c.pem"}, {}, {}, "go together"),
+        ({"table_buckets": []}, {}, {}, "at least one --table-bucket"),
+        ({}, {}, {"users": [{"name": "a", "access_key": "k"}]}, "secret_key is missing"),
+        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'"),
+        (
+            {},
+            {},
+            {"users": [{"name": "a", "access_key": "k", "secret_key": "s"}] * 2},
+            "two [[users]] have the same name",
+        ),
+        (
+            {},
+            {},
+            {
+                "users": [
+                    {"name": "a", "access_key": "k", "secret_key": "s", "policies": ["{not json"]}
+                ]
+            },
+            "not valid JSON",
+        ),
+    ],
+)
+def test_resolve_refuses_and_names_the_setting(
+    flags: dict[str, object], environment: dict[str, str], document: dict[str, object], said: str
+) -> None:
+    with pytest.raises(config.InvalidConfig) as caught:
+        config.resolve(flags, environment, document)
+    assert said in str(caught.value)
+
+
+def test_a_policy_may_be_pasted_as_json_text() -> None:
+    policy = '{"Version": "2012-10-17", "Statement": []}'
+    user = {"name": "a", "access_key": "k", "secret_key": "s", "policies": [policy]}
+    resolved = config.resolve({}, {}, {"users": [user]})
+    assert resolved.users[0].policies == ({"Version": "2012-10-17", "Statement": []},)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("192.168.1.2", False), ("example.org", False)],
+)  # fmt: skip
+def test_is_loopback_knows_addresses_that_reach_only_this_machine(
+    host: str, loopback: bool
+) -> None:
+    assert config.is_loopback(host) is loopback
