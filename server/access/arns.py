@@ -1,0 +1,75 @@
+"""rule: Amazon Resource Names of what lives here.
+
+`arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`. Buckets and objects of S3 have neither region nor
+account in theirs; tables are named by their object uuid, so that a policy survives a rename.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from server.access import errors
+
+PARTITION: Final = "aws"
+
+_ARN: Final = re.compile(
+    r"arn:(?P<partition>[^:]+):(?P<service>[^:]+):(?P<region>[^:]*):(?P<account>[^:]*):"
+    r"(?P<resource>.+)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ARN:
+    """The parts of a resource name."""
+
+    partition: str
+    service: str
+    region: str
+    account: str
+    resource: str
+
+    def __str__(self) -> str:
+        return ":".join(
+            ("arn", self.partition, self.service, self.region, self.account, self.resource)
+        )
+
+
+def parse_arn(text: str) -> ARN:
+    """Return the parts of text. Raises MalformedARN."""
+    match = _ARN.fullmatch(text)
+    if match is None:
+        raise errors.MalformedARN(f"{text!r} is not an ARN")
+    return ARN(**match.groupdict())
+
+
+def bucket_arn(name: str) -> str:
+    """Return the ARN of a general bucket."""
+    return f"arn:aws:s3:::{name}"
+
+
+def object_arn(bucket: str, key: str) -> str:
+    """Return the ARN of an object in a general bucket."""
+    return f"arn:aws:s3:::{bucket}/{key}"
+
+
+def table_bucket_arn(region: str, account: str, name: str) -> str:
+    """Return the ARN of a table bucket."""
+    return f"arn:aws:s3tables:{region}:{account}:bucket/{name}"
+
+
+def table_arn(region: str, account: str, name: str, object_uuid: str) -> str:
+    """Return the ARN of a table or view in table bucket `name`."""
+    return f"arn:aws:s3tables:{region}:{account}:bucket/{name}/table/{object_uuid}"
+
+
+def root_arn(account: str) -> str:
+    """Return the ARN of an account's root."""
+    return f"arn:aws:iam::{account}:root"
+
+
+def user_arn(account: str, name: str) -> str:
+    """Return the ARN of a user."""
+    return f"arn:aws:iam::{account}:user/{name}"

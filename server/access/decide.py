@@ -1,0 +1,203 @@
+"""rule: the one decision every face asks for.
+
+Root may do everything. An explicit Deny, in any policy that applies, binds everybody else. What a
+vended credential's scope does not cover is refused. Then somebody must allow: within an account
+the identity's policies or the resource's, across accounts both; nobody but the resource's own
+policies speaks for an anonymous caller. The order of policies and statements never matters, and
+the same inputs give the same answer whichever protocol asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from server.access import errors, model, policies
+from storage import model as storage_model
+
+READING: Final = ("get", "list", "head", "describe", "query")
+"""What the action names begin with that change nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceSide:
+    """What a resource says for itself. account: the account that owns it, None for the caller's."""
+
+    policies: tuple[policies.CompiledPolicy, ...] = ()
+    account: str | None = None
+
+
+ResourceSides: TypeAlias = Callable[[model.Demand], ResourceSide]
+Recorder: TypeAlias = Callable[[model.Principal, model.Demand, model.Decision], None]
+
+NO_POLICY: Final = ResourceSide()
+
+
+def authorise(
+    principal: model.Principal,
+    demand: model.Demand,
+    resource_policies: Iterable[policies.CompiledPolicy] = (),
+    *,
+    resource_account: str | None = None,
+    now_ms: int | None = None,
+) -> model.Decision:
+    """Return whether principal may do what is demanded, and why.
+
+    resource_account: who owns the resource; None means the principal's own account.
+    now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
+    """
+    if principal.kind == "root":
+        if principal.scopes is not None and not in_scope(principal.scopes, demand):
+            return model.Decision(allow=False, reason="scope")
+        return _ROOT
+    values = condition_values(principal, demand, now_ms=now_ms)
+    own = _Verdicts.of(principal.policies, principal, demand, values)
+    theirs = _Verdicts.of(resource_policies, principal, demand, values)
+    if own.denied or theirs.denied:
+        return model.Decision(
+            allow=False, reason="explicit-deny", statements=(*own.denied, *theirs.denied)
+        )
+    if principal.scopes is not None and not in_scope(principal.scopes, demand):
+        return model.Decision(allow=False, reason="scope")
+    same_account = resource_account is None or resource_account == principal.account_id
+    if principal.kind == "anonymous":
+        allowed = theirs.allowed
+    elif same_account:
+        # A grant to the whole account leaves it to the account's own policies.
+        allowed = own.allowed + theirs.allowed
+    elif own.allowed:
+        allowed = theirs.allowed + theirs.allowed_account
+    else:
+        allowed = ()
+    if not allowed:
+        return model.Decision(allow=False, reason="no-allow")
+    return model.Decision(allow=True, reason="allow", statements=allowed)
+
+
+def is_write(action: str) -> bool:
+    """Say whether an action can change anything; what is not known to read, writes."""
+    return not action.partition(":")[2].lower().startswith(READING)
+
+
+def in_scope(scopes: Iterable[model.Scope], demand: model.Demand) -> bool:
+    """Say whether a vended credential's scopes cover a demand.
+
+    A demand without a place in a bucket is never covered.
+    """
+    bucket, _, key = demand.place.partition("/")
+    writing = is_write(demand.action)
+    return any(
+        bool(bucket)
+        and scope.bucket == bucket
+        and key.startswith(scope.prefix)
+        and (scope.writable or not writing)
+        for scope in scopes
+    )
+
+
+def condition_values(
+    principal: model.Principal, demand: model.Demand, *, now_ms: int | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Return the condition keys of a demand: of the request, the principal and the demand."""
+    values: dict[str, tuple[str, ...]] = {}
+    for context in (principal.context, demand.context):
+        for key, value in context.items():
+            values[key.lower()] = (value,) if isinstance(value, str) else value
+    if principal.kind != "anonymous":
+        values["aws:username"] = (principal.name,)
+        values["aws:userid"] = (principal.name,)
+        values["aws:principalarn"] = (principal.arn,)
+        values["aws:principalaccount"] = (principal.account_id,)
+    if now_ms is not None:
+        moment = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+        values["aws:currenttime"] = (moment.isoformat(),)
+        values["aws:epochtime"] = (str(now_ms // 1000),)
+    return values
+
+
+class Authoriser:
+    """`authorise` with what it needs to know about resources and the time passed in once.
+
+    resource_sides: answers what a demand's resource says for itself. record: told of every
+    denial and of every write that was allowed.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_ms: storage_model.NowMs,
+        resource_sides: ResourceSides | None = None,
+        record: Recorder | None = None,
+    ) -> None:
+        self._now_ms = now_ms
+        self._resource_sides = resource_sides
+        self._record = record
+
+    def decide(self, principal: model.Principal, demand: model.Demand) -> model.Decision:
+        """Return the decision, unrecorded: for filtering lists and for explaining."""
+        if principal.kind == "root" and principal.scopes is None:
+            return _ROOT
+        side = NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
+        return authorise(
+            principal,
+            demand,
+            side.policies,
+            resource_account=side.account,
+            now_ms=self._now_ms(),
+        )
+
+    def permits(self, principal: model.Principal, demand: model.Demand) -> bool:
+        """Say whether it is allowed; nothing is recorded."""
+        return self.decide(principal, demand).allow
+
+    def check(self, principal: model.Principal, demand: model.Demand) -> None:
+        """Raise AccessDenied unless it is allowed."""
+        decision = self.decide(principal, demand)
+        if self._record is not None and (not decision.allow or is_write(demand.action)):
+            self._record(principal, demand, decision)
+        if not decision.allow:
+            raise errors.AccessDenied(
+                f"{principal.arn if principal.kind != 'anonymous' else 'anonymous'} is not "
+                f"authorized to perform {demand.action} on resource {demand.resource}",
+                action=demand.action,
+                resource=demand.resource,
+            )
+
+
+_ROOT: Final = model.Decision(allow=True, reason="root")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Verdicts:
+    """Which statements of some policies apply, by their effect."""
+
+    denied: tuple[str, ...]
+    allowed: tuple[str, ...]
+    allowed_account: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        documents: Iterable[policies.CompiledPolicy],
+        principal: model.Principal,
+        demand: model.Demand,
+        values: policies.Values,
+    ) -> _Verdicts:
+        denied, allowed, allowed_account = [], [], []
+        for document in documents:
+            for statement in document.statements:
+                named = statement.names(principal)
+                if named == "none":
+                    continue
+                if not statement.applies(demand.action, demand.resource, values):
+                    continue
+                if not statement.allow:
+                    denied.append(statement.name)
+                elif named == "direct":
+                    allowed.append(statement.name)
+                else:
+                    allowed_account.append(statement.name)
+        return _Verdicts(
+            denied=tuple(denied), allowed=tuple(allowed), allowed_account=tuple(allowed_account)
+        )

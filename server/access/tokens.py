@@ -1,0 +1,213 @@
+"""rule: the tokens we sign, and the credentials derived from them.
+
+One signer, HS256 by pyjwt; a key id in the header, so that keys can rotate; `typ` keeps uses apart
+and is always checked: a session token of SQL opens no catalog. A vended key pair is derived, not
+stored: its secret is an HMAC of the token's id, and the token says what it may touch. The clock is
+an argument; key material comes from `server.access.rootkeys`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import jwt
+
+from server import limits
+from server.access import errors, model
+
+TokenType: TypeAlias = Literal["access", "sts", "job", "sf", "sf-master"]
+
+ALGORITHM: Final = "HS256"
+ISSUER: Final = "boathouse"
+VENDED_PREFIX: Final = "ASIA"
+RESERVED: Final = frozenset({"iss", "aud", "sub", "typ", "jti", "iat", "exp"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SigningKey:
+    """One key of the signer, and its name in tokens' headers."""
+
+    key_id: str
+    secret: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyRing:
+    """All keys that tokens may be signed with; the first signs new ones. master derives secrets."""
+
+    keys: tuple[SigningKey, ...]
+    master: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claims:
+    """What a verified token says. subject: the principal's name; extra: claims of its own use."""
+
+    typ: TokenType
+    subject: str
+    token_id: str
+    issued_at_ms: int
+    expires_at_ms: int
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def issue(
+    ring: KeyRing,
+    *,
+    typ: TokenType,
+    subject: str,
+    token_id: str,
+    now_ms: int,
+    lifetime_seconds: int,
+    extra: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a signed token. extra: further claims, JSON values, none of RESERVED."""
+    assert not RESERVED & (extra or {}).keys()
+    issued = now_ms // 1000
+    return jwt.encode(
+        {
+            **(extra or {}),
+            "iss": ISSUER,
+            "aud": ISSUER,
+            "sub": subject,
+            "typ": typ,
+            "jti": token_id,
+            "iat": issued,
+            "exp": issued + lifetime_seconds,
+        },
+        ring.keys[0].secret,
+        algorithm=ALGORITHM,
+        headers={"kid": ring.keys[0].key_id},
+    )
+
+
+def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: int) -> Claims:
+    """Return what a token of ours says. Raises InvalidToken, ExpiredToken."""
+    if len(token) > limits.TOKEN_BYTES_MAX:
+        raise errors.InvalidToken("the token is too long")
+    try:
+        key_id = jwt.get_unverified_header(token).get("kid")
+        secret = next((key.secret for key in ring.keys if key.key_id == key_id), None)
+        if secret is None:
+            raise errors.InvalidToken("the token was not signed here")
+        # pyjwt would read the clock for these three; they are checked below, by ours.
+        claims = jwt.decode(
+            token,
+            secret,
+            algorithms=[ALGORITHM],
+            issuer=ISSUER,
+            audience=ISSUER,
+            options={
+                "require": ["iss", "aud", "sub", "jti", "iat", "exp"],
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        raise errors.InvalidToken("the token is not one of ours") from None
+    found = _claims(claims)
+    if found.typ not in types:
+        raise errors.InvalidToken("the token is for another use")
+    if now_ms >= found.expires_at_ms:
+        raise errors.ExpiredToken("the token has expired")
+    if found.issued_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
+        raise errors.InvalidToken("the token is from the future")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VendedKeys:
+    """A temporary key pair and the session token that goes with it."""
+
+    access_key: str
+    secret_key: str
+    session_token: str
+    expires_at_ms: int
+
+
+def vend(
+    ring: KeyRing,
+    *,
+    subject: str,
+    token_id: str,
+    scopes: tuple[model.Scope, ...],
+    now_ms: int,
+    lifetime_seconds: int,
+) -> VendedKeys:
+    """Return a key pair that can do what its subject can, inside scopes only. Stores nothing.
+
+    token_id: unique. Each scope's prefix is empty or ends in a slash.
+    """
+    for scope in scopes:
+        assert scope.bucket, "a scope names its bucket"
+        assert not scope.prefix or scope.prefix.endswith("/"), "a prefix ends in a slash"
+    token = issue(
+        ring,
+        typ="sts",
+        subject=subject,
+        token_id=token_id,
+        now_ms=now_ms,
+        lifetime_seconds=lifetime_seconds,
+        extra={
+            "scp": [
+                [scope.bucket, scope.prefix, "rw" if scope.writable else "r"] for scope in scopes
+            ]
+        },
+    )
+    return VendedKeys(
+        access_key=vended_access_key(token_id),
+        secret_key=vended_secret_key(ring, token_id),
+        session_token=token,
+        expires_at_ms=(now_ms // 1000 + lifetime_seconds) * 1000,
+    )
+
+
+def vended_access_key(token_id: str) -> str:
+    """Return the access key that belongs to a session token."""
+    return VENDED_PREFIX + token_id[:16].upper()
+
+
+def vended_secret_key(ring: KeyRing, token_id: str) -> str:
+    """Return the secret key that belongs to a session token."""
+    digest = hmac.digest(ring.master, b"vended:" + token_id.encode(), "sha256")
+    return base64.b64encode(digest[:30]).decode()
+
+
+def scopes_of(claims: Claims) -> tuple[model.Scope, ...]:
+    """Return the scopes of a session token. Raises InvalidToken if it has none."""
+    listed = claims.extra.get("scp")
+    if not isinstance(listed, list):
+        raise errors.InvalidToken("the token has no scope")
+    scopes = []
+    for entry in listed:
+        match entry:
+            case [str(bucket), str(prefix), ("r" | "rw") as access]:
+                scopes.append(model.Scope(bucket=bucket, prefix=prefix, writable=access == "rw"))
+            case _:
+                raise errors.InvalidToken("the token's scope cannot be read")
+    return tuple(scopes)
+
+
+def _claims(claims: Mapping[str, Any]) -> Claims:
+    match claims:
+        case {
+            "typ": ("access" | "sts" | "job" | "sf" | "sf-master") as typ,
+            "sub": str(subject),
+            "jti": str(token_id),
+            "iat": int(issued),
+            "exp": int(expires),
+        }:
+            return Claims(
+                typ=typ,
+                subject=subject,
+                token_id=token_id,
+                issued_at_ms=issued * 1000,
+                expires_at_ms=expires * 1000,
+                extra={name: value for name, value in claims.items() if name not in RESERVED},
+            )
+    raise errors.InvalidToken("the token's claims cannot be read")

@@ -1,0 +1,385 @@
+"""face: one HTTP request in, one answer out, over bare ASGI.
+
+A Request is what came over the wire and nothing more: the path stays percent-encoded, because
+decoding it twice, or in the wrong place, is how `%2F` becomes a way into a neighbour's bucket. An
+answer's body is bytes and slices of files; slices are read in `limits.READ_BYTES` steps with a
+pause for everybody else after each, since the server's own `send` never yields while the socket
+takes data. Knows no face, no signature and no error code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import orjson
+
+from server import errors, limits
+from storage import model
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+Piece: TypeAlias = bytes | model.FileSlice
+ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
+
+BODILESS = frozenset({204, 304})
+
+
+class Files(Protocol):
+    """How files are read: what this module needs of `storage.disk.Disk`."""
+
+    def open(self, path: Path) -> int: ...
+
+    def read_at(self, descriptor: int, offset: int, count: int) -> bytes: ...
+
+    def close(self, descriptor: int) -> None: ...
+
+
+class Headers:
+    """The request's headers. Names are lower case; values are Latin-1 text, one per wire byte.
+
+    `raw` holds them as they came. A repeated header reads as its values joined by commas.
+    """
+
+    __slots__ = ("_joined", "raw")
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self.raw = raw
+        joined = dict(raw)
+        if len(joined) != len(raw):
+            for name in joined:
+                joined[name] = b",".join(value for other, value in raw if other == name)
+        self._joined = joined
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return the value of the header with this lower-case name."""
+        value = self._joined.get(name.encode("latin-1"))
+        return default if value is None else value.decode("latin-1")
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return every value of a header, in the order they came."""
+        wanted = name.encode("latin-1")
+        return tuple(value.decode("latin-1") for other, value in self.raw if other == wanted)
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Yield name and value of each header as it came, repetitions included."""
+        for name, value in self.raw:
+            yield name.decode("latin-1"), value.decode("latin-1")
+
+    def __contains__(self, name: str) -> bool:
+        return name.encode("latin-1") in self._joined
+
+
+class Request:
+    """One request. Nothing is parsed before it is asked for, and each thing at most once."""
+
+    __slots__ = (
+        "_body",
+        "_pairs",
+        "_receive",
+        "_segments",
+        "body_finished",
+        "body_started",
+        "client_ip",
+        "headers",
+        "method",
+        "query",
+        "raw_path",
+        "received_bytes",
+        "request_id",
+        "scheme",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, *, request_id: str) -> None:
+        self.method: str = scope["method"]
+        self.raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.query: bytes = scope["query_string"]
+        self.headers = Headers(scope["headers"])
+        self.scheme: str = scope["scheme"]
+        client = scope.get("client")
+        self.client_ip: str = client[0] if client else ""
+        self.request_id = request_id
+        self.body_started = False
+        self.body_finished = False
+        self.received_bytes = 0
+        self._receive = receive
+        self._body: bytes | None = None
+        self._segments: tuple[str, ...] | None = None
+        self._pairs: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def host(self) -> str:
+        """The Host header, port included; empty if there is none."""
+        return self.headers.get("host") or ""
+
+    @property
+    def origin(self) -> str:
+        """Where the client reached us: scheme and Host, as it must spell them next time too."""
+        return f"{self.scheme}://{self.host}"
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The path, split at `/` and then decoded once; `/` itself is the empty tuple."""
+        if self._segments is None:
+            path = self.raw_path.removeprefix(b"/")
+            parts = path.split(b"/") if path else []
+            self._segments = tuple(map(_unquote, parts))
+        return self._segments
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The query's names and values in order, decoded; a name without value has the value ''."""
+        if self._pairs is None:
+            self._pairs = parse_pairs(self.query)
+        return self._pairs
+
+    def parameter(self, name: str, default: str | None = None) -> str | None:
+        """Return the first value that the query gives for name."""
+        for other, value in self.pairs:
+            if other == name:
+                return value
+        return default
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, or once more from memory after `read`.
+
+        Raises ClientDisconnected. A body can be taken from the wire only once.
+        """
+        if self._body is not None:
+            if self._body:
+                yield self._body
+            return
+        assert not self.body_started, "the body was already taken"
+        self.body_started = True
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise errors.ClientDisconnected("the client went away before its body was whole")
+            more = message.get("more_body", False)
+            data = message.get("body", b"")
+            if data:
+                self.received_bytes += len(data)
+                yield data
+        self.body_finished = True
+
+    async def read(self, *, limit_bytes: int) -> bytes:
+        """Return the whole body, kept for the next call. Raises BodyTooLarge beyond the limit."""
+        if self._body is None:
+            declared = self.content_length
+            if declared is not None and declared > limit_bytes:
+                raise _too_large(limit_bytes)
+            parts = []
+            size_bytes = 0
+            async for data in self.chunks():
+                size_bytes += len(data)
+                if size_bytes > limit_bytes:
+                    raise _too_large(limit_bytes)
+                parts.append(data)
+            self._body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(self._body) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return self._body
+
+    @property
+    def content_length(self) -> int | None:
+        """The body's size as the client declares it, or None for chunked transfer coding."""
+        text = self.headers.get("content-length")
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal()):
+            raise errors.MalformedRequest("Content-Length is not a whole number")
+        return int(text)
+
+
+class Response(NamedTuple):
+    """One answer. A tuple, not a dataclass: built per request, it costs a third as much.
+
+    body: bytes, or pieces in order. Without a content-length header the body's size is sent, so
+    an answer to HEAD gives the header and leaves the body empty.
+    """
+
+    status: int
+    headers: ResponseHeaders = ()
+    body: bytes | tuple[Piece, ...] = b""
+
+
+def json_response(value: object, status: int = 200, headers: ResponseHeaders = ()) -> Response:
+    """Return value as a JSON answer."""
+    return Response(status, (("content-type", "application/json"), *headers), orjson.dumps(value))
+
+
+def size_of(body: bytes | tuple[Piece, ...]) -> int:
+    """Return how many bytes a response body has."""
+    if isinstance(body, bytes):
+        return len(body)
+    return sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in body)
+
+
+def parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of a query or form body. Raises MalformedRequest."""
+    if not query:
+        return ()
+    parts = query.split(b"&")
+    if len(parts) > limits.QUERY_PAIRS_MAX:
+        raise errors.RequestTooLarge(
+            f"more than {limits.QUERY_PAIRS_MAX} query parameters", limit="QUERY_PAIRS_MAX"
+        )
+    pairs = []
+    for part in parts:
+        if part:
+            name, _, value = part.replace(b"+", b" ").partition(b"=")
+            pairs.append((_unquote(name), _unquote(value)))
+    return tuple(pairs)
+
+
+class Sender:
+    """Sends one answer. `started` says whether its status line is out, and nothing else may be.
+
+    headers: further ones, ready for the wire. A client that leaves raises ClientDisconnected.
+    """
+
+    __slots__ = ("_files", "_headers", "_receive", "_request", "_send", "started")
+
+    def __init__(
+        self,
+        request: Request,
+        receive: Receive,
+        send: Send,
+        *,
+        files: Files,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self._request = request
+        self._receive = receive
+        self._send = send
+        self._files = files
+        self._headers = headers
+        self.started = False
+
+    async def send(self, response: Response) -> int:
+        """Send the answer and return how many body bytes were handed to the connection.
+
+        The first file is opened before the status line goes out, so that a missing one, or a
+        header that cannot be sent, can still become an error.
+        """
+        status, own_headers, body = response
+        wire = [*self._headers]
+        has_length = False
+        for name, value in own_headers:
+            if name == "content-length":
+                has_length = True
+            wire.append((name.encode("latin-1"), _header_value(value)))
+        if not has_length and status not in BODILESS:
+            wire.append((b"content-length", b"%d" % size_of(body)))
+        start = {"type": "http.response.start", "status": status, "headers": wire}
+        if self._request.method == "HEAD" or status in BODILESS:
+            body = b""
+        if isinstance(body, bytes):
+            self.started = True
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": body})
+            return len(body)
+        return await self._send_pieces(start, body)
+
+    async def _send_pieces(self, start: MutableMapping[str, Any], body: tuple[Piece, ...]) -> int:
+        left = total = size_of(body)
+        reading = _Reading(self._files)
+        watch: asyncio.Task[None] | None = None
+        try:
+            for piece in body:
+                if isinstance(piece, model.FileSlice):
+                    reading.open(piece.path)
+                    break
+            self.started = True
+            await self._send(start)
+            if total >= limits.WATCHED_BODY_BYTES_MIN:
+                watch = asyncio.ensure_future(_wait_for_disconnect(self._receive))
+            for piece in body:
+                for data in (piece,) if isinstance(piece, bytes) else reading.slices(piece):
+                    if not data:
+                        continue
+                    left -= len(data)
+                    await self._send(
+                        {"type": "http.response.body", "body": data, "more_body": left > 0}
+                    )
+                    if left > 0:
+                        await asyncio.sleep(0)
+                        if watch is not None and watch.done():
+                            raise errors.ClientDisconnected("the client went away")
+            if total == 0:
+                await self._send({"type": "http.response.body", "body": b""})
+        finally:
+            reading.close()
+            if watch is not None:
+                watch.cancel()
+        return total
+
+
+class _Reading:
+    """At most one open file: neighbouring slices often lie in the same one."""
+
+    __slots__ = ("_descriptor", "_files", "_path")
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._path: Path | None = None
+        self._descriptor = -1
+
+    def open(self, path: Path) -> None:
+        if path != self._path:
+            self.close()
+            self._descriptor = self._files.open(path)
+            self._path = path
+
+    def slices(self, piece: model.FileSlice) -> Iterator[bytes]:
+        self.open(piece.path)
+        offset, stop = piece.offset, piece.offset + piece.length
+        while offset < stop:
+            data = self._files.read_at(
+                self._descriptor, offset, min(limits.READ_BYTES, stop - offset)
+            )
+            if not data:
+                raise OSError(f"{piece.path} ends at {offset}, before {stop}")
+            offset += len(data)
+            yield data
+
+    def close(self) -> None:
+        if self._path is not None:
+            self._path = None
+            self._files.close(self._descriptor)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _header_value(value: str) -> bytes:
+    if not value.isprintable() and any(c in value for c in "\r\n\0"):
+        # What a client can put into an answer's header must not end that header.
+        raise errors.MalformedRequest("a value asked for in a response header has a line break")
+    try:
+        return value.encode("latin-1")
+    except UnicodeEncodeError:
+        return value.encode()
+
+
+def _unquote(part: bytes) -> str:
+    try:
+        if b"%" in part:
+            part = urllib.parse.unquote_to_bytes(part)
+        return part.decode()
+    except UnicodeDecodeError:
+        raise errors.MalformedRequest("the path or the query is not UTF-8 text") from None
+
+
+def _too_large(limit_bytes: int) -> errors.BodyTooLarge:
+    return errors.BodyTooLarge(
+        f"the body is longer than {limit_bytes} bytes", limit_bytes=limit_bytes
+    )

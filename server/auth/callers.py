@@ -1,0 +1,36 @@
+"""rule: what authentication finds out: who calls, by which credential, how the body is signed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from server.access import model
+from server.auth import chunked
+
+Scheme: TypeAlias = Literal[
+    "none", "sigv4", "sigv4-query", "sigv2", "sigv2-query", "bearer", "basic", "open"
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signing:
+    """How a request proved itself. region and service are the credential scope's, else empty."""
+
+    scheme: Scheme
+    region: str = ""
+    service: str = ""
+    signed_headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who calls. credential_id: the access key or the token's id; empty for nobody.
+
+    payload: what must hold of the body, see `chunked.Payload`.
+    """
+
+    principal: model.Principal
+    payload: chunked.Payload
+    credential_id: str
+    signing: Signing

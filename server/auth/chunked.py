@@ -1,0 +1,390 @@
+"""rule: bodies whose integrity the request signs: a plain hash, or aws-chunked framing.
+
+x-amz-content-sha256 says which of six forms a body has; Content-Encoding does not decide, since
+clients leave `aws-chunked` out of it. The framed forms are decoded without I/O: bytes in whatever
+portions they arrive go in, the object's own bytes come out, and `finish` says whether all of it
+was as signed. Bytes come out before their chunk's signature is known to be right, so nothing made
+of them may become visible before `finish` has returned.
+
+Wire form: `LENGTH[;chunk-signature=SIGNATURE] CRLF data CRLF`, repeated, the last with length 0
+and no data; then trailer lines `name:value`, with `x-amz-trailer-signature` if they are signed;
+then an empty line. Source: Amazon S3 API reference, "Signature calculations ... chunked upload".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeAlias
+
+from server import limits
+from server.auth import errors
+
+Mode: TypeAlias = Literal["unsigned", "hash", "chunks", "chunks-trailer", "unsigned-trailer"]
+
+UNSIGNED: Final = "UNSIGNED-PAYLOAD"
+STREAMING_PREFIX: Final = "STREAMING-"
+MODE_OF: Final[dict[str, Mode]] = {
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD": "chunks",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER": "chunks-trailer",
+    "STREAMING-UNSIGNED-PAYLOAD-TRAILER": "unsigned-trailer",
+}
+ELLIPTIC: Final = frozenset(
+    {
+        "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
+        "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
+    }
+)
+TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
+EMPTY_SHA256: Final = hashlib.sha256().hexdigest()
+
+_HEX_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+_SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,16}")
+_SIGNATURE: Final = re.compile(rb"chunk-signature=([0-9a-f]{64})")
+_TRAILER_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seed:
+    """What the first chunk's signature chains from: the request's own signature and its key."""
+
+    signing_key: bytes
+    timestamp: str
+    scope: str
+    signature: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Payload:
+    """What must hold of a request's body.
+
+    sha256: the signed hash in hexadecimal, for mode `hash`. decoded_length: the object's size as
+    announced beside framing. seed: None where chunk signatures are not checked, because nobody
+    had to sign (`--no-auth`). trailers: the announced trailer names, lower case.
+    """
+
+    mode: Mode = "unsigned"
+    sha256: str | None = None
+    decoded_length: int | None = None
+    seed: Seed | None = None
+    trailers: tuple[str, ...] = ()
+
+    @property
+    def framed(self) -> bool:
+        """Whether the wire holds more than the object's bytes."""
+        return self.mode not in ("unsigned", "hash")
+
+    def decoder(self, *, verify_hash: bool = True) -> Decoder:
+        """Return a fresh decoder for the body.
+
+        verify_hash: whether mode `hash` hashes here; a caller that hashes anyway, off the event
+        loop, says False and asks `check_sha256`.
+        """
+        if self.framed:
+            return ChunkDecoder(self)
+        return PlainDecoder(self.sha256 if verify_hash else None)
+
+    def check_sha256(self, digest: bytes) -> None:
+        """Raise PayloadHashMismatch if a body with this SHA-256 is not the one signed."""
+        if self.sha256 is not None and not hmac.compare_digest(self.sha256, digest.hex()):
+            raise errors.PayloadHashMismatch(
+                "the body's SHA-256 is not the signed x-amz-content-sha256",
+                expected=self.sha256,
+                computed=digest.hex(),
+            )
+
+
+class Decoder(Protocol):
+    """Wire bytes in, the object's bytes out."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the object's bytes among these. Raises PayloadError."""
+
+    def finish(self) -> dict[str, str]:
+        """Return the trailers, lower-case names, once everything held. Raises PayloadError."""
+
+
+def parse_payload(
+    content_sha256: str | None,
+    *,
+    decoded_length: str | None,
+    trailer: str | None,
+    seed: Seed | None,
+) -> Payload:
+    """Return what the headers of an S3 request say of its body.
+
+    content_sha256, decoded_length, trailer: x-amz-content-sha256, x-amz-decoded-content-length
+    and x-amz-trailer, None where absent. seed: None where no signature is checked.
+    Raises MalformedPayloadHash, UnsupportedPayload, MissingDecodedLength.
+    """
+    if content_sha256 is None or content_sha256 == UNSIGNED:
+        return UNSIGNED_PAYLOAD
+    if _HEX_SHA256.fullmatch(content_sha256):
+        return Payload(mode="hash", sha256=content_sha256.lower())
+    mode = MODE_OF.get(content_sha256)
+    if mode is None:
+        if content_sha256 in ELLIPTIC:
+            raise errors.UnsupportedPayload(f"{content_sha256} is not supported")
+        raise errors.MalformedPayloadHash(
+            "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form, or a SHA-256 in "
+            "hexadecimal",
+            given=content_sha256,
+        )
+    if decoded_length is None or not (decoded_length.isascii() and decoded_length.isdecimal()):
+        raise errors.MissingDecodedLength(
+            "a streaming body needs x-amz-decoded-content-length, a whole number"
+        )
+    names: tuple[str, ...] = ()
+    if trailer and mode != "chunks":
+        names = tuple(name for part in trailer.split(",") if (name := part.strip().lower()))
+    return Payload(
+        mode=mode,
+        decoded_length=int(decoded_length[:20]),
+        seed=None if mode == "unsigned-trailer" else seed,
+        trailers=names,
+    )
+
+
+UNSIGNED_PAYLOAD: Final = Payload()
+"""A body of which nothing was signed."""
+
+
+class PlainDecoder:
+    """A body without framing; hashed on the way if a hash was signed."""
+
+    __slots__ = ("_expected", "_hash")
+
+    def __init__(self, expected: str | None) -> None:
+        self._expected = expected
+        self._hash = None if expected is None else hashlib.sha256()
+
+    def feed(self, data: bytes) -> bytes:
+        """Return data as it is."""
+        if self._hash is not None:
+            self._hash.update(data)
+        return data
+
+    def finish(self) -> dict[str, str]:
+        """Return no trailers. Raises PayloadHashMismatch."""
+        if self._hash is not None:
+            Payload(sha256=self._expected).check_sha256(self._hash.digest())
+        return {}
+
+
+State: TypeAlias = Literal["size", "data", "data-end", "end", "trailers", "done"]
+
+
+class ChunkDecoder:
+    """An aws-chunked body, fed in any portions. Errors are the same however it is cut."""
+
+    __slots__ = (
+        "_buffer",
+        "_chunk",
+        "_decoded_bytes",
+        "_expected",
+        "_hash",
+        "_left",
+        "_payload",
+        "_previous",
+        "_raw_trailers",
+        "_seed",
+        "_state",
+        "_trailer_bytes",
+        "_trailer_signature",
+    )
+
+    def __init__(self, payload: Payload) -> None:
+        assert payload.framed
+        assert payload.decoded_length is not None
+        self._payload = payload
+        self._seed = payload.seed
+        self._previous = payload.seed.signature if payload.seed else ""
+        self._state: State = "size"
+        self._buffer = bytearray()  # an unfinished line; never chunk data
+        self._left = 0
+        self._chunk = 0
+        self._expected = ""
+        self._decoded_bytes = 0
+        self._hash = hashlib.sha256()
+        self._raw_trailers: list[tuple[str, str]] = []
+        self._trailer_bytes = 0
+        self._trailer_signature: str | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the object's bytes among these. Raises PayloadError."""
+        out = []
+        position = 0
+        size = len(data)
+        while position < size:
+            match self._state:
+                case "data":
+                    taken = data[position : position + self._left]
+                    position += len(taken)
+                    self._left -= len(taken)
+                    if self._seed is not None:
+                        self._hash.update(taken)
+                    out.append(taken)
+                    if self._left == 0:
+                        self._check_chunk()
+                        self._state = "data-end"
+                case "done":
+                    raise errors.MalformedChunk("bytes follow the end of the aws-chunked body")
+                case _:
+                    position = self._take_line(data, position)
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def finish(self) -> dict[str, str]:
+        """Return the trailers once everything held. Raises PayloadError."""
+        if self._state != "done":
+            raise errors.IncompletePayload("the aws-chunked body ends before its last chunk")
+        if self._decoded_bytes != self._payload.decoded_length:
+            raise errors.IncompletePayload(
+                f"the body has {self._decoded_bytes} bytes, but x-amz-decoded-content-length says "
+                f"{self._payload.decoded_length}"
+            )
+        return dict(self._raw_trailers)
+
+    def _take_line(self, data: bytes, position: int) -> int:
+        """Take bytes up to the end of a line, act on the line if it is whole, say how far."""
+        newline = data.find(b"\n", position)
+        stop = len(data) if newline < 0 else newline + 1
+        room = limits.CHUNK_HEADER_BYTES_MAX - len(self._buffer)
+        if stop - position > room:
+            raise errors.MalformedChunk(
+                f"a line of the aws-chunked framing is longer than {limits.CHUNK_HEADER_BYTES_MAX} "
+                "bytes"
+            )
+        self._buffer += data[position:stop]
+        if newline >= 0:
+            line = bytes(self._buffer)
+            self._buffer.clear()
+            self._take_whole_line(line)
+        elif self._state in ("data-end", "end") and self._buffer != b"\r":
+            raise _no_line_break(self._chunk)
+        return stop
+
+    def _take_whole_line(self, line: bytes) -> None:
+        if self._state == "trailers":
+            self._take_trailer_line(line.removesuffix(b"\n").removesuffix(b"\r"))
+            return
+        if not line.endswith(b"\r\n"):
+            raise _no_line_break(self._chunk)
+        text = line[:-2]
+        if self._state == "size":
+            self._take_size(text)
+        elif text:
+            raise _no_line_break(self._chunk)
+        elif self._state == "data-end":
+            self._chunk += 1
+            self._state = "size"
+        else:
+            self._state = "done"
+
+    def _take_size(self, text: bytes) -> None:
+        size, _, extension = text.partition(b";")
+        if not _SIZE.fullmatch(size):
+            raise errors.MalformedChunk(f"chunk {self._chunk} has no length")
+        self._left = int(size, 16)
+        if self._seed is not None:
+            signature = _SIGNATURE.fullmatch(extension)
+            if signature is None:
+                raise errors.MalformedChunk(f"chunk {self._chunk} has no signature")
+            self._expected = signature[1].decode()
+        self._decoded_bytes += self._left
+        assert self._payload.decoded_length is not None
+        if self._decoded_bytes > self._payload.decoded_length:
+            raise errors.IncompletePayload(
+                "the body is longer than x-amz-decoded-content-length "
+                f"({self._payload.decoded_length})"
+            )
+        if self._left:
+            self._state = "data"
+        else:
+            self._check_chunk()
+            self._state = "end" if self._payload.mode == "chunks" else "trailers"
+
+    def _check_chunk(self) -> None:
+        if self._seed is None:
+            return
+        text = "\n".join(
+            (
+                "AWS4-HMAC-SHA256-PAYLOAD",
+                self._seed.timestamp,
+                self._seed.scope,
+                self._previous,
+                EMPTY_SHA256,
+                self._hash.hexdigest(),
+            )
+        )
+        self._check_signature(text, self._expected)
+        self._previous = self._expected
+        self._hash = hashlib.sha256()
+
+    def _take_trailer_line(self, line: bytes) -> None:
+        signed = self._seed is not None
+        if not line:
+            # A published form of the signed trailer has an empty line before the signature.
+            if signed and self._trailer_signature is None:
+                self._count_trailer_bytes(2)
+                return
+            self._check_trailers()
+            self._state = "done"
+            return
+        self._count_trailer_bytes(len(line) + 2)
+        if self._trailer_signature is not None:
+            raise errors.MalformedChunk("a trailer follows the trailer's signature")
+        try:
+            name, colon, value = line.decode("ascii").partition(":")
+        except UnicodeDecodeError:
+            raise errors.MalformedChunk("a trailer is not ASCII text") from None
+        name, value = name.strip().lower(), value.strip()
+        if not colon or not _TRAILER_NAME.fullmatch(name):
+            raise errors.MalformedChunk("a trailer line has no name and value")
+        if name == TRAILER_SIGNATURE:
+            self._trailer_signature = value
+            return
+        if name not in self._payload.trailers:
+            raise errors.MalformedChunk(f"the trailer {name} was not announced by x-amz-trailer")
+        if any(name == other for other, _ in self._raw_trailers):
+            raise errors.MalformedChunk(f"the trailer {name} comes twice")
+        self._raw_trailers.append((name, value))
+
+    def _count_trailer_bytes(self, count: int) -> None:
+        self._trailer_bytes += count
+        if self._trailer_bytes > limits.TRAILERS_BYTES_MAX:
+            raise errors.MalformedChunk("the trailers are too long")
+
+    def _check_trailers(self) -> None:
+        got = {name for name, _ in self._raw_trailers}
+        for name in self._payload.trailers:
+            if name not in got:
+                raise errors.IncompletePayload(f"the announced trailer {name} did not come")
+        if self._seed is None:
+            return
+        canonical = "".join(f"{name}:{value}\n" for name, value in sorted(self._raw_trailers))
+        text = "\n".join(
+            (
+                "AWS4-HMAC-SHA256-TRAILER",
+                self._seed.timestamp,
+                self._seed.scope,
+                self._previous,
+                hashlib.sha256(canonical.encode()).hexdigest(),
+            )
+        )
+        assert self._trailer_signature is not None
+        self._check_signature(text, self._trailer_signature)
+
+    def _check_signature(self, string_to_sign: str, given: str) -> None:
+        assert self._seed is not None
+        key = self._seed.signing_key
+        computed = hmac.digest(key, string_to_sign.encode(), "sha256").hex()
+        if not hmac.compare_digest(computed.encode(), given.encode()):
+            raise errors.ChunkSignatureMismatch(
+                f"the signature of chunk {self._chunk} does not match", chunk=self._chunk
+            )
+
+
+def _no_line_break(chunk: int) -> errors.MalformedChunk:
+    return errors.MalformedChunk(f"chunk {chunk} does not end where its length says")

@@ -1,0 +1,150 @@
+"""rule: what a presigned request says in its query, in both generations.
+
+Version 4 has X-Amz-* parameters and lives at most seven days from its date; version 2 has
+AWSAccessKeyId, Expires (epoch seconds) and Signature. Either is refused after its end; neither is
+believed before its signature was checked, which is for `sigv4` and `sigv2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from server import limits
+from server.auth import errors, sigv4
+
+SIGNATURE_PARAMETER: Final = b"X-Amz-Signature"
+V4_PARAMETERS: Final = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+)
+V2_PARAMETERS: Final = ("AWSAccessKeyId", "Expires", "Signature")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PresignV4:
+    """A version 4 presigned request. security_token: from the query, None if absent."""
+
+    proof: sigv4.Proof
+    timestamp: str
+    signed_at_ms: int
+    expires_seconds: int
+    content_sha256: str | None
+    security_token: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PresignV2:
+    """A version 2 presigned request."""
+
+    access_key: str
+    signature: str
+    expires: str
+    expires_at_ms: int
+    security_token: str | None
+
+
+def is_v4(query: bytes) -> bool:
+    """Say whether a query offers a version 4 signature."""
+    return b"X-Amz-Algorithm=" in query or b"X-Amz-Signature=" in query
+
+
+def is_v2(query: bytes) -> bool:
+    """Say whether a query offers a version 2 signature."""
+    return b"AWSAccessKeyId=" in query and b"Signature=" in query
+
+
+def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
+    """Return what the decoded query says. Raises MalformedAuthorization, UnsupportedAuthorization.
+
+    Every parameter of the signature must be there exactly once.
+    """
+    found = _single(pairs, V4_PARAMETERS)
+    if found["X-Amz-Algorithm"] != sigv4.ALGORITHM:
+        raise errors.UnsupportedAuthorization(
+            f"X-Amz-Algorithm only supports {sigv4.ALGORITHM}", scheme=found["X-Amz-Algorithm"]
+        )
+    timestamp = found["X-Amz-Date"]
+    signed_at_ms = sigv4.parse_timestamp(timestamp)
+    if signed_at_ms is None:
+        raise _malformed("X-Amz-Date must be YYYYMMDDTHHMMSSZ")
+    expires = found["X-Amz-Expires"]
+    if not (expires.isascii() and expires.isdecimal() and len(expires) < 10):
+        raise _malformed("X-Amz-Expires must be a whole number of seconds")
+    if not 1 <= int(expires) <= limits.PRESIGN_SECONDS_MAX:
+        raise _malformed(
+            f"X-Amz-Expires must be from 1 to {limits.PRESIGN_SECONDS_MAX} (a week in seconds)"
+        )
+    return PresignV4(
+        proof=sigv4.Proof(
+            credential=sigv4.parse_credential(found["X-Amz-Credential"], in_query=True),
+            signed_headers=sigv4.parse_signed_headers(found["X-Amz-SignedHeaders"], in_query=True),
+            signature=found["X-Amz-Signature"],
+        ),
+        timestamp=timestamp,
+        signed_at_ms=signed_at_ms,
+        expires_seconds=int(expires),
+        content_sha256=found.get("X-Amz-Content-Sha256"),
+        security_token=found.get("X-Amz-Security-Token"),
+    )
+
+
+def parse_v2(pairs: Iterable[tuple[str, str]]) -> PresignV2:
+    """Return what the decoded query says. Raises MalformedAuthorization."""
+    found = _single(pairs, V2_PARAMETERS)
+    expires = found["Expires"]
+    if not (expires.isascii() and expires.isdecimal() and len(expires) < 14):
+        raise _malformed("Expires must be a time in epoch seconds")
+    return PresignV2(
+        access_key=found["AWSAccessKeyId"],
+        signature=found["Signature"],
+        expires=expires,
+        expires_at_ms=int(expires) * 1000,
+        security_token=found.get("x-amz-security-token"),
+    )
+
+
+def check_v4_time(presign: PresignV4, *, now_ms: int) -> None:
+    """Raise ExpiredPresign after the end, PresignNotYetValid too long before the beginning."""
+    if presign.signed_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
+        raise errors.PresignNotYetValid("the request is not valid yet")
+    _check_end(presign.signed_at_ms + presign.expires_seconds * 1000, now_ms=now_ms)
+
+
+def check_v2_time(presign: PresignV2, *, now_ms: int) -> None:
+    """Raise ExpiredPresign after the end."""
+    _check_end(presign.expires_at_ms, now_ms=now_ms)
+
+
+def _check_end(expires_at_ms: int, *, now_ms: int) -> None:
+    if now_ms >= expires_at_ms:
+        raise errors.ExpiredPresign(
+            "the request has expired", expires_at_ms=expires_at_ms, server_time_ms=now_ms
+        )
+
+
+OPTIONAL: Final = frozenset(
+    {"X-Amz-Content-Sha256", "X-Amz-Security-Token", "x-amz-security-token"}
+)
+
+
+def _single(pairs: Iterable[tuple[str, str]], needed: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in needed or name in OPTIONAL:
+            if name in found:
+                raise _malformed(f"the query has {name} twice")
+            found[name] = value
+    for name in needed:
+        if not found.get(name):
+            raise _malformed(f"the query has no {name}")
+    return found
+
+
+def _malformed(message: str) -> errors.MalformedAuthorization:
+    return errors.MalformedAuthorization(message, in_query=True)

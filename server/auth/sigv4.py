@@ -1,0 +1,297 @@
+"""rule: AWS Signature Version 4, the verifier's side.
+
+Canonical forms are made from the raw bytes of the request and only from what they mean: each path
+segment and query part is decoded once and encoded again, so two spellings of the same request
+have one signature, and an encoded slash stays apart from a slash. For services other than S3 the
+path as sent is encoded a second time. Dot segments are not resolved and double slashes not
+joined: a path that needs it has no valid signature here.
+Source: IAM user guide, "Create a signed AWS API request".
+"""
+
+from __future__ import annotations
+
+import calendar
+import email.utils
+import hashlib
+import hmac
+import re
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from server import limits
+from server.auth import errors
+
+ALGORITHM: Final = "AWS4-HMAC-SHA256"
+TERMINATOR: Final = "aws4_request"
+
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+_TIMESTAMP: Final = re.compile(r"\d{8}T\d{6}Z")
+_SIGNATURE: Final = re.compile(r"[0-9a-f]{64}")
+_PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]*")
+_PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9_.~=&-]*")
+_PAIR: Final = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credential:
+    """An access key and the scope its signature holds for."""
+
+    access_key: str
+    date: str
+    region: str
+    service: str
+
+    @property
+    def scope(self) -> str:
+        """The scope as the string to sign spells it."""
+        return f"{self.date}/{self.region}/{self.service}/{TERMINATOR}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What a request offers as its signature."""
+
+    credential: Credential
+    signed_headers: tuple[str, ...]
+    signature: str
+
+
+def parse_authorization(text: str) -> Proof:
+    """Return what an Authorization header of this scheme says. Raises AuthError."""
+    scheme, _, rest = text.partition(" ")
+    if scheme != ALGORITHM:
+        raise errors.UnsupportedAuthorization(f"{scheme} is not supported", scheme=scheme)
+    fields: dict[str, str] = {}
+    for part in rest.split(","):
+        match = _PAIR.fullmatch(part.strip())
+        if match is None or match[1] in fields:
+            raise _malformed("the Authorization header is not a list of name=value")
+        fields[match[1]] = match[2]
+    for name in ("Credential", "SignedHeaders", "Signature"):
+        if not fields.get(name):
+            raise _malformed(f"the Authorization header has no {name}")
+    return Proof(
+        credential=parse_credential(fields["Credential"]),
+        signed_headers=parse_signed_headers(fields["SignedHeaders"]),
+        signature=fields["Signature"],
+    )
+
+
+def parse_credential(text: str, *, in_query: bool = False) -> Credential:
+    """Return what `KEY/DATE/REGION/SERVICE/aws4_request` says. Raises MalformedAuthorization."""
+    parts = text.rsplit("/", 4)
+    if len(parts) != 5 or not parts[0]:
+        raise _malformed(
+            "the Credential is not KEY/YYYYMMDD/REGION/SERVICE/aws4_request", in_query=in_query
+        )
+    access_key, date, region, service, terminator = parts
+    if terminator != TERMINATOR:
+        raise _malformed(f"the Credential must end in {TERMINATOR}", in_query=in_query)
+    if not (len(date) == 8 and date.isascii() and date.isdecimal()):
+        raise _malformed(f"the Credential's date {date!r} is not YYYYMMDD", in_query=in_query)
+    return Credential(access_key=access_key, date=date, region=region, service=service)
+
+
+def parse_signed_headers(text: str, *, in_query: bool = False) -> tuple[str, ...]:
+    """Return the signed headers' names, which must hold `host`. Raises MalformedAuthorization."""
+    names = tuple(text.split(";"))
+    if len(names) > limits.SIGNED_HEADERS_MAX:
+        raise _malformed("SignedHeaders has too many names", in_query=in_query)
+    if "host" not in names:
+        raise _malformed("SignedHeaders must have host", in_query=in_query)
+    if any(not name or name != name.lower() for name in names) or len(set(names)) != len(names):
+        raise _malformed("SignedHeaders must be lower-case names, each once", in_query=in_query)
+    return names
+
+
+def parse_timestamp(text: str) -> int | None:
+    """Return `YYYYMMDDTHHMMSSZ` as Unix milliseconds, or None if it is not such a time."""
+    if not _TIMESTAMP.fullmatch(text):
+        return None
+    year, month, day = int(text[0:4]), int(text[4:6]), int(text[6:8])
+    hour, minute, second = int(text[9:11]), int(text[11:13]), int(text[13:15])
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):
+        return None
+    if year < 1970 or day > calendar.monthrange(year, month)[1]:
+        return None
+    return calendar.timegm((year, month, day, hour, minute, second)) * 1000
+
+
+def format_timestamp(moment_ms: int) -> str:
+    """Return Unix milliseconds as `YYYYMMDDTHHMMSSZ`."""
+    parts = email.utils.formatdate(moment_ms // 1000, usegmt=True)
+    day, month_name, year, clock = parts[5:25].split(" ")
+    month = calendar.month_abbr[:].index(month_name)
+    return f"{year}{month:02}{day}T{clock.replace(':', '')}Z"
+
+
+def canonical_path(raw_path: bytes, *, double_encoded: bool) -> bytes:
+    """Return the canonical URI of a path as it came over the wire."""
+    if double_encoded:
+        return urllib.parse.quote_from_bytes(raw_path, safe="/~").encode() or b"/"
+    if _PLAIN_PATH.fullmatch(raw_path):
+        return raw_path or b"/"
+    return b"/".join(map(_encode_once, raw_path.split(b"/")))
+
+
+def canonical_query(query: bytes, *, without: frozenset[bytes] = frozenset()) -> bytes:
+    """Return the canonical query string; `without` names parameters to leave out."""
+    if not query:
+        return b""
+    plain = _PLAIN_QUERY.fullmatch(query) is not None
+    pairs = []
+    for part in query.split(b"&"):
+        if not part:
+            continue
+        name, _, value = part.partition(b"=")
+        if not plain or b"=" in value:
+            name = _encode_once(name.replace(b"+", b" "))
+            value = _encode_once(value.replace(b"+", b" "))
+        if name not in without:
+            pairs.append((name, value))
+    pairs.sort()
+    return b"&".join([name + b"=" + value for name, value in pairs])
+
+
+def canonical_headers(raw: RawHeaders, signed: tuple[str, ...]) -> bytes:
+    """Return the canonical headers, each line ended. A signed header that is absent is empty."""
+    found: dict[bytes, bytes] = {}
+    for name, value in raw:
+        if b"  " in value or value[:1].isspace() or value[-1:].isspace():
+            value = b" ".join(value.split())
+        found[name] = found[name] + b"," + value if name in found else value
+    return b"".join(
+        [b"%s:%s\n" % (encoded, found.get(encoded, b"")) for encoded in map(str.encode, signed)]
+    )
+
+
+def canonical_request(
+    *,
+    method: str,
+    path: bytes,
+    query: bytes,
+    headers: bytes,
+    signed_headers: tuple[str, ...],
+    payload_hash: str,
+) -> bytes:
+    """Return the canonical request of canonical parts."""
+    return b"\n".join(
+        (
+            method.encode(),
+            path,
+            query,
+            headers,
+            ";".join(signed_headers).encode(),
+            payload_hash.encode(),
+        )
+    )
+
+
+def string_to_sign(timestamp: str, scope: str, canonical: bytes) -> str:
+    """Return what the signature is computed over."""
+    return f"{ALGORITHM}\n{timestamp}\n{scope}\n{hashlib.sha256(canonical).hexdigest()}"
+
+
+def signing_key(secret_key: str, *, date: str, region: str, service: str) -> bytes:
+    """Return the key derived for one day, region and service."""
+    key = hmac.digest(b"AWS4" + secret_key.encode(), date.encode(), "sha256")
+    key = hmac.digest(key, region.encode(), "sha256")
+    key = hmac.digest(key, service.encode(), "sha256")
+    return hmac.digest(key, TERMINATOR.encode(), "sha256")
+
+
+def sign(key: bytes, text: str) -> str:
+    """Return the signature of a string to sign."""
+    return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+def matches(computed: str, given: str) -> bool:
+    """Compare signatures in constant time."""
+    return hmac.compare_digest(computed.encode(), given.encode())
+
+
+def unsigned_names(
+    raw: RawHeaders, signed: tuple[str, ...], *, excepted: frozenset[bytes] = frozenset()
+) -> tuple[str, ...]:
+    """Return the x-amz- headers that a signature does not cover. S3 takes no such request, since
+    anybody on the way could have added them to mean something else."""
+    return tuple(
+        sorted(
+            {
+                name.decode("latin-1")
+                for name, _ in raw
+                if name.startswith(b"x-amz-")
+                and name not in excepted
+                and name.decode("latin-1") not in signed
+            }
+        )
+    )
+
+
+def check_skew(request_time_ms: int, *, now_ms: int) -> None:
+    """Raise RequestTimeTooSkewed if a request was signed too far from now."""
+    if abs(request_time_ms - now_ms) > limits.CLOCK_SKEW_MS_MAX:
+        raise errors.RequestTimeTooSkewed(
+            "the difference between the request's time and the server's is too large",
+            request_time_ms=request_time_ms,
+            server_time_ms=now_ms,
+            max_skew_ms=limits.CLOCK_SKEW_MS_MAX,
+        )
+
+
+def check_scope(
+    credential: Credential,
+    *,
+    timestamp: str,
+    services: tuple[str, ...],
+    region: str | None,
+    in_query: bool = False,
+) -> None:
+    """Raise if a scope is for another day, service or, where one is demanded, region."""
+    if credential.date != timestamp[:8]:
+        raise _malformed(
+            f"the Credential's date {credential.date} is not the request's {timestamp[:8]}",
+            in_query=in_query,
+        )
+    if credential.service not in services:
+        raise errors.ServiceMismatch(
+            f"the Credential's service {credential.service!r} should be {services[0]!r}",
+            expected=services,
+            given=credential.service,
+        )
+    if region is not None and credential.region != region:
+        raise errors.RegionMismatch(
+            f"the region {credential.region!r} is wrong; expecting {region!r}",
+            expected=region,
+            given=credential.region,
+        )
+
+
+def parse_date_header(text: str) -> int | None:
+    """Return a Date header as Unix milliseconds: an HTTP date, or the compact form."""
+    compact = parse_timestamp(text)
+    if compact is not None:
+        return compact
+    parsed = email.utils.parsedate_tz(text)
+    if parsed is None:
+        return None
+    try:
+        return email.utils.mktime_tz(parsed) * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+def is_signature(text: str) -> bool:
+    """Say whether text has the form of a signature."""
+    return _SIGNATURE.fullmatch(text) is not None
+
+
+def _encode_once(part: bytes) -> bytes:
+    return urllib.parse.quote_from_bytes(urllib.parse.unquote_to_bytes(part), safe="~").encode()
+
+
+def _malformed(message: str, *, in_query: bool = False) -> errors.MalformedAuthorization:
+    return errors.MalformedAuthorization(message, in_query=in_query)

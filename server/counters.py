@@ -1,0 +1,55 @@
+"""engine: counts of what the exchange served, for `/_metrics`.
+
+One instance per server, written by the exchange alone, on the event loop. Every face and status
+that ever occurs is a row, and both are closed sets, so the table cannot grow with traffic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DURATION_BOUNDS_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
+
+_BOUNDS_NS: Final = tuple(int(bound * 1e9) for bound in DURATION_BOUNDS_SECONDS)
+
+
+class FaceCounters:
+    """What one face did. buckets counts durations up to each bound, the last beyond them all."""
+
+    __slots__ = ("buckets", "duration_ns", "received_bytes", "requests", "sent_bytes")
+
+    def __init__(self) -> None:
+        self.requests: dict[int, int] = {}
+        self.buckets = [0] * (len(_BOUNDS_NS) + 1)
+        self.duration_ns = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+
+class Counters:
+    """Counts by face."""
+
+    __slots__ = ("disconnects", "faces", "in_flight")
+
+    def __init__(self) -> None:
+        self.faces: dict[str, FaceCounters] = {}
+        self.in_flight = 0
+        self.disconnects = 0
+
+    def record(
+        self, face: str, status: int, *, duration_ns: int, received_bytes: int, sent_bytes: int
+    ) -> None:
+        """Count one answered request."""
+        row = self.faces.get(face)
+        if row is None:
+            row = self.faces[face] = FaceCounters()
+        row.requests[status] = row.requests.get(status, 0) + 1
+        row.duration_ns += duration_ns
+        row.received_bytes += received_bytes
+        row.sent_bytes += sent_bytes
+        slot = 0
+        for bound in _BOUNDS_NS:
+            if duration_ns <= bound:
+                break
+            slot += 1
+        row.buckets[slot] += 1

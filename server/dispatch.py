@@ -1,0 +1,96 @@
+"""rule: which face answers a request.
+
+Chosen from the raw path, the Host and the service that a SigV4 credential scope names; the first
+row that matches decides (DESIGN, "One port"). Paths alone cannot: `PUT /buckets` is S3's
+CreateBucket and s3tables' CreateTableBucket. Prefixes are compared as whole first segments, still
+percent-encoded, so the bucket `sessions-eu` is a bucket. Never looks at a method or a body.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from typing import Final
+
+S3: Final = "s3"
+S3TABLES: Final = "s3tables"
+STS: Final = "sts"
+IAM: Final = "iam"
+ICEBERG: Final = "iceberg"
+SNOWFLAKE: Final = "snowflake"
+NATIVE: Final = "native"
+
+FACES: Final = (S3, S3TABLES, STS, IAM, ICEBERG, SNOWFLAKE, NATIVE)
+
+FACE_OF_SERVICE: Final = {"s3": S3, "sts": STS, "iam": IAM}
+FACE_OF_FIRST_SEGMENT: Final = {
+    b"iceberg": ICEBERG,
+    b"session": SNOWFLAKE,
+    b"queries": SNOWFLAKE,
+    b"monitoring": SNOWFLAKE,
+    b"telemetry": SNOWFLAKE,
+    b"_console": NATIVE,
+    b"_api": NATIVE,
+    b"_health": NATIVE,
+    b"_metrics": NATIVE,
+}
+LOCAL_DOMAIN: Final = "localhost"
+
+_BUCKET_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_SLASHES: Final = re.compile(rb"//+")
+
+
+def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | None) -> str:
+    """Return the name of the face that answers.
+
+    raw_path: percent-encoded, without query. host: the Host header, with or without a port.
+    service: what `service_of` found. domain: the configured one for virtual-hosted buckets.
+    """
+    face = FACE_OF_SERVICE.get(service or "")
+    if face == S3 or bucket_of_host(host, domain) is not None:
+        return S3
+    first = raw_path[1:].partition(b"/")[0]
+    if service == S3TABLES and first != b"iceberg":
+        return S3TABLES
+    if face is not None:
+        return face
+    return FACE_OF_FIRST_SEGMENT.get(first, S3)
+
+
+def bucket_of_host(host: str, domain: str | None) -> str | None:
+    """Return the bucket that a virtual-hosted Host names, if it names one."""
+    name = host.partition(":")[0].lower().removesuffix(".")
+    for suffix in (LOCAL_DOMAIN, domain):
+        if suffix and name.endswith(suffix) and name[-len(suffix) - 1 : -len(suffix)] == ".":
+            bucket = name[: -len(suffix) - 1]
+            if _BUCKET_LABEL.fullmatch(bucket):
+                return bucket
+    return None
+
+
+def service_of(authorization: str | None, query: bytes) -> str | None:
+    """Return the service that the credential scope names, in the header or in the query.
+
+    A scope is `ACCESS-KEY/DATE/REGION/SERVICE/aws4_request`. None for every other proof of
+    identity, and for a scope too short to name a service.
+    """
+    if authorization is not None and authorization.startswith("AWS4-"):
+        credential = authorization.partition("Credential=")[2].partition(",")[0]
+    elif b"X-Amz-Credential=" in query:
+        value = (b"&" + query).partition(b"&X-Amz-Credential=")[2].partition(b"&")[0]
+        credential = urllib.parse.unquote_to_bytes(value).decode("latin-1")
+    else:
+        return None
+    parts = credential.strip().rsplit("/", 2)
+    return parts[1] if len(parts) == 3 else None
+
+
+def path_for(face: str, raw_path: bytes) -> bytes:
+    """Return the path as a face reads it.
+
+    Double slashes mean themselves, except to the Snowflake face: its drivers put a statement's
+    path after a base that already ends in one (`/monitoring/queries//id`).
+    """
+    if face == SNOWFLAKE and b"//" in raw_path:
+        return _SLASHES.sub(b"/", raw_path)
+    return raw_path

@@ -1,0 +1,271 @@
+"""face: one request's way through the server, the same for every face.
+
+dispatch -> identify -> authenticate -> authorise -> handle -> encode. Faces know their protocol;
+the order of these steps, and the one place where an unforeseen exception becomes an answer, are
+here. The body is not touched before the caller is allowed in, so an upload that is refused after
+`Expect: 100-continue` has moved no byte. This module knows no protocol and no operation.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from server import asgi, counters, dispatch, errors, limits
+from server.access import decide, model
+from server.auth import callers, chunked, verify
+from server.auth import errors as auth_errors
+from storage import model as storage_model
+
+Caller: TypeAlias = callers.Caller
+Demand: TypeAlias = model.Demand
+Principal: TypeAlias = model.Principal
+Payload: TypeAlias = chunked.Payload
+
+SERVER_NAME = "Boathouse"
+
+
+class Authentication(enum.Enum):
+    """What an operation asks of its caller's credentials.
+
+    NONE: nothing is looked at (health, the OAuth token endpoint). SELF: the face authenticates in
+    `handle`, by tokens that the kit does not know (Snowflake sessions); demands are not asked.
+    SIGNED_OR_ANONYMOUS: a credential, if there is one, must be right. REQUIRED: there must be one.
+    """
+
+    NONE = "none"
+    SELF = "self"
+    SIGNED_OR_ANONYMOUS = "signed-or-anonymous"
+    REQUIRED = "required"
+
+
+class Face(Protocol):
+    """One protocol. Operation values are closed types of the face's own."""
+
+    name: str
+
+    def identify(self, request: asgi.Request) -> Any:
+        """Return which operation the request is. Pure; raises the face's own errors."""
+
+    def authentication(self, operation: Any) -> Authentication:
+        """Return what the operation asks of its caller's credentials."""
+
+    def demands(self, operation: Any, principal: Principal) -> tuple[Demand, ...]:
+        """Return everything that must be allowed before the operation is begun."""
+
+    async def handle(self, operation: Any, request: asgi.Request, caller: Caller) -> asgi.Response:
+        """Do the operation. Raises whatever `encode_error` knows."""
+
+    def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
+        """Return the answer for an error: of the face, of the kit, or an unknown one (500)."""
+
+
+class Exchange:
+    """The ASGI application.
+
+    files: how the files of bodies are read; the disk. monotonic_ns: a clock for durations.
+    on_startup, on_shutdown: awaited in the lifespan, in order and in reverse order.
+    """
+
+    def __init__(
+        self,
+        *,
+        faces: Mapping[str, Face],
+        verifier: verify.Verifier,
+        authoriser: decide.Authoriser,
+        now_ms: storage_model.NowMs,
+        new_id: storage_model.NewId,
+        monotonic_ns: Callable[[], int],
+        files: asgi.Files,
+        domain: str | None = None,
+        counts: counters.Counters | None = None,
+        on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
+        on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
+    ) -> None:
+        self._faces = dict(faces)
+        self._verifier = verifier
+        self._authoriser = authoriser
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._monotonic_ns = monotonic_ns
+        self._files = files
+        self._domain = domain
+        self._on_startup = tuple(on_startup)
+        self._on_shutdown = tuple(on_shutdown)
+        self._log = logging.getLogger("boathouse.exchange")
+        self._date_second = -1
+        self._date = b""
+        self.counts = counts or counters.Counters()
+
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
+        """Serve one ASGI connection scope: an HTTP request, or the lifespan."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        assert scope["type"] == "http", f"unexpected scope {scope['type']}"
+        started_ns = self._monotonic_ns()
+        counts = self.counts
+        counts.in_flight += 1
+        try:
+            request = asgi.Request(scope, receive, request_id=self._new_id())
+            face = self._face_of(request)
+            response = await self._answer(face, request)
+            sent_bytes = await self._send(face, response, request, receive, send)
+        except errors.ClientDisconnected:
+            counts.disconnects += 1
+        except OSError:
+            # Some servers report a client that left by an error of the socket.
+            counts.disconnects += 1
+            self._log.warning("an answer could not be finished", exc_info=True)
+        else:
+            counts.record(
+                face,
+                response.status,
+                duration_ns=self._monotonic_ns() - started_ns,
+                received_bytes=request.received_bytes,
+                sent_bytes=sent_bytes,
+            )
+        finally:
+            counts.in_flight -= 1
+
+    def _face_of(self, request: asgi.Request) -> str:
+        headers = request.headers
+        service = dispatch.service_of(headers.get("authorization"), request.query)
+        name = dispatch.face_of(
+            request.raw_path, headers.get("host") or "", service, domain=self._domain
+        )
+        request.raw_path = dispatch.path_for(name, request.raw_path)
+        return name
+
+    async def _answer(self, name: str, request: asgi.Request) -> asgi.Response:
+        face = self._faces.get(name)
+        if face is None:
+            return _not_served(name)
+        try:
+            _check_bounds(request)
+            operation = face.identify(request)
+            caller = await self._caller(face, operation, request)
+            return await face.handle(operation, request, caller)
+        except errors.ClientDisconnected:
+            raise
+        except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
+            response = face.encode_error(error, request)
+            if response.status == 500:
+                self._log.error(
+                    "%s %s failed, request id %s",
+                    request.method,
+                    request.raw_path.decode("latin-1"),
+                    request.request_id,
+                    exc_info=error,
+                )
+            return response
+
+    async def _caller(self, face: Face, operation: Any, request: asgi.Request) -> Caller:
+        authentication = face.authentication(operation)
+        if authentication is Authentication.NONE or authentication is Authentication.SELF:
+            return self._verifier.nobody(request)
+        caller = await self._verifier.verify(request, face.name)
+        principal = caller.principal
+        if authentication is Authentication.REQUIRED and principal.kind == "anonymous":
+            raise auth_errors.MissingCredentials("the request has no credentials")
+        for demand in face.demands(operation, principal):
+            self._authoriser.check(principal, demand)
+        return caller
+
+    async def _send(
+        self,
+        face: str,
+        response: asgi.Response,
+        request: asgi.Request,
+        receive: asgi.Receive,
+        send: asgi.Send,
+    ) -> int:
+        request_id = request.request_id.encode()
+        headers = [
+            (b"x-amz-request-id", request_id),
+            (b"server", SERVER_NAME.encode()),
+            (b"date", self._date_now()),
+        ]
+        if _must_close(request):
+            headers.append((b"connection", b"close"))
+        sender = asgi.Sender(request, receive, send, files=self._files, headers=headers)
+        try:
+            return await sender.send(response)
+        except errors.ClientDisconnected:
+            raise
+        except Exception as error:
+            if sender.started:
+                raise
+            # A file that is gone, or a header that cannot be sent: the answer is still open.
+            self._log.error("an answer could not begin", exc_info=error)
+            return await sender.send(self._faces[face].encode_error(error, request))
+
+    def _date_now(self) -> bytes:
+        second = self._now_ms() // 1000
+        if second != self._date_second:
+            self._date_second = second
+            self._date = email.utils.formatdate(second, usegmt=True).encode()
+        return self._date
+
+    async def _live(self, receive: asgi.Receive, send: asgi.Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                for start in self._on_startup:
+                    await start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                for stop in reversed(self._on_shutdown):
+                    await stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def _check_bounds(request: asgi.Request) -> None:
+    raw = request.headers.raw
+    if len(request.raw_path) > limits.PATH_BYTES_MAX:
+        bound = "PATH_BYTES_MAX"
+    elif len(request.query) > limits.QUERY_BYTES_MAX:
+        bound = "QUERY_BYTES_MAX"
+    elif len(raw) > limits.HEADERS_MAX:
+        bound = "HEADERS_MAX"
+    elif sum([len(name) + len(value) for name, value in raw]) > limits.HEADERS_BYTES_MAX:
+        bound = "HEADERS_BYTES_MAX"
+    else:
+        return
+    raise errors.RequestTooLarge(
+        f"the request is beyond what is taken: {bound} is {getattr(limits, bound)}", limit=bound
+    )
+
+
+def _must_close(request: asgi.Request) -> bool:
+    """Say whether the connection cannot carry another request after this answer.
+
+    A client that asked `Expect: 100-continue` and is answered otherwise keeps its body back, but
+    the server would still read the next request as that body. A large body that nobody wants is
+    not worth receiving.
+    """
+    if request.body_finished:
+        return False
+    headers = request.headers
+    if not request.body_started and headers.get("expect") is not None:
+        return True
+    length = headers.get("content-length")
+    if length is not None:
+        return length.isdecimal() and int(length[:20]) > limits.UNREAD_BODY_BYTES_MAX
+    return headers.get("transfer-encoding") is not None
+
+
+def _not_served(name: str) -> asgi.Response:
+    message = f"This server has no {name} API."
+    return asgi.Response(
+        501,
+        (("content-type", "application/xml"),),
+        (
+            "<ErrorResponse><Error><Type>Sender</Type><Code>NotImplemented</Code>"
+            f"<Message>{message}</Message></Error></ErrorResponse>"
+        ).encode(),
+    )

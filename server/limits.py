@@ -1,0 +1,64 @@
+"""rule: every bound that a client of the HTTP kit can meet, in one table.
+
+Sizes are bytes, times are what the name's last word says. Floors above have bounds of their own;
+none of them is looser than the one here that it lies under.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The request line and the headers.
+PATH_BYTES_MAX: Final = 16 * 1024
+QUERY_BYTES_MAX: Final = 32 * 1024
+QUERY_PAIRS_MAX: Final = 1_000
+HEADERS_MAX: Final = 256
+HEADERS_BYTES_MAX: Final = 64 * 1024
+
+# Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
+# hashed in memory before it is believed, so it has this bound.
+SIGNED_BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
+FORM_BODY_BYTES_MAX: Final = 64 * 1024
+UNREAD_BODY_BYTES_MAX: Final = 1024 * 1024
+"""What may be left unread of a refused request's body before its connection is closed."""
+
+# XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
+XML_BYTES_MAX: Final = 4 * 1024 * 1024
+XML_DEPTH_MAX: Final = 32
+XML_ELEMENTS_MAX: Final = 200_000
+
+# Answers streamed from files.
+READ_BYTES: Final = 256 * 1024
+"""One read and one write of a streamed body, after which other requests get their turn."""
+WATCHED_BODY_BYTES_MIN: Final = 1024 * 1024
+"""From this size on a body is streamed beside a look-out for the client's going away."""
+
+# Signatures.
+CLOCK_SKEW_MS_MAX: Final = 15 * 60 * 1000
+PRESIGN_SECONDS_MAX: Final = 7 * 24 * 60 * 60
+SIGNED_HEADERS_MAX: Final = 256
+SIGNING_KEYS_MAX: Final = 1_024
+CHUNK_HEADER_BYTES_MAX: Final = 1_024
+CHUNK_BYTES_MAX: Final = 64 * 1024 * 1024
+TRAILERS_BYTES_MAX: Final = 16 * 1024
+TRAILERS_MAX: Final = 32
+POST_POLICY_BYTES_MAX: Final = 64 * 1024
+POST_POLICY_CONDITIONS_MAX: Final = 1_000
+
+# Tokens.
+TOKEN_BYTES_MAX: Final = 8 * 1024
+VERIFIED_TOKENS_MAX: Final = 4_096
+CONNECTED_PRINCIPALS_MAX: Final = 1_024
+ACCESS_TOKEN_SECONDS: Final = 60 * 60
+
+# Policies.
+POLICY_BYTES_MAX: Final = 20_480
+POLICY_STATEMENTS_MAX: Final = 500
+POLICY_VALUES_MAX: Final = 5_000
+COMPILED_POLICIES_MAX: Final = 4_096
+
+# The audit log.
+AUDIT_WAITING_MAX: Final = 10_000
+AUDIT_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+AUDIT_FILES_MAX: Final = 8
