@@ -1,6 +1,6 @@
 """`make demo`: a real data set through every door, step by step, with the time each takes.
 
-The New York flights of 2013 (336,776 rows) are put into a bucket with boto3 and loaded by Spark into
+The New York flights of 2013 (336,776 rows) go into a bucket with boto3 and are loaded by Spark into
 `lake.nyc.flights`, partitioned by month. Five clients then compute the mean departure delay of each
 carrier; all must agree with what plain Python reads out of the CSV file. A second load must load
 nothing, a bad write must be refused with its reason, two racing writers must both land. Ends
