@@ -1,0 +1,277 @@
+"""face: health, metrics, and the native API's frame.
+
+`/_health` answers everybody. `/_metrics` and `/_api/v1/...` ask for a credential. What the native
+API can do comes as routes from the floors that do it; this module only finds the route, has its
+action authorised, and puts results and errors into JSON. Routes are templates of whole segments:
+`warehouses/{warehouse}/loads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from server import asgi, counters, errors, exchange, limits
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+
+Labels: TypeAlias = Mapping[str, str]
+Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
+"""Does what a route says; returns a JSON value, or a whole Response."""
+
+Demanding: TypeAlias = Callable[[Labels], tuple[exchange.Demand, ...]]
+ErrorTable: TypeAlias = Mapping[type[Exception], tuple[int, str]]
+"""Error class -> status and type, for errors of the floors that bring routes."""
+
+METRICS_DEMAND: Final = exchange.Demand(action="lake:Admin", resource="*")
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+API_PREFIX: Final = ("_api", "v1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One request to a route: its path's labels, its query, its body, and who asks.
+
+    parameters: the query, each name once; the first value counts.
+    """
+
+    labels: Labels
+    parameters: Mapping[str, str]
+    body: bytes
+    caller: exchange.Caller
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """One operation of the native API. template: below `/_api/v1/`.
+
+    demands: what must be allowed, from the path's labels.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    template: str
+    handler: Handler
+    demands: Demanding
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The template's segments."""
+        return tuple(self.template.split("/"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Ask whether the server answers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metrics:
+    """Ask for the counters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routed:
+    """Ask for a route's operation."""
+
+    route: Route
+    labels: Labels = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unrouted:
+    """Ask for what is not here. allowed: methods that the path does have."""
+
+    allowed: tuple[str, ...] = ()
+
+
+Operation: TypeAlias = Health | Metrics | Routed | Unrouted
+
+KIT_ERRORS: Final[ErrorTable] = {
+    errors.MalformedRequest: (400, "BadRequest"),
+    errors.RequestTooLarge: (431, "RequestTooLarge"),
+    errors.BodyTooLarge: (413, "BodyTooLarge"),
+    errors.MalformedXML: (400, "BadRequest"),
+    errors.FaceNotServed: (501, "NotImplemented"),
+    errors.NoSuchRoute: (404, "NoSuchRoute"),
+    errors.MethodNotAllowed: (405, "MethodNotAllowed"),
+    access_errors.AccessDenied: (403, "AccessDenied"),
+    access_errors.MalformedPolicy: (400, "MalformedPolicy"),
+    access_errors.MalformedARN: (400, "MalformedARN"),
+    access_errors.AuditUnavailable: (503, "AuditUnavailable"),
+    auth_errors.AuthError: (401, "Unauthorized"),
+    auth_errors.PayloadError: (400, "BadRequest"),
+}
+
+
+class NativeFace:
+    """The face. routes, wire_errors: what other floors add."""
+
+    name = "native"
+
+    def __init__(
+        self,
+        *,
+        counts: counters.Counters,
+        version: str,
+        routes: Sequence[Route] = (),
+        wire_errors: ErrorTable | None = None,
+    ) -> None:
+        self._counts = counts
+        self._version = version
+        self._routes = tuple(routes)
+        self._wire_errors = {**KIT_ERRORS, **(wire_errors or {})}
+
+    def identify(self, request: asgi.Request) -> Operation:
+        """Return what a request asks for."""
+        segments = request.segments
+        reading = request.method in ("GET", "HEAD")
+        if segments == ("_health",):
+            return Health() if reading else Unrouted(allowed=("GET", "HEAD"))
+        if segments == ("_metrics",):
+            return Metrics() if reading else Unrouted(allowed=("GET", "HEAD"))
+        if segments[:2] != API_PREFIX:
+            return Unrouted()
+        allowed = []
+        for route in self._routes:
+            labels = match_template(route.parts, segments[2:])
+            if labels is None:
+                continue
+            if route.method == request.method:
+                return Routed(route=route, labels=labels)
+            allowed.append(route.method)
+        return Unrouted(allowed=tuple(allowed))
+
+    def authentication(self, operation: Operation) -> exchange.Authentication:
+        """Let everybody ask for health, and nobody without a credential for anything else."""
+        if isinstance(operation, Health):
+            return exchange.Authentication.NONE
+        return exchange.Authentication.REQUIRED
+
+    def demands(
+        self, operation: Operation, principal: exchange.Principal
+    ) -> tuple[exchange.Demand, ...]:
+        """Return what must be allowed."""
+        match operation:
+            case Metrics():
+                return (METRICS_DEMAND,)
+            case Routed(route=route, labels=labels):
+                return route.demands(labels)
+        return ()
+
+    async def handle(
+        self, operation: Operation, request: asgi.Request, caller: exchange.Caller
+    ) -> asgi.Response:
+        """Answer."""
+        match operation:
+            case Health():
+                return asgi.json_response({"status": "ok", "version": self._version})
+            case Metrics():
+                text = format_metrics(self._counts)
+                return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())
+            case Unrouted(allowed=()):
+                raise errors.NoSuchRoute("there is nothing at this path")
+            case Unrouted(allowed=allowed):
+                raise errors.MethodNotAllowed(
+                    f"this path takes {', '.join(allowed)}", allowed=allowed
+                )
+            case Routed(route=route, labels=labels):
+                return await _call(route, labels, request, caller)
+
+    def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
+        """Return an error as `{"error": {"type", "message", "request_id"}}`."""
+        for kind in type(error).__mro__:
+            row = self._wire_errors.get(kind)
+            if row is not None:
+                status, name = row
+                message = str(error)
+                break
+        else:
+            status, name, message = 500, "InternalError", "an internal error; see the server's log"
+        headers: asgi.ResponseHeaders = ()
+        if isinstance(error, errors.MethodNotAllowed):
+            headers = (("allow", ", ".join(error.allowed)),)
+        elif status == 401:
+            headers = (("www-authenticate", 'Bearer, Basic realm="Boathouse"'),)
+        content = {"type": name, "message": message, "request_id": request.request_id}
+        return asgi.json_response({"error": content}, status, headers)
+
+
+def match_template(parts: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the labels of a path that fits a template, else None. A label is never empty."""
+    if len(parts) != len(segments):
+        return None
+    labels = {}
+    for part, segment in zip(parts, segments, strict=True):
+        if part.startswith("{"):
+            if not segment:
+                return None
+            labels[part[1:-1]] = segment
+        elif part != segment:
+            return None
+    return labels
+
+
+def format_metrics(counts: counters.Counters) -> str:
+    """Return the counters as Prometheus text."""
+    lines = [
+        "# HELP boathouse_requests_total Requests answered.",
+        "# TYPE boathouse_requests_total counter",
+    ]
+    faces = sorted(counts.faces.items())
+    lines += [
+        f'boathouse_requests_total{{face="{face}",status="{status}"}} {count}'
+        for face, row in faces
+        for status, count in sorted(row.requests.items())
+    ]
+    lines += [
+        "# HELP boathouse_request_seconds Time from a request's headers to its answer's last byte.",
+        "# TYPE boathouse_request_seconds histogram",
+    ]
+    for face, row in faces:
+        total = 0
+        bounds = [f"{bound:g}" for bound in counters.DURATION_BOUNDS_SECONDS]
+        for bound, count in zip([*bounds, "+Inf"], row.buckets, strict=True):
+            total += count
+            lines.append(f'boathouse_request_seconds_bucket{{face="{face}",le="{bound}"}} {total}')
+        lines.append(f'boathouse_request_seconds_sum{{face="{face}"}} {row.duration_ns / 1e9:.9f}')
+        lines.append(f'boathouse_request_seconds_count{{face="{face}"}} {total}')
+    for name, meaning, attribute in (
+        ("received", "Body bytes received.", "received_bytes"),
+        ("sent", "Body bytes sent.", "sent_bytes"),
+    ):
+        lines.append(f"# HELP boathouse_{name}_bytes_total {meaning}")
+        lines.append(f"# TYPE boathouse_{name}_bytes_total counter")
+        lines += [
+            f'boathouse_{name}_bytes_total{{face="{face}"}} {getattr(row, attribute)}'
+            for face, row in faces
+        ]
+    lines += [
+        "# HELP boathouse_requests_in_flight Requests being served.",
+        "# TYPE boathouse_requests_in_flight gauge",
+        f"boathouse_requests_in_flight {counts.in_flight}",
+        "# HELP boathouse_disconnects_total Clients that left before their answer was whole.",
+        "# TYPE boathouse_disconnects_total counter",
+        f"boathouse_disconnects_total {counts.disconnects}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+async def _call(
+    route: Route, labels: Labels, request: asgi.Request, caller: exchange.Caller
+) -> asgi.Response:
+    body = await request.read(limit_bytes=limits.NATIVE_BODY_BYTES_MAX)
+    parameters: dict[str, str] = {}
+    for name, value in request.pairs:
+        parameters.setdefault(name, value)
+    result = await route.handler(
+        Call(
+            labels=labels,
+            parameters=parameters,
+            body=body,
+            caller=caller,
+            origin=request.origin,
+        )
+    )
+    return result if isinstance(result, asgi.Response) else asgi.json_response(result)

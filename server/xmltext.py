@@ -1,0 +1,127 @@
+"""rule: XML in, bounded; character data out.
+
+Requests carry small documents without DTD. A document type, and so any entity of one's own, is
+refused, and bytes, depth and number of elements have maxima. Names come without their namespace
+or prefix: some clients leave it out, some invent one. Never fetches anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from xml.parsers import expat
+
+from server import errors, limits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Element:
+    """One element. text: all character data directly inside it, white space included."""
+
+    name: str
+    text: str = ""
+    children: tuple[Element, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def child(self, name: str) -> Element | None:
+        """Return the first child of that name, or None."""
+        for child in self.children:
+            if child.name == name:
+                return child
+        return None
+
+    def all(self, name: str) -> tuple[Element, ...]:
+        """Return every child of that name, in order."""
+        return tuple(child for child in self.children if child.name == name)
+
+
+def parse(data: bytes) -> Element:
+    """Return the root element of a document. Raises MalformedXML."""
+    if len(data) > limits.XML_BYTES_MAX:
+        raise errors.MalformedXML(f"the XML is longer than {limits.XML_BYTES_MAX} bytes")
+    builder = _Builder()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse_document_type
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.add_text
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise errors.MalformedXML(f"the XML is not well-formed: {error}") from None
+    except (LookupError, ValueError):
+        raise errors.MalformedXML("the XML names an encoding that is not known") from None
+    assert builder.root is not None
+    return builder.root
+
+
+def escape(text: str) -> str:
+    """Return text as character data or attribute value. What XML 1.0 cannot hold goes out as a
+    character reference, as AWS writes it."""
+    return text.translate(_ESCAPES)
+
+
+_ESCAPES: Final = {code: f"&#x{code:x};" for code in range(32) if code not in (9, 10)} | {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord('"'): "&quot;",
+}
+
+
+class _Open:
+    """An element whose end has not come yet."""
+
+    __slots__ = ("attributes", "children", "name", "parts")
+
+    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.children: list[Element] = []
+        self.parts: list[str] = []
+
+
+class _Builder:
+    """Takes the parser's events and keeps the elements that are still open."""
+
+    __slots__ = ("_count", "_open", "root")
+
+    def __init__(self) -> None:
+        self._open: list[_Open] = []
+        self._count = 0
+        self.root: Element | None = None
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        if len(self._open) >= limits.XML_DEPTH_MAX:
+            raise errors.MalformedXML(f"the XML is more than {limits.XML_DEPTH_MAX} levels deep")
+        if self._count > limits.XML_ELEMENTS_MAX:
+            raise errors.MalformedXML(f"the XML has more than {limits.XML_ELEMENTS_MAX} elements")
+        bare = {_local(key): value for key, value in attributes.items()} if attributes else {}
+        self._open.append(_Open(_local(name), bare))
+
+    def add_text(self, text: str) -> None:
+        self._open[-1].parts.append(text)
+
+    def end(self, name: str) -> None:
+        done = self._open.pop()
+        element = Element(
+            name=done.name,
+            text="".join(done.parts),
+            children=tuple(done.children),
+            attributes=done.attributes,
+        )
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self.root = element
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def _refuse_document_type(*_: object) -> None:
+    raise errors.MalformedXML("the XML has a document type, which is refused")
