@@ -64,13 +64,13 @@ def _faults_of_structure(
     service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any], path: str
 ) -> Iterator[errors.Fault]:
     for member in shape.members:
-        inner = f"{path}.{member.wire_name}" if path else member.wire_name
+        inner = f"{path}.{member.name}" if path else member.name
         if member.name in value:
             yield from _faults(service, service.shapes[member.shape], value[member.name], inner)
         elif member.name in shape.required:
             yield _fault(inner, None, "Member must not be null")
     if shape.is_union and len(value) != 1:
-        names = ", ".join(member.wire_name for member in shape.members)
+        names = ", ".join(member.name for member in shape.members)
         yield _fault(path, value, f"Member must have exactly one of its members set: [{names}]")
 
 

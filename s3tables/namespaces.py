@@ -1,0 +1,99 @@
+"""engine: namespaces: one function per operation.
+
+This API has one level of namespaces. Deeper ones, made by other clients, are listed with all their
+levels, and this API has no way to name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catalog import errors as catalog_errors
+from catalog import idents
+from s3tables import names, tokens
+from s3tables.resources import Resources, describe_namespace, namespace_context
+from server.access import model
+from storage import model as storage_model
+
+Members = Mapping[str, Any]
+
+
+async def create_namespace(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """CreateNamespace."""
+    arn = members["tableBucketARN"]
+    namespace = tuple(members["namespace"])
+    resources.check(principal, "CreateNamespace", arn, context=namespace_context(namespace))
+    bucket = resources.bucket(arn)
+    names.check_namespace_name(namespace[0])
+    await resources.namespaces.create(bucket.name, namespace, by=principal.arn, via="s3tables")
+    return {"tableBucketARN": arn, "namespace": list(namespace)}
+
+
+async def list_namespaces(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """ListNamespaces."""
+    bucket = resources.bucket(members["tableBucketARN"])
+    arn = resources.bucket_arn(bucket)
+    prefix = members.get("prefix", "")
+
+    def show(namespace: idents.Namespace) -> Members | None:
+        context = namespace_context(namespace)
+        if not resources.permits(principal, "GetNamespace", arn, context=context):
+            return None
+        try:
+            found = resources.namespaces.load(bucket.name, namespace)
+        except catalog_errors.NoSuchNamespace:
+            return None
+        return describe_namespace(resources, bucket, found)
+
+    page = tokens.paginate(
+        (
+            (namespace, namespace)
+            for namespace in walk(resources, bucket)
+            if namespace[0].startswith(prefix)
+        ),
+        show,
+        listing=f"namespaces {bucket.bucket_id} {prefix}",
+        token=members.get("continuationToken"),
+        items_max=members.get("maxNamespaces"),
+    )
+    return page.members("namespaces")
+
+
+async def get_namespace(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """GetNamespace."""
+    bucket = resources.bucket(members["tableBucketARN"])
+    found = resources.namespaces.load(bucket.name, (members["namespace"],))
+    return describe_namespace(resources, bucket, found)
+
+
+async def delete_namespace(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """DeleteNamespace: refused while it holds anything."""
+    bucket = resources.bucket(members["tableBucketARN"])
+    namespace = (members["namespace"],)
+    await resources.namespaces.drop(bucket.name, namespace, by=principal.arn, via="s3tables")
+    return {}
+
+
+def walk(
+    resources: Resources,
+    bucket: storage_model.BucketInfo,
+    parent: idents.Namespace | None = None,
+) -> Iterator[idents.Namespace]:
+    """Yield every namespace of a table bucket, parents before children, in order."""
+    try:
+        children = sorted(resources.namespaces.list(bucket.name, parent))
+    except catalog_errors.NoSuchNamespace:
+        # Dropped while it was listed.
+        return
+    for namespace in children:
+        yield namespace
+        yield from walk(resources, bucket, namespace)

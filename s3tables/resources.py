@@ -1,0 +1,176 @@
+"""engine: from the names in a request to table buckets, namespaces and tables, and back to ARNs.
+
+An ARN of another region, account or service names nothing here. Everything is read anew for every
+request; nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import idents, records
+from catalog.namespaces import Namespace, Namespaces
+from catalog.tables import Tables
+from s3tables import errors, labels, names
+from server.access import arns, decide, model
+from storage import buckets as storage_buckets
+from storage import errors as storage_errors
+from storage import model as storage_model
+
+BRANCH: Final = "main"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table as it stands."""
+
+    bucket: storage_model.BucketInfo
+    ident: idents.TableIdent
+    pointer: records.Pointer
+
+    @property
+    def tag_key(self) -> labels.ResourceKey:
+        """What its tags are kept under."""
+        return labels.ResourceKey(
+            bucket_id=self.bucket.bucket_id, object_uuid=self.pointer.object_uuid
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resources:
+    """The engines below, and the region and account that ARNs are written with."""
+
+    buckets: storage_buckets.Buckets
+    namespaces: Namespaces
+    tables: Tables
+    tags: labels.ResourceTags
+    authoriser: decide.Authoriser
+    region: str
+    account_id: str
+
+    def bucket(self, arn: str) -> storage_model.BucketInfo:
+        """Return the table bucket with this ARN. Raises NoSuchTableBucket."""
+        name = names.parse_arn(arn)
+        if name is None or name.object_uuid is not None:
+            raise errors.NoSuchTableBucket
+        return self._bucket_of(name)
+
+    def table(self, arn: str, namespace: str, name: str) -> Table:
+        """Return a table by bucket and names. Raises NoSuchTableBucket, NoSuchTable.
+
+        A missing namespace raises the catalog's NoSuchNamespace.
+        """
+        bucket = self.bucket(arn)
+        ident = idents.TableIdent(table_bucket=bucket.name, namespace=(namespace,), name=name)
+        self.namespaces.load(bucket.name, ident.namespace)
+        return Table(bucket=bucket, ident=ident, pointer=self.tables.pointer(ident))
+
+    def table_by_arn(self, arn: str) -> Table:
+        """Return the table with this ARN. Raises NoSuchTableBucket, NoSuchTable."""
+        name = names.parse_arn(arn)
+        if name is None or name.object_uuid is None:
+            raise errors.NoSuchTable
+        bucket = self._bucket_of(name)
+        ident, pointer = self.tables.by_object_uuid(bucket.name, name.object_uuid)
+        return Table(bucket=bucket, ident=ident, pointer=pointer)
+
+    def tag_key(self, arn: str) -> labels.ResourceKey:
+        """Return what the tags of a bucket or table are kept under. Raises as those above."""
+        name = names.parse_arn(arn)
+        if name is not None and name.object_uuid is not None:
+            return self.table_by_arn(arn).tag_key
+        return labels.ResourceKey(bucket_id=self.bucket(arn).bucket_id)
+
+    def bucket_arn(self, bucket: storage_model.BucketInfo) -> str:
+        """Return the ARN of a table bucket."""
+        return arns.table_bucket_arn(self.region, self.account_of(bucket), bucket.name)
+
+    def table_arn(self, table: Table) -> str:
+        """Return the ARN of a table; it stays the same when the table is renamed."""
+        account = self.account_of(table.bucket)
+        return arns.table_arn(self.region, account, table.bucket.name, table.pointer.object_uuid)
+
+    def account_of(self, bucket: storage_model.BucketInfo) -> str:
+        """Return the account that owns a table bucket."""
+        return bucket.owner or self.account_id
+
+    def account_of_principal(self, arn: str) -> str:
+        """Return the account of who did something, from the ARN the catalog remembers."""
+        parts = arn.split(":")
+        return parts[4] if len(parts) > 4 and parts[4] else self.account_id
+
+    def check(
+        self,
+        principal: model.Principal,
+        action: str,
+        resource: str,
+        *,
+        context: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raise AccessDenied unless principal may do an action of this API on a resource."""
+        self.authoriser.check(principal, demand(action, resource, context=context))
+
+    def permits(
+        self,
+        principal: model.Principal,
+        action: str,
+        resource: str,
+        *,
+        context: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Say whether principal may, for listings, which leave out what he may not see."""
+        return self.authoriser.permits(principal, demand(action, resource, context=context))
+
+    def _bucket_of(self, name: names.ResourceName) -> storage_model.BucketInfo:
+        try:
+            found = self.buckets.get(name.bucket)
+        except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
+            raise errors.NoSuchTableBucket from None
+        if (
+            found.kind != "table"
+            or name.region != self.region
+            or name.account_id != self.account_of(found)
+        ):
+            raise errors.NoSuchTableBucket
+        return found
+
+
+def demand(action: str, resource: str, *, context: Mapping[str, str] | None = None) -> model.Demand:
+    """Return the demand for an action of this API."""
+    return model.Demand(
+        action=f"s3tables:{action}",
+        resource=resource,
+        context={"lake:branch": BRANCH, **(context or {})},
+    )
+
+
+def namespace_context(namespace: idents.Namespace) -> dict[str, str]:
+    """Return the condition keys of what happens in a namespace."""
+    return {"s3tables:namespace": idents.dotted(namespace)}
+
+
+def table_context(ident: idents.TableIdent) -> dict[str, str]:
+    """Return the condition keys of what happens to a table."""
+    return {**namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+
+
+def describe_namespace(
+    resources: Resources, bucket: storage_model.BucketInfo, namespace: Namespace
+) -> dict[str, Any]:
+    """Return what GetNamespace and ListNamespaces say about a namespace."""
+    return {
+        "namespace": list(namespace.namespace),
+        "createdAt": namespace.created_at_ms,
+        "createdBy": resources.account_of_principal(namespace.created_by),
+        "ownerAccountId": resources.account_of(bucket),
+        "namespaceId": namespace.object_uuid,
+        "tableBucketId": format_bucket_id(bucket),
+    }
+
+
+def format_bucket_id(bucket: storage_model.BucketInfo) -> str:
+    """Return a bucket's id as this API shows it; it is never used for another bucket."""
+    digits = f"{bucket.bucket_id:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,0 +1,28 @@
+"""rule: what a table bucket or table may be created with, beside its name and its metadata.
+
+Bodies are stored once, in one class, and encryption at rest is the disk's. So what AWS would do by
+default is accepted, and anything else is refused by name rather than accepted and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from s3tables import errors
+
+
+def check_storage(members: Mapping[str, Any]) -> None:
+    """Raise BadRequest for a contradiction, NotImplementedHere for what is not done here."""
+    encryption = members.get("encryptionConfiguration")
+    if encryption is not None:
+        algorithm = encryption["sseAlgorithm"]
+        if algorithm == "aws:kms" and "kmsKeyArn" not in encryption:
+            raise errors.BadRequest("A KMS key ARN is required with the algorithm aws:kms.")
+        if algorithm == "AES256" and "kmsKeyArn" in encryption:
+            raise errors.BadRequest("A KMS key ARN is only valid with the algorithm aws:kms.")
+        if algorithm != "AES256":
+            raise errors.NotImplementedHere("Encryption with aws:kms is not implemented.")
+    storage_class = members.get("storageClassConfiguration", {}).get("storageClass", "STANDARD")
+    if storage_class != "STANDARD":
+        raise errors.NotImplementedHere(f"The storage class {storage_class} is not implemented.")

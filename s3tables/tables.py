@@ -1,0 +1,238 @@
+"""engine: tables: one function per operation.
+
+The catalog owns tables; what is decided here is only AWS's way of naming them. A version token
+changes with every step of the pointer, whichever API took it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catalog import errors as catalog_errors
+from catalog import idents, records
+from s3tables import errors, names, namespaces, schemas, settings, tokens
+from s3tables.resources import (
+    Resources,
+    Table,
+    format_bucket_id,
+    table_context,
+)
+from server.access import model
+from storage import model as storage_model
+
+Members = Mapping[str, Any]
+
+
+async def create_table(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """CreateTable: with metadata a whole table, without it a place for the first commit."""
+    arn = members["tableBucketARN"]
+    wanted = members.get("tags", {})
+    _check_may_create(resources, principal, members)
+    bucket = resources.bucket(arn)
+    ident = idents.TableIdent(
+        table_bucket=bucket.name, namespace=(members["namespace"],), name=members["name"]
+    )
+    names.check_table_name(ident.name)
+    names.check_tags(wanted)
+    settings.check_storage(members)
+    if "metadata" in members:
+        definition = schemas.define(members["metadata"]["iceberg"])
+        loaded = await resources.tables.create(
+            ident,
+            schema=definition.schema,
+            partition_spec=definition.partition_spec,
+            sort_order=definition.sort_order,
+            properties=definition.properties,
+            by=principal.arn,
+            via="s3tables",
+        )
+        pointer = loaded.pointer
+    else:
+        pointer = await resources.tables.create_empty(ident, by=principal.arn)
+    table = Table(bucket=bucket, ident=ident, pointer=pointer)
+    if wanted:
+        await resources.tags.change(table.tag_key, lambda old: {**old, **wanted})
+    return {
+        "tableARN": resources.table_arn(table),
+        "versionToken": records.version_token(pointer),
+    }
+
+
+async def list_tables(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """ListTables: of one namespace, or of all."""
+    bucket = resources.bucket(members["tableBucketARN"])
+    only = members.get("namespace")
+    prefix = members.get("prefix", "")
+    found: Iterator[idents.Namespace]
+    if only is None:
+        found = namespaces.walk(resources, bucket)
+    else:
+        resources.namespaces.load(bucket.name, (only,))
+        found = iter([(only,)])
+
+    def show(ident: idents.TableIdent) -> Members | None:
+        try:
+            table = Table(bucket=bucket, ident=ident, pointer=resources.tables.pointer(ident))
+        except catalog_errors.NoSuchTable:
+            return None
+        arn = resources.table_arn(table)
+        if not resources.permits(principal, "GetTable", arn, context=table_context(ident)):
+            return None
+        return _summarise(resources, table)
+
+    page = tokens.paginate(
+        _idents(resources, bucket, found, prefix),
+        show,
+        listing=f"tables {bucket.bucket_id} {only} {prefix}",
+        token=members.get("continuationToken"),
+        items_max=members.get("maxTables"),
+    )
+    return page.members("tables")
+
+
+async def get_table(resources: Resources, members: Members, principal: model.Principal) -> Members:
+    """GetTable: by its ARN alone, or by bucket, namespace and name."""
+    by_name = [key for key in ("tableBucketARN", "namespace", "name") if key in members]
+    if "tableArn" in members and not by_name:
+        table = resources.table_by_arn(members["tableArn"])
+    elif len(by_name) == 3 and "tableArn" not in members:
+        table = _table(resources, members)
+    else:
+        raise errors.BadRequest(
+            "Specify either tableArn, or all of tableBucketARN, namespace and name."
+        )
+    pointer = table.pointer
+    found = {
+        **_summarise(resources, table),
+        "versionToken": records.version_token(pointer),
+        "warehouseLocation": pointer.location,
+        "createdBy": resources.account_of_principal(pointer.created_by),
+        "modifiedBy": resources.account_of_principal(pointer.modified_by),
+        "ownerAccountId": resources.account_of(table.bucket),
+        "format": "ICEBERG",
+    }
+    if pointer.metadata_location is not None:
+        found["metadataLocation"] = pointer.metadata_location
+    return found
+
+
+async def delete_table(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """DeleteTable: the table and its files; they are freed by the sweep."""
+    table = _table(resources, members)
+    await resources.tables.drop(
+        table.ident,
+        purge=True,
+        version_token=members.get("versionToken"),
+        by=principal.arn,
+        via="s3tables",
+    )
+    return {}
+
+
+async def rename_table(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """RenameTable: within its bucket; ARN and location stay."""
+    if "newNamespaceName" not in members and "newName" not in members:
+        raise errors.NothingToRename
+    table = _table(resources, members)
+    target = idents.TableIdent(
+        table_bucket=table.bucket.name,
+        namespace=(members.get("newNamespaceName", members["namespace"]),),
+        name=members.get("newName", members["name"]),
+    )
+    bucket_arn = resources.bucket_arn(table.bucket)
+    resources.check(principal, "CreateTable", bucket_arn, context=table_context(target))
+    names.check_table_name(target.name)
+    if not resources.namespaces.exists(table.bucket.name, target.namespace):
+        raise errors.NoSuchDestinationNamespace
+    await resources.tables.rename(
+        table.ident,
+        target,
+        version_token=members.get("versionToken"),
+        by=principal.arn,
+        via="s3tables",
+    )
+    return {}
+
+
+async def get_table_metadata_location(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """GetTableMetadataLocation: a table without metadata has a token and no location."""
+    pointer = _table(resources, members).pointer
+    found = {
+        "versionToken": records.version_token(pointer),
+        "warehouseLocation": pointer.location,
+    }
+    if pointer.metadata_location is not None:
+        found["metadataLocation"] = pointer.metadata_location
+    return found
+
+
+async def update_table_metadata_location(
+    resources: Resources, members: Members, principal: model.Principal
+) -> Members:
+    """UpdateTableMetadataLocation: compare the version token and swap the pointer, in one step."""
+    table = _table(resources, members)
+    pointer = await resources.tables.set_metadata_location(
+        table.ident,
+        members["metadataLocation"],
+        version_token=members["versionToken"],
+        by=principal.arn,
+    )
+    return {
+        "name": table.ident.name,
+        "tableARN": resources.table_arn(table),
+        "namespace": list(table.ident.namespace),
+        "versionToken": records.version_token(pointer),
+        "metadataLocation": members["metadataLocation"],
+    }
+
+
+def _table(resources: Resources, members: Members) -> Table:
+    return resources.table(members["tableBucketARN"], members["namespace"], members["name"])
+
+
+def _check_may_create(resources: Resources, principal: model.Principal, members: Members) -> None:
+    """Raise AccessDenied before anything is read. A table not made yet has no ARN but `*`."""
+    bucket_arn = members["tableBucketARN"]
+    context = {"s3tables:namespace": members["namespace"], "s3tables:tableName": members["name"]}
+    resources.check(principal, "CreateTable", bucket_arn, context=context)
+    if "metadata" in members:
+        resources.check(principal, "PutTableData", f"{bucket_arn}/table/*", context=context)
+    if members.get("tags"):
+        resources.check(principal, "TagResource", f"{bucket_arn}/table/*", context=context)
+
+
+def _idents(
+    resources: Resources,
+    bucket: storage_model.BucketInfo,
+    found: Iterator[idents.Namespace],
+    prefix: str,
+) -> Iterator[tuple[tokens.SortKey, idents.TableIdent]]:
+    for namespace in found:
+        for ident in resources.tables.list(bucket.name, namespace):
+            if ident.name.startswith(prefix):
+                yield (idents.format_namespace(namespace), ident.name), ident
+
+
+def _summarise(resources: Resources, table: Table) -> dict[str, Any]:
+    namespace = resources.namespaces.load(table.bucket.name, table.ident.namespace)
+    return {
+        "namespace": list(table.ident.namespace),
+        "name": table.ident.name,
+        "type": "customer",
+        "tableARN": resources.table_arn(table),
+        "createdAt": table.pointer.created_at_ms,
+        "modifiedAt": table.pointer.modified_at_ms,
+        "namespaceId": namespace.object_uuid,
+        "tableBucketId": format_bucket_id(table.bucket),
+    }
