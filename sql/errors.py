@@ -296,6 +296,16 @@ def request_id_reused(request_id: str) -> SqlError:
     )
 
 
+def malformed_request(reason: str) -> SqlError:
+    """A request that is not of the protocol, or beyond its bounds."""
+    return SqlError("391902", "08P01", f"Bad request: {reason}.")
+
+
+def no_such_path(method: str, path: str) -> SqlError:
+    """A path under the protocol's prefixes where there is nothing."""
+    return SqlError("390404", "08P01", f"Not found: {method} {path}")
+
+
 class SessionFault(Exception):
     """A login or a token is refused. code is six digits; the body has no query in it."""
 

@@ -177,6 +177,19 @@ PARAMETERS: Mapping[str, Parameter] = {
             default="",
             description="Free text kept with each statement of the session.",
         ),
+        Parameter(
+            name="USE_CACHED_RESULT",
+            kind="flag",
+            default=False,
+            description="No result is reused: each statement is computed anew, whatever is set.",
+        ),
+        Parameter(
+            name="ABORT_DETACHED_QUERY",
+            kind="flag",
+            default=False,
+            choices=("FALSE",),
+            description="Statements of a client that went away are finished.",
+        ),
     )
 }
 
@@ -253,14 +266,13 @@ def names_like(matches: Iterable[str]) -> list[Parameter]:
 
 
 def _flag(parameter: Parameter, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
     text = str(value).strip().lower()
-    if text in ("true", "1", "on"):
-        return True
-    if text in ("false", "0", "off"):
-        return False
-    raise errors.invalid_parameter(parameter.name, value)
+    flag = text in ("true", "1", "on")
+    if not flag and text not in ("false", "0", "off"):
+        raise errors.invalid_parameter(parameter.name, value)
+    if parameter.choices and str(flag).upper() not in parameter.choices:
+        raise errors.invalid_parameter(parameter.name, value)
+    return flag
 
 
 def _number(parameter: Parameter, value: object) -> int:

@@ -2,21 +2,50 @@
 
 A `Session` is the one mutable value that statements share; whoever runs a statement may change its
 context (USE), parameters (ALTER SESSION) and variables (SET), and nothing else needs telling: after
-each statement the session is compared with its stored record, and written when it differs.
+each statement the session is compared with its stored record, and written when it differs. Writing
+is lazy, so no statement waits for it, and a crash forgets at most the last changes of context.
+
+Two tokens belong to a session: a short one for requests, and the master token that renews it. Both
+name the session and its generation; being idle too long starts a new generation, which makes
+the short tokens of the old one expire at once while the master token goes on to renew. Rights are
+never in a token: each request asks anew who the principal is now.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+import orjson
+
+from server.access import errors as access_errors
 from server.access import model as access
-from sql import outcomes
+from server.access import tokens
+from sql import errors, outcomes
 from sql import parameters as session_parameters
+from storage import batch as batches
+from storage import model
 
 QUERY_IDS_MAX = 64
 """Query ids a session remembers for LAST_QUERY_ID."""
+
+SESSIONS_MAX = 20_000
+"""Sessions in memory; a login beyond it is refused."""
+
+VERIFIED_TOKENS_MAX = 4_096
+"""Tokens whose signature is not checked again: checking costs more than the rest of a request."""
+
+SWEEP_SECONDS = 60
+SWEPT_RECORDS_MAX = 10_000
+"""Stored sessions that one sweep looks at."""
+
+RECORD_FORMAT = 1
+SERVER_VERSION = "9.30.0"
+"""What CURRENT_VERSION says: which Snowflake release's protocol and dialect this one follows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +64,7 @@ class Session:
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
     those of finished statements, newest last. transaction belongs to whoever runs statements.
+    The rest belongs to Sessions: see there.
     """
 
     id: int
@@ -51,7 +81,321 @@ class Session:
     variables: dict[str, Variable] = field(default_factory=dict)
     query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=QUERY_IDS_MAX))
     transaction: Any = None
+    generation: int = 0
+    used_at_ms: int = 0
+    master_expires_at_ms: int = 0
+    running: int = 0
 
     def parameter(self, name: str) -> session_parameters.Value:
         """Return a parameter's value in force: what the session set, else the default."""
         return session_parameters.effective(self.parameters, name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long things last, in seconds."""
+
+    token_seconds: int = 3600
+    master_seconds: int = 4 * 3600
+    idle_seconds: int = 4 * 3600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grant:
+    """A session with the two tokens that a client gets for it."""
+
+    session: Session
+    token: str
+    master_token: str
+
+
+class Records(Protocol):
+    """The part of the index that sessions need."""
+
+    def get(self, store: batches.Store, key: bytes) -> bytes | None: ...
+
+    def view(self) -> Any: ...
+
+    async def commit(self, batch: batches.Batch) -> None: ...
+
+
+PrincipalOf = Callable[[str, access.Context], access.Principal | None]
+"""Name and connection context to the principal as it is now; None if it may no longer come in."""
+
+
+class Sessions:
+    """All sessions: in memory while they are used, in the index while their master token lives."""
+
+    def __init__(
+        self,
+        *,
+        index: Records,
+        ring: tokens.KeyRing,
+        principal_of: PrincipalOf,
+        now_ms: model.NowMs,
+        new_id: model.NewId,
+        limits: Limits | None = None,
+    ) -> None:
+        self._index = index
+        self._ring = ring
+        self._verified: dict[str, tokens.Claims] = {}
+        self._principal_of = principal_of
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self.limits = limits or Limits()
+        self._sessions: dict[int, Session] = {}
+        self._stored: dict[int, bytes] = {}
+        self._unwritten: dict[int, bytes | None] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._log = logging.getLogger("boathouse.sql.sessions")
+
+    def open(self, principal: access.Principal, **fields: Any) -> Grant:
+        """Start a session for principal; fields are Session's own."""
+        if len(self._sessions) >= SESSIONS_MAX:
+            raise errors.login_refused(
+                f"This server has {SESSIONS_MAX} sessions and takes no more."
+            )
+        # 52 bits: every client, JavaScript too, holds the id exactly.
+        session = Session(id=int(self._new_id()[:13], 16) + 1, principal=principal, **fields)
+        session.used_at_ms = self._now_ms()
+        self._sessions[session.id] = session
+        return self._granted(session)
+
+    def authenticate(self, token: str | None, *, context: access.Context) -> Session:
+        """Return the session that a session token stands for, and mark it used.
+
+        context: the connection's condition keys. Raises SessionFault: 390103, 390104, 390111,
+        390112 or 390114.
+        """
+        if not token:
+            raise errors.token_missing()
+        try:
+            claims = self._claims(token, "sf")
+        except access_errors.ExpiredToken:
+            raise errors.master_token_expired() from None
+        except access_errors.InvalidToken:
+            raise errors.token_invalid() from None
+        session = self._session_of(claims)
+        now_ms = self._now_ms()
+        if session.running == 0 and now_ms - session.used_at_ms > self.limits.idle_seconds * 1000:
+            self._forget(session)
+        if claims.extra["gen"] < session.generation or now_ms >= claims.extra["until_ms"]:
+            raise errors.session_token_expired()
+        session.principal = self._current(claims.subject, context)
+        session.used_at_ms = now_ms
+        return session
+
+    def renew(self, master_token: str | None, *, context: access.Context) -> Grant:
+        """Return new tokens for the session of a master token. The old ones stay valid.
+
+        Raises SessionFault: 390113, 390114, 390115 or 390111.
+        """
+        if not master_token:
+            raise errors.master_token_missing()
+        try:
+            claims = self._claims(master_token, "sf-master")
+        except access_errors.ExpiredToken:
+            raise errors.master_token_expired() from None
+        except access_errors.InvalidToken:
+            raise errors.master_token_invalid() from None
+        session = self._session_of(claims)
+        session.principal = self._current(claims.subject, context)
+        session.used_at_ms = self._now_ms()
+        return self._granted(session)
+
+    def close(self, session: Session) -> None:
+        """End a session for good; its tokens answer 390111 from now on."""
+        self._sessions.pop(session.id, None)
+        self._stored.pop(session.id, None)
+        self._unwritten[session.id] = None
+        self._write_soon()
+
+    def is_known(self, session_id: int) -> bool:
+        """Say whether a session is in memory."""
+        return session_id in self._sessions
+
+    def note(self, session: Session) -> None:
+        """Write the session if it changed since it was last written."""
+        session.used_at_ms = self._now_ms()
+        if session.id not in self._sessions:
+            return
+        record = _encode(session)
+        if record != self._stored.get(session.id):
+            self._stored[session.id] = record
+            self._unwritten[session.id] = record
+            self._write_soon()
+
+    def sweep(self) -> None:
+        """Drop what was idle too long, and records whose master token has expired."""
+        now_ms = self._now_ms()
+        for session in list(self._sessions.values()):
+            idle_ms = now_ms - session.used_at_ms
+            if now_ms >= session.master_expires_at_ms and session.running == 0:
+                self.close(session)
+            elif session.running == 0 and idle_ms > self.limits.idle_seconds * 1000:
+                self._forget(session)
+                self._sessions.pop(session.id, None)
+                self._stored.pop(session.id, None)
+        with self._index.view() as view:
+            for seen, (key, record) in enumerate(view.scan(batches.Store.SESSIONS, b"")):
+                if seen >= SWEPT_RECORDS_MAX:
+                    break
+                number = int.from_bytes(key, "big")
+                fields = _decode(record)
+                if number not in self._sessions and fields["master_expires_at_ms"] <= now_ms:
+                    self._unwritten.setdefault(number, None)
+        if self._unwritten:
+            self._write_soon()
+
+    async def start(self) -> None:
+        """Begin to sweep now and then."""
+        self._sweeping = asyncio.create_task(self._sweep_forever())
+
+    async def stop(self) -> None:
+        """Write what is unwritten, and stop sweeping."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        if self._writing is not None:
+            await self._writing
+        if self._unwritten:
+            await self._write()
+
+    def _granted(self, session: Session) -> Grant:
+        now_ms, limits = self._now_ms(), self.limits
+        session.master_expires_at_ms = now_ms + limits.master_seconds * 1000
+        grant = Grant(
+            session=session,
+            token=self._issued(session, "sf", now_ms),
+            master_token=self._issued(session, "sf-master", now_ms),
+        )
+        self.note(session)
+        return grant
+
+    def _issued(self, session: Session, typ: tokens.TokenType, now_ms: int) -> str:
+        # A session token that is too old must still tell its session, so that the answer can say
+        # whether renewing helps: both kinds are signed for the master's life.
+        limits = self.limits
+        seconds = limits.token_seconds if typ == "sf" else limits.master_seconds
+        return tokens.issue(
+            self._ring,
+            typ=typ,
+            subject=session.principal.name,
+            token_id=self._new_id(),
+            now_ms=now_ms,
+            lifetime_seconds=limits.master_seconds,
+            extra={
+                "sid": session.id,
+                "gen": session.generation,
+                "until_ms": now_ms + seconds * 1000,
+            },
+        )
+
+    def _claims(self, token: str, typ: tokens.TokenType) -> tokens.Claims:
+        claims = self._verified.get(token)
+        now_ms = self._now_ms()
+        if claims is None:
+            claims = tokens.verify(self._ring, token, types=(typ,), now_ms=now_ms)
+            if len(self._verified) >= VERIFIED_TOKENS_MAX:
+                self._verified.clear()
+            self._verified[token] = claims
+        if claims.typ != typ:
+            raise access_errors.InvalidToken("the token is for another use")
+        if now_ms >= claims.expires_at_ms:
+            raise access_errors.ExpiredToken("the token has expired")
+        return claims
+
+    def _session_of(self, claims: tokens.Claims) -> Session:
+        number = claims.extra["sid"]
+        session = self._sessions.get(number)
+        return self._loaded(number) if session is None else session
+
+    def _loaded(self, number: int) -> Session:
+        if number in self._unwritten:
+            record = self._unwritten[number]
+        else:
+            record = self._index.get(batches.Store.SESSIONS, number.to_bytes(8, "big"))
+        if record is None:
+            raise errors.session_gone()
+        fields = _decode(record)
+        fields["principal"] = self._current(fields.pop("principal"), {})
+        # The clock of idleness starts anew: nobody could use the session while we were down.
+        session = Session(id=number, used_at_ms=self._now_ms(), **fields)
+        self._sessions[number] = session
+        self._stored[number] = record
+        return session
+
+    def _current(self, name: str, context: access.Context) -> access.Principal:
+        principal = self._principal_of(name, context)
+        if principal is None:
+            raise errors.session_gone()
+        return principal
+
+    def _forget(self, session: Session) -> None:
+        session.generation += 1
+        session.transaction = None
+        record = _encode(session)
+        self._stored[session.id] = self._unwritten[session.id] = record
+        self._write_soon()
+
+    def _write_soon(self) -> None:
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        while self._unwritten:
+            taken, self._unwritten = self._unwritten, {}
+            writes: list[batches.Write] = []
+            for number, record in taken.items():
+                key = number.to_bytes(8, "big")
+                if record is None:
+                    writes.append(batches.Delete(store=batches.Store.SESSIONS, key=key))
+                else:
+                    writes.append(batches.Put(store=batches.Store.SESSIONS, key=key, value=record))
+            try:
+                await self._index.commit(batches.Batch(writes=tuple(writes)))
+            except Exception:  # noqa: BLE001 - sessions go on in memory; the next change retries
+                self._log.exception("sessions could not be written")
+                self._unwritten = {**taken, **self._unwritten}
+                return
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                self.sweep()
+            except Exception:  # noqa: BLE001 - the next sweep tries again
+                self._log.exception("the sweep of sessions failed")
+
+
+def _encode(session: Session) -> bytes:
+    return orjson.dumps(
+        {
+            "format": RECORD_FORMAT,
+            "principal": session.principal.name,
+            "account_name": session.account_name,
+            "client_app_id": session.client_app_id,
+            "client_app_version": session.client_app_version,
+            "client_ip": session.client_ip,
+            "database": session.database,
+            "schema": session.schema,
+            "warehouse": session.warehouse,
+            "role": session.role,
+            "parameters": session.parameters,
+            "variables": {
+                name: [variable.type, variable.text] for name, variable in session.variables.items()
+            },
+            "generation": session.generation,
+            "master_expires_at_ms": session.master_expires_at_ms,
+        }
+    )
+
+
+def _decode(record: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = orjson.loads(record)
+    assert fields.pop("format") == RECORD_FORMAT
+    fields["variables"] = {
+        name: Variable(type=kind, text=text) for name, (kind, text) in fields["variables"].items()
+    }
+    return fields

@@ -1,0 +1,64 @@
+"""rule: the statements about other statements that drivers write by themselves.
+
+`select * from table(result_scan('<id>'))` is how one driver fetches what another request computed;
+`select system$cancel_query('<id>')` and `system$cancel_all_queries(<session>)` end what runs. They
+concern what lives between requests, so `sql.queries` answers them. Only exactly these texts are
+taken; inside any larger statement the same functions are the dialect's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+TEXT_LENGTH_MAX = 200
+
+_ID = r"'([0-9a-fA-F-]{36})'"
+_RESULT_SCAN = re.compile(
+    rf"select\s+\*\s+from\s+table\s*\(\s*result_scan\s*\(\s*{_ID}\s*\)\s*\)", re.IGNORECASE
+)
+_CANCEL_QUERY = re.compile(rf"select\s+(system\$cancel_query\s*\(\s*{_ID}\s*\))", re.IGNORECASE)
+_CANCEL_ALL = re.compile(
+    r"select\s+(system\$cancel_all_queries\s*\(\s*'?(\d{1,19})'?\s*\))", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultScan:
+    """The whole result of another query."""
+
+    query_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CancelQuery:
+    """End one query. column_name: the expression, as the answer's column is called."""
+
+    query_id: str
+    column_name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CancelAll:
+    """End every query of a session."""
+
+    session_id: int
+    column_name: str
+
+
+Control: TypeAlias = ResultScan | CancelQuery | CancelAll
+
+
+def parse(text: str) -> Control | None:
+    """Return what a text asks about other statements, or None when it is any other text."""
+    if len(text) > TEXT_LENGTH_MAX:
+        return None
+    plain = text.strip().rstrip(";").rstrip()
+    if found := _RESULT_SCAN.fullmatch(plain):
+        return ResultScan(query_id=found[1].lower())
+    if found := _CANCEL_QUERY.fullmatch(plain):
+        return CancelQuery(query_id=found[2].lower(), column_name=found[1].upper())
+    if found := _CANCEL_ALL.fullmatch(plain):
+        return CancelAll(session_id=int(found[2]), column_name=found[1].upper())
+    return None

@@ -1,0 +1,64 @@
+"""engine: what the access model knows, as the Snowflake face asks for it.
+
+Adds nothing of its own but the names: a SQL password is a principal's secret key, a programmatic
+token is an access token of the OAuth endpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from server.access import errors, model, principals, tokens
+from storage import model as storage_model
+
+ACCEPTED_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access",)
+
+
+class Credentials:
+    """Proofs of identity in, principals out.
+
+    open_to_all: whoever comes is root, whatever the proof; for `--no-auth`.
+    """
+
+    def __init__(
+        self,
+        *,
+        principals: principals.Principals,
+        ring: tokens.KeyRing,
+        now_ms: storage_model.NowMs,
+        open_to_all: bool = False,
+    ) -> None:
+        self._principals = principals
+        self._ring = ring
+        self._now_ms = now_ms
+        self._open_to_all = open_to_all
+
+    def check_password(self, user: str, password: str) -> model.Principal:
+        """Return who has this name (or access key) and secret key. Raises WrongPassword."""
+        if self._open_to_all:
+            return self._principals.root
+        return self._principals.check_password(user, password)
+
+    def check_token(self, token: str) -> model.Principal:
+        """Return whom an access token stands for. Raises InvalidToken or ExpiredToken."""
+        if self._open_to_all:
+            return self._principals.root
+        claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())
+        known = self._principals.by_name(claims.subject)
+        if known is None:
+            raise errors.InvalidToken("the token's principal is gone")
+        return known.principal
+
+    def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
+        """Return a user's stored name and registered public keys; unknown users have none."""
+        known = self._principals.by_name(user)
+        return (user, ()) if known is None else (known.principal.name, known.public_keys)
+
+    def principal_of(self, name: str, context: model.Context) -> model.Principal | None:
+        """Return the principal of a name as it is now, in a connection's context."""
+        known = self._principals.by_name(name)
+        if known is None:
+            return None
+        return dataclasses.replace(known.principal, context=context)

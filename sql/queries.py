@@ -1,0 +1,538 @@
+"""engine: queries: what a client asked, whether it still runs, and its answer while it is kept.
+
+A query outlives the request that brought it: a client may give up and come back, by the same
+requestId or by the query's id, and finds the running statement or the stored answer; a statement
+never runs twice for one requestId. So each runs in a task of its own. Results are kept, bounded,
+for their owner alone; one that is gone says so instead of running again.
+
+Rows are encoded while they stream in: first a small inline group, then chunks. Nothing here knows
+HTTP or JSON bodies; `sql.rest` does. Nothing here knows SQL but `sql.controls`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from sql import bindings, chunks, controls, encode, errors, outcomes, parameters, sessions
+from storage import model
+
+RUNNING_MAX = 1_000
+"""Statements that run or wait at one time, over all sessions."""
+
+REQUEST_IDS_MAX = 4_096
+"""requestIds that a session remembers; a driver repeats one within minutes."""
+
+STATEMENTS_MAX = 10_000
+"""Statements in one multi-statement request."""
+
+THREAD_BYTES_MIN = 64 << 10
+"""From this size on rows are encoded in a thread, so that other requests get their turn."""
+
+Format = Literal["arrow", "json"]
+
+
+class Statements(Protocol):
+    """Whoever runs one statement; `sql.statements` does."""
+
+    async def execute(
+        self,
+        session: sessions.Session,
+        text: str,
+        *,
+        bindings: Mapping[str, bindings.Binding],
+        parameters: Mapping[str, parameters.Value],
+        describe_only: bool,
+        query_id: str,
+    ) -> outcomes.Outcome:
+        """Run text and return its answer; raises SqlError. Cancelling the call ends the work."""
+
+
+Split = Callable[[str], Sequence[str]]
+"""A text to its statements; comments and blanks alone are none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long and how much. timeout_seconds also bounds what a session may ask for."""
+
+    timeout_seconds: int = 1200
+    results_max: int = 10_000
+    results_bytes_max: int = 512 << 20
+    result_seconds: int = 24 * 3600
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """One request to run a text. select_format: in which format a SELECT's rows go out."""
+
+    text: str
+    request_id: str = ""
+    bindings: Mapping[str, bindings.Binding] = field(default_factory=dict)
+    parameters: Mapping[str, parameters.Value] = field(default_factory=dict)
+    describe_only: bool = False
+    is_async: bool = False
+    select_format: Format = "arrow"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """Rows that do not travel in the answer itself."""
+
+    rows: int
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """A finished statement's answer, encoded.
+
+    inline: for arrow the base64 text of a stream ("" for no rows), for json a list of rows.
+    total: all rows, chunks included. children: (query id, statement type) of a multi-statement.
+    The context and the parameters are those right after the statement, in stored spelling.
+    """
+
+    columns: Sequence[outcomes.Column]
+    statement_type_id: int
+    format: Format
+    inline: Any
+    inline_rows: int
+    total: int
+    size_bytes: int
+    database: str | None
+    schema: str | None
+    warehouse: str
+    role: str
+    parameters: Mapping[str, parameters.Value]
+    chunks: tuple[Chunk, ...] = ()
+    stats: outcomes.Stats | None = None
+    bind_count: int = 0
+    array_bind_supported: bool = False
+    children: tuple[tuple[str, int], ...] = ()
+
+
+Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Query:
+    """One statement, from its arrival until its answer is dropped."""
+
+    id: str
+    session_id: int
+    owner: str
+    warehouse: str
+    submission: Submission
+    started_at_ms: int
+    ended_at_ms: int | None = None
+    result: Result | None = None
+    error: errors.SqlError | None = None
+    task: asyncio.Task[None] | None = None
+    is_cancelled: bool = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is an answer, good or bad."""
+        return self.result is not None or self.error is not None
+
+    @property
+    def status(self) -> Status:
+        """The state as monitoring names it."""
+        if self.result is not None:
+            return "SUCCESS"
+        if self.error is not None:
+            return "ABORTED" if self.error.sqlstate == "57014" else "FAILED_WITH_ERROR"
+        return "ABORTING" if self.is_cancelled else "RUNNING"
+
+
+class Queries:
+    """Every query that runs or whose answer is kept."""
+
+    def __init__(
+        self,
+        *,
+        statements: Statements,
+        sessions: sessions.Sessions,
+        split: Split,
+        now_ms: model.NowMs,
+        new_id: model.NewId,
+        limits: Limits | None = None,
+    ) -> None:
+        self._statements = statements
+        self._sessions = sessions
+        self._split = split
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self.limits = limits or Limits()
+        self._queries: dict[str, Query] = {}
+        self._finished: OrderedDict[str, None] = OrderedDict()
+        self._kept_bytes = 0
+        self._running = 0
+        self._requests: dict[int, OrderedDict[str, tuple[str, str]]] = {}
+        self._log = logging.getLogger("boathouse.sql.queries")
+
+    @property
+    def running(self) -> int:
+        """How many statements run or wait now."""
+        return self._running
+
+    def submit(self, session: sessions.Session, submission: Submission) -> Query:
+        """Begin a statement, or return the one that this requestId already began.
+
+        Raises SqlError when the requestId belongs to another text, when its answer is no longer
+        kept, or when too many statements run.
+        """
+        known = self._requests.setdefault(session.id, OrderedDict())
+        if submission.request_id and submission.request_id in known:
+            query_id, text = known[submission.request_id]
+            if text != submission.text:
+                raise errors.request_id_reused(submission.request_id)
+            if query_id not in self._queries:
+                raise errors.result_unknown(query_id)
+            return self._queries[query_id]
+        if self._running >= RUNNING_MAX:
+            raise errors.resources_exhausted(f"{RUNNING_MAX} statements are running")
+        query = self._new_query(session, submission)
+        if submission.request_id:
+            known[submission.request_id] = (query.id, submission.text)
+            while len(known) > REQUEST_IDS_MAX:
+                known.popitem(last=False)
+        query.task = asyncio.get_running_loop().create_task(self._run(query, session))
+        return query
+
+    async def wait(self, query: Query, seconds: float) -> bool:
+        """Wait until the query has an answer, or seconds are over; say whether it has one."""
+        if not query.is_finished and query.task is not None:
+            await asyncio.wait((query.task,), timeout=seconds)
+        return query.is_finished
+
+    def find(self, session: sessions.Session, query_id: str) -> Query | None:
+        """Return a query that the session's principal may see: its own, of any session."""
+        query = self._queries.get(query_id.lower())
+        if query is None or query.owner != session.principal.name:
+            return None
+        return query
+
+    def find_request(self, session: sessions.Session, request_id: str) -> Query | None:
+        """Return the query that a requestId of this session began."""
+        known = self._requests.get(session.id)
+        found = None if known is None else known.get(request_id)
+        return None if found is None else self._queries.get(found[0])
+
+    def chunk(self, query_id: str, index: int) -> Chunk | None:
+        """Return a chunk of a kept result. Whoever asks has shown the chunk's signed address."""
+        query = self._queries.get(query_id)
+        if query is None or query.result is None or not 0 <= index < len(query.result.chunks):
+            return None
+        return query.result.chunks[index]
+
+    def cancel(self, query: Query) -> bool:
+        """Ask a query to end; False if it had ended already."""
+        if query.is_finished or query.task is None:
+            return False
+        query.is_cancelled = True
+        query.task.cancel()
+        return True
+
+    def end_session(self, session: sessions.Session) -> None:
+        """Cancel what a closed session was waiting for; asynchronous queries go on."""
+        self._requests.pop(session.id, None)
+        for query in list(self._queries.values()):
+            if query.session_id == session.id and not query.submission.is_async:
+                self.cancel(query)
+
+    def sweep(self) -> None:
+        """Drop answers that are too old, and requestIds of sessions that are gone."""
+        oldest_ms = self._now_ms() - self.limits.result_seconds * 1000
+        for query_id in list(self._finished):
+            if (self._queries[query_id].ended_at_ms or 0) > oldest_ms:
+                break
+            self._drop(query_id)
+        for session_id in [s for s in self._requests if not self._sessions.is_known(s)]:
+            del self._requests[session_id]
+
+    async def stop(self) -> None:
+        """Cancel everything that runs, and wait for its end."""
+        tasks = [query.task for query in self._queries.values() if query.task is not None]
+        for query in list(self._queries.values()):
+            self.cancel(query)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # One statement's life
+
+    def _new_query(self, session: sessions.Session, submission: Submission) -> Query:
+        query = Query(
+            id=str(uuid.UUID(self._new_id())),
+            session_id=session.id,
+            owner=session.principal.name,
+            warehouse=session.warehouse,
+            submission=submission,
+            started_at_ms=self._now_ms(),
+        )
+        self._queries[query.id] = query
+        return query
+
+    async def _run(self, query: Query, session: sessions.Session) -> None:
+        self._running += 1
+        session.running += 1
+        try:
+            query.result = await self._answered(query, session)
+        except errors.SqlError as error:
+            query.error = error
+        except asyncio.CancelledError:
+            query.error = errors.canceled()
+            if not query.is_cancelled:
+                raise
+        except Exception:  # noqa: BLE001 - a fault of ours: the log has it, the client a reference
+            self._log.exception("query %s failed", query.id)
+            query.error = errors.internal_error(query.id)
+        finally:
+            self._running -= 1
+            session.running -= 1
+            self._finish(query, session)
+
+    async def _answered(self, query: Query, session: sessions.Session) -> Result:
+        submission = query.submission
+        control = controls.parse(submission.text)
+        if control is not None and not submission.describe_only:
+            return await self._controlled(control, session)
+        texts = self._texts(submission, session)
+        if len(texts) == 1:
+            submission = replace(submission, text=texts[0])
+            return await self._one(query.id, session, submission)
+        return await self._several(texts, session, submission)
+
+    def _texts(self, submission: Submission, session: sessions.Session) -> Sequence[str]:
+        text = submission.text
+        bare = text.strip()
+        if not bare.rstrip(";"):
+            raise errors.empty_statement()
+        # Without a semicolon inside there is but one statement, and nothing to take apart.
+        texts = self._split(text) if ";" in bare.rstrip(";") else [text]
+        if not texts:
+            raise errors.empty_statement()
+        desired = submission.parameters.get("MULTI_STATEMENT_COUNT")
+        if desired is None:
+            desired = session.parameter("MULTI_STATEMENT_COUNT")
+        if desired != 0 and len(texts) != desired:
+            raise errors.statement_count_differs(len(texts), int(desired))
+        if len(texts) > STATEMENTS_MAX:
+            raise errors.resources_exhausted(f"more than {STATEMENTS_MAX} statements")
+        if len(texts) > 1 and submission.bindings:
+            raise errors.unsupported("bind values in several statements")
+        if len(texts) > 1 and submission.describe_only:
+            raise errors.unsupported("describe of several statements")
+        return texts
+
+    async def _one(
+        self, query_id: str, session: sessions.Session, submission: Submission
+    ) -> Result:
+        seconds = self._timeout_seconds(session, submission)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                outcome = await self._statements.execute(
+                    session,
+                    submission.text,
+                    bindings=submission.bindings,
+                    parameters=submission.parameters,
+                    describe_only=submission.describe_only,
+                    query_id=query_id,
+                )
+                return await self._encoded(outcome, session, submission)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise errors.timed_out(seconds) from None
+
+    async def _several(
+        self, texts: Sequence[str], session: sessions.Session, submission: Submission
+    ) -> Result:
+        children = []
+        for text in texts:
+            one = replace(submission, text=text, request_id="")
+            child = self._new_query(session, one)
+            child.task = asyncio.current_task()
+            try:
+                child.result = await self._one(child.id, session, one)
+            except errors.SqlError as error:
+                child.error = error
+                raise
+            except asyncio.CancelledError:
+                child.error = errors.canceled()
+                raise
+            except Exception:
+                child.error = errors.internal_error(child.id)
+                raise
+            finally:
+                self._finish(child, session)
+            children.append((child.id, child.result.statement_type_id))
+        column = outcomes.Column(name="multiple statement execution", type="text")
+        answer = outcomes.Outcome(
+            columns=(column,),
+            rows=(("Multiple statements executed successfully.",),),
+            statement_type_id=outcomes.StatementType.MULTI_STATEMENT,
+        )
+        result = await self._encoded(answer, session, submission)
+        return replace(result, children=tuple(children))
+
+    async def _controlled(self, control: controls.Control, session: sessions.Session) -> Result:
+        if isinstance(control, controls.ResultScan):
+            query = self.find(session, control.query_id)
+            if query is None:
+                raise errors.result_scan_unknown(control.query_id)
+            if query.task is not None and query.task is not asyncio.current_task():
+                await asyncio.wait((query.task,))
+            if query.result is None:
+                raise query.error or errors.result_scan_unknown(control.query_id)
+            return replace(query.result, children=())
+        if isinstance(control, controls.CancelQuery):
+            query = self.find(session, control.query_id)
+            if query is not None and self.cancel(query):
+                answer = f"query [{control.query_id}] terminated."
+            else:
+                answer = "Identified SQL statement is not currently executing."
+        else:
+            mine = asyncio.current_task()
+            cancelled = [
+                query
+                for query in list(self._queries.values())
+                if query.session_id == control.session_id
+                and query.owner == session.principal.name
+                and query.task is not mine
+                and self.cancel(query)
+            ]
+            answer = f"{len(cancelled)} cancelled."
+        column = outcomes.Column(name=control.column_name, type="text")
+        outcome = outcomes.Outcome(
+            columns=(column,),
+            rows=((answer,),),
+            statement_type_id=outcomes.StatementType.SELECT,
+        )
+        return await self._encoded(outcome, session, Submission(text=""))
+
+    def _timeout_seconds(self, session: sessions.Session, submission: Submission) -> int:
+        name = "STATEMENT_TIMEOUT_IN_SECONDS"
+        asked = int(submission.parameters.get(name) or session.parameter(name))
+        ours = self.limits.timeout_seconds
+        return min(asked, ours) if asked else ours
+
+    # Its answer
+
+    async def _encoded(
+        self, outcome: outcomes.Outcome, session: sessions.Session, submission: Submission
+    ) -> Result:
+        columns = outcome.columns
+        is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
+        has_batches = is_select and outcome.batches is not None
+        arrow = has_batches and submission.select_format == "arrow"
+        inline: Any = "" if arrow else []
+        inline_rows = total = size_bytes = 0
+        kept: list[Chunk] = []
+        if outcome.rows is not None:
+            inline = encode.json_cells(outcome.rows, columns)
+            inline_rows = total = len(inline)
+            size_bytes = sum(len(cell or "") for row in inline for cell in row)
+        elif outcome.batches is not None and not submission.describe_only:
+            make = _arrow_group if arrow else _json_group
+            async with contextlib.aclosing(_groups(outcome.batches)) as groups:
+                async for group in groups:
+                    rows = sum(batch.num_rows for batch in group)
+                    group_bytes = sum(batch.nbytes for batch in group)
+                    if group_bytes < THREAD_BYTES_MIN:
+                        data = make(group, columns, total == 0)
+                    else:
+                        data = await asyncio.to_thread(make, group, columns, total == 0)
+                    if total == 0:
+                        inline, inline_rows = data, rows
+                        size_bytes += group_bytes
+                    else:
+                        kept.append(Chunk(rows=rows, data=data))
+                        size_bytes += len(data)
+                    total += rows
+                    if size_bytes > self.limits.results_bytes_max:
+                        raise errors.resources_exhausted(
+                            f"the result is larger than {self.limits.results_bytes_max} bytes"
+                        )
+        return Result(
+            columns=columns,
+            statement_type_id=int(outcome.statement_type_id),
+            format="arrow" if arrow else "json",
+            inline=inline,
+            inline_rows=inline_rows,
+            total=total,
+            size_bytes=size_bytes,
+            database=outcome.database or session.database,
+            schema=outcome.schema or session.schema,
+            warehouse=outcome.warehouse or session.warehouse,
+            role=outcome.role or session.role,
+            parameters=dict(session.parameters),
+            chunks=tuple(kept),
+            stats=outcome.stats,
+            bind_count=outcome.bind_count,
+            array_bind_supported=outcome.array_bind_supported,
+        )
+
+    def _finish(self, query: Query, session: sessions.Session) -> None:
+        query.ended_at_ms = self._now_ms()
+        query.task = None
+        # What brought the statement is no longer needed; binds can be large.
+        query.submission = replace(query.submission, bindings={})
+        if not query.submission.describe_only:
+            session.query_ids.append(query.id)
+        self._sessions.note(session)
+        self._finished[query.id] = None
+        self._kept_bytes += _size_of(query)
+        while self._finished and (
+            len(self._finished) > self.limits.results_max
+            or self._kept_bytes > self.limits.results_bytes_max
+        ):
+            oldest = next(iter(self._finished))
+            if oldest == query.id:
+                break
+            self._drop(oldest)
+
+    def _drop(self, query_id: str) -> None:
+        del self._finished[query_id]
+        self._kept_bytes -= _size_of(self._queries.pop(query_id))
+
+
+def _size_of(query: Query) -> int:
+    answer = 0 if query.result is None else query.result.size_bytes
+    return answer + len(query.submission.text)
+
+
+async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
+    cutter = chunks.Cutter()
+    async with contextlib.AsyncExitStack() as stack:
+        if hasattr(stream, "aclose"):
+            await stack.enter_async_context(contextlib.aclosing(stream))
+        async for batch in stream:
+            for group in cutter.add(batch):
+                yield group
+        for group in cutter.finish():
+            yield group
+
+
+def _arrow_group(
+    group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column], is_inline: bool
+) -> Any:
+    stream = encode.arrow_stream(group, columns)
+    return base64.b64encode(stream).decode("ascii") if is_inline else stream
+
+
+def _json_group(
+    group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column], is_inline: bool
+) -> Any:
+    rows = encode.json_rows(group, columns)
+    return rows if is_inline else encode.json_chunk(rows)

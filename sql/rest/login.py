@@ -1,0 +1,148 @@
+"""face: who is let in, by what proof, and in which context the session starts.
+
+A user logs in by name and password, by access key and secret, by a token that this server's own
+OAuth endpoint gave, or by a JWT signed with a registered key. Every other way is refused by its
+name. Checking a proof is the access model's part; choosing which check is done is this module's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from server.access import errors as access_errors
+from server.access import model as access
+from sql import errors, keypair, names, parameters, sessions
+from sql.rest import routes, wire
+from storage import model
+
+ACCEPTED = (
+    "SNOWFLAKE (password, or access key and secret key), SNOWFLAKE_JWT (a registered key pair), "
+    "OAUTH and PROGRAMMATIC_ACCESS_TOKEN (a token of this server's OAuth endpoint)"
+)
+
+
+class Credentials(Protocol):
+    """What the access model knows of proofs. `sql.credentials` answers by it."""
+
+    def check_password(self, user: str, password: str) -> access.Principal:
+        """Return who has this name (or access key) and secret. Raises WrongPassword."""
+
+    def check_token(self, token: str) -> access.Principal:
+        """Return whom a token of ours stands for. Raises InvalidToken or ExpiredToken."""
+
+    def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
+        """Return a user's stored name and public keys; any letter case of the name will do."""
+
+    def principal_of(self, name: str, context: access.Context) -> access.Principal | None:
+        """Return the principal of a name as it is now, in a connection's context."""
+
+
+class Contexts(Protocol):
+    """Which databases and schemas there are. `sql.contexts` answers from the catalog."""
+
+    def resolve(
+        self, principal: access.Principal, database: str, schema: str
+    ) -> tuple[str | None, str | None]:
+        """Return stored names for what a login asks for; None for what it cannot have."""
+
+
+class Logins:
+    """Opens sessions."""
+
+    def __init__(
+        self,
+        *,
+        sessions: sessions.Sessions,
+        credentials: Credentials,
+        contexts: Contexts,
+        now_ms: model.NowMs,
+    ) -> None:
+        self._sessions = sessions
+        self._credentials = credentials
+        self._contexts = contexts
+        self._now_ms = now_ms
+
+    async def open(
+        self, operation: routes.Login, request: wire.LoginRequest, *, client_ip: str
+    ) -> sessions.Grant:
+        """Return a new session's grant. Raises SessionFault, or SqlError for a bad parameter."""
+        principal = await self._authenticated(request)
+        settings = parameters.from_login(request.session_parameters)
+        role = names.label(operation.role) if operation.role else _role_of(principal)
+        if role not in names.ANY_ROLE:
+            raise errors.role_refused(role)
+        database, schema = self._contexts.resolve(principal, operation.database, operation.schema)
+        warehouse = {"warehouse": names.label(operation.warehouse)} if operation.warehouse else {}
+        return self._sessions.open(
+            principal,
+            account_name=request.account_name,
+            client_app_id=request.client_app_id,
+            client_app_version=request.client_app_version,
+            client_ip=client_ip,
+            database=database,
+            schema=schema,
+            role=role,
+            parameters=settings,
+            **warehouse,
+        )
+
+    async def _authenticated(self, request: wire.LoginRequest) -> access.Principal:
+        match request.authenticator:
+            case "SNOWFLAKE":
+                return await self._by_password(request)
+            case "OAUTH" | "PROGRAMMATIC_ACCESS_TOKEN":
+                return self._by_token(request)
+            case "SNOWFLAKE_JWT":
+                return self._by_key_pair(request)
+            case other:
+                raise errors.login_refused(
+                    f"The authenticator {other[:60]} is not served here; accepted are {ACCEPTED}."
+                )
+
+    async def _by_password(self, request: wire.LoginRequest) -> access.Principal:
+        if not request.login_name or not request.password:
+            raise errors.login_refused()
+        try:
+            # Passwords are hashed slowly on purpose: that must not hold anybody else up.
+            return await asyncio.to_thread(
+                self._credentials.check_password,
+                request.login_name,
+                request.password,
+            )
+        except access_errors.AccessError:
+            raise errors.login_refused() from None
+
+    def _by_token(self, request: wire.LoginRequest) -> access.Principal:
+        is_oauth = request.authenticator == "OAUTH"
+        try:
+            principal = self._credentials.check_token(request.token)
+        except access_errors.ExpiredToken:
+            code = "390318" if is_oauth else "394400"
+            raise errors.SessionFault(code, "The access token has expired.", "28000") from None
+        except access_errors.AccessError:
+            code = "390303" if is_oauth else "394400"
+            raise errors.SessionFault(code, "The access token is invalid.", "28000") from None
+        name = request.login_name
+        if name and name.upper() != principal.name.upper():
+            raise errors.SessionFault(
+                "390309", "The access token belongs to another user than the login names.", "28000"
+            )
+        return principal
+
+    def _by_key_pair(self, request: wire.LoginRequest) -> access.Principal:
+        name = keypair.check(
+            request.token,
+            request.login_name,
+            keys_of=self._credentials.keys_of,
+            now_ms=self._now_ms(),
+        )
+        principal = self._credentials.principal_of(name, {})
+        if principal is None:
+            raise errors.login_refused()
+        return principal
+
+
+def _role_of(principal: access.Principal) -> str:
+    return "ACCOUNTADMIN" if principal.kind == "root" else "PUBLIC"

@@ -1,0 +1,409 @@
+"""rule: request and answer bodies of the Snowflake protocol, as values.
+
+Every answer is `{"data", "success", "code", "message"}`. Faults always fill `data`, because a
+driver that finds none reports no SQLSTATE. Bodies come gzipped or plain, and both are bounded:
+inflated no further than the limit. Nothing here looks at a session or runs anything.
+"""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from sql import bindings, chunks, errors, names, parameters, queries, rowtypes, sessions
+
+LOGIN_BYTES_MAX = 1 << 20
+QUERY_BYTES_MAX = 64 << 20
+TEXT_LENGTH_MAX = 1 << 20
+"""Characters of one SQL text."""
+
+GZIP_BYTES_MIN = 4096
+"""Answers below this size are not worth compressing."""
+
+JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET"})
+"""Clients that read no Arrow, by CLIENT_APP_ID in upper case."""
+
+FORMAT_PARAMETERS: Mapping[str, str] = {
+    "PYTHONCONNECTOR": "PYTHON_CONNECTOR_QUERY_RESULT_FORMAT",
+    "GO": "GO_QUERY_RESULT_FORMAT",
+    "JDBC": "JDBC_QUERY_RESULT_FORMAT",
+    "ODBC": "ODBC_QUERY_RESULT_FORMAT",
+}
+"""Which parameter says a client's result format."""
+
+
+class MalformedBody(Exception):
+    """A body is not what the protocol has; str() says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoginRequest:
+    """What a login says about who and what asks. authenticator: upper case, "SNOWFLAKE" if none."""
+
+    authenticator: str
+    login_name: str
+    password: str
+    token: str
+    account_name: str
+    client_app_id: str
+    client_app_version: str
+    session_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryRequest:
+    """What a query request asks. raw_bindings: as they came; `sql.bindings` reads them."""
+
+    text: str
+    is_async: bool = False
+    describe_only: bool = False
+    raw_bindings: Mapping[str, Any] | None = None
+    raw_parameters: Mapping[str, Any] = field(default_factory=dict)
+    bind_stage: str | None = None
+
+
+# Requests
+
+
+def inflate(body: bytes, encoding: str | None, *, limit_bytes: int) -> bytes:
+    """Return the body without its content coding. Raises MalformedBody."""
+    coding = (encoding or "identity").strip().lower()
+    if coding in ("", "identity"):
+        return body
+    if coding != "gzip":
+        raise MalformedBody(f"the content coding {coding[:20]!r} is not read here")
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        plain = inflater.decompress(body, limit_bytes + 1)
+    except zlib.error:
+        raise MalformedBody("the body is not gzip") from None
+    if len(plain) > limit_bytes:
+        raise MalformedBody(f"the body is longer than {limit_bytes} bytes")
+    if not inflater.eof:
+        raise MalformedBody("the gzipped body ends too early")
+    return plain
+
+
+def parse_login(body: bytes) -> LoginRequest:
+    """Return a login's body. Raises MalformedBody."""
+    data = _object(_loaded(body).get("data"), "data")
+    return LoginRequest(
+        authenticator=_text(data, "AUTHENTICATOR").upper() or "SNOWFLAKE",
+        login_name=_text(data, "LOGIN_NAME"),
+        password=_text(data, "PASSWORD"),
+        token=_text(data, "TOKEN"),
+        account_name=_text(data, "ACCOUNT_NAME"),
+        client_app_id=_text(data, "CLIENT_APP_ID"),
+        client_app_version=_text(data, "CLIENT_APP_VERSION"),
+        session_parameters=_object(data.get("SESSION_PARAMETERS") or {}, "SESSION_PARAMETERS"),
+    )
+
+
+def parse_query(body: bytes) -> QueryRequest:
+    """Return a query request's body. Raises MalformedBody."""
+    data = _loaded(body)
+    raw = data.get("bindings")
+    return QueryRequest(
+        text=_text(data, "sqlText"),
+        is_async=data.get("asyncExec") is True,
+        describe_only=data.get("describeOnly") is True,
+        raw_bindings=None if raw is None else _object(raw, "bindings"),
+        raw_parameters=_object(data.get("parameters") or {}, "parameters"),
+        bind_stage=_text(data, "bindStage") or None,
+    )
+
+
+def parse_abort(body: bytes) -> str:
+    """Return the requestId that an abort names. Raises MalformedBody."""
+    return _text(_loaded(body), "requestId")
+
+
+def session_token(authorization: str | None) -> str | None:
+    """Return the token of `Snowflake Token="..."`, or None. Logins send the word None."""
+    if authorization is None:
+        return None
+    scheme, _, rest = authorization.strip().partition(" ")
+    name, _, value = rest.strip().partition("=")
+    if scheme.lower() != "snowflake" or name.strip().lower() != "token":
+        return None
+    token = value.strip().strip('"')
+    return None if token in ("", "None") else token
+
+
+def submission(
+    request: QueryRequest, request_id: str, session: sessions.Session
+) -> queries.Submission:
+    """Return what to run. Raises SqlError for a text, bind or parameter that cannot be read."""
+    if len(request.text) > TEXT_LENGTH_MAX:
+        raise errors.unsupported(f"a statement of more than {TEXT_LENGTH_MAX} characters")
+    if request.bind_stage:
+        raise errors.unsupported("bind values on a stage")
+    settings = parameters.from_statement(request.raw_parameters)
+    return queries.Submission(
+        text=request.text,
+        request_id=request_id,
+        bindings=bindings.parse(request.raw_bindings),
+        parameters=settings,
+        describe_only=request.describe_only,
+        is_async=request.is_async,
+        select_format=select_format(session, settings),
+    )
+
+
+def select_format(
+    session: sessions.Session, settings: Mapping[str, parameters.Value]
+) -> queries.Format:
+    """Return the format in which this client gets the rows of a SELECT."""
+    client = session.client_app_id.upper()
+    if client in JSON_CLIENTS:
+        return "json"
+    name = FORMAT_PARAMETERS.get(client, FORMAT_PARAMETERS["PYTHONCONNECTOR"])
+    value = settings.get(name, session.parameter(name))
+    return "json" if value == "JSON" else "arrow"
+
+
+def _loaded(body: bytes) -> Mapping[str, Any]:
+    try:
+        return _object(orjson.loads(body or b"{}"), "the body")
+    except orjson.JSONDecodeError:
+        raise MalformedBody("the body is not JSON") from None
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedBody(f"{name} is not an object")
+    return value
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedBody(f"{name} is not text")
+    return value
+
+
+# Answers
+
+
+def success(data: Any, *, code: str | None = None, message: str | None = None) -> dict[str, Any]:
+    """Return the envelope of a good answer."""
+    return {"data": data, "success": True, "code": code, "message": message}
+
+
+def login_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, Any]:
+    """Return the answer to a login."""
+    session = grant.session
+    return success(
+        {
+            "token": grant.token,
+            "masterToken": grant.master_token,
+            "sessionId": session.id,
+            "validityInSeconds": limits.token_seconds,
+            "masterValidityInSeconds": limits.master_seconds,
+            "displayUserName": names.reported(session.principal.name),
+            "serverVersion": sessions.SERVER_VERSION,
+            "firstLogin": False,
+            "healthCheckInterval": 45,
+            "newClientForUpgrade": None,
+            "remMeToken": None,
+            "remMeValidityInSeconds": 0,
+            "idToken": None,
+            "idTokenValidityInSeconds": 0,
+            "mfaToken": None,
+            "mfaTokenValidityInSeconds": 0,
+            "responseData": None,
+            "sessionInfo": {
+                "databaseName": _reported(session.database),
+                "schemaName": _reported(session.schema),
+                "warehouseName": session.warehouse,
+                "roleName": session.role,
+            },
+            "parameters": parameters.client_parameters(session.parameters),
+        }
+    )
+
+
+def renewal_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, Any]:
+    """Return the answer to a renewal; each driver reads other names of the same numbers."""
+    return success(
+        {
+            "sessionToken": grant.token,
+            "masterToken": grant.master_token,
+            "sessionId": grant.session.id,
+            "validityInSecondsST": limits.token_seconds,
+            "validityInSecondsMT": limits.master_seconds,
+            "masterValidityInSeconds": limits.master_seconds,
+        }
+    )
+
+
+def pending_answer(query: queries.Query) -> dict[str, Any]:
+    """Return the answer that sends a client to fetch the result later."""
+    code = "333334" if query.submission.is_async else "333333"
+    message = (
+        "Query execution in progress. Asynchronous execution was requested."
+        if query.submission.is_async
+        else "Query execution in progress."
+    )
+    data = {
+        "queryId": query.id,
+        "getResultUrl": f"/queries/{query.id}/result",
+        "queryAbortsAfterSecs": 300,
+        "progressDesc": None,
+    }
+    return success(data, code=code, message=message)
+
+
+def result_answer(
+    query: queries.Query, result: queries.Result, *, origin: str, chunk_key: bytes, now_ms: int
+) -> dict[str, Any]:
+    """Return a statement's answer. origin: scheme and host under which the client reached us."""
+    data: dict[str, Any] = {
+        "parameters": parameters.client_parameters(result.parameters),
+        "rowtype": rowtypes.rowtype(result.columns),
+        "total": result.total,
+        "returned": result.total,
+        "queryId": query.id,
+        "databaseProvider": None,
+        "finalDatabaseName": _reported(result.database),
+        "finalSchemaName": _reported(result.schema),
+        "finalWarehouseName": result.warehouse,
+        "finalRoleName": result.role,
+        "numberOfBinds": result.bind_count,
+        "arrayBindSupported": result.array_bind_supported,
+        "metaDataOfBinds": [],
+        "statementTypeId": result.statement_type_id,
+        "version": 1,
+        "sendResultTime": now_ms,
+        "queryResultFormat": result.format,
+        "queryContext": {"entries": []},
+    }
+    if result.format == "arrow":
+        data["rowsetBase64"] = result.inline
+    else:
+        data["rowset"] = result.inline
+    if result.chunks:
+        expires_at_ms = now_ms + chunks.URL_SECONDS * 1000
+        data["chunks"] = [
+            {
+                "url": origin + chunks.path(chunk_key, query.id, index, expires_at_ms),
+                "rowCount": chunk.rows,
+                "uncompressedSize": len(chunk.data),
+                "compressedSize": len(chunk.data),
+            }
+            for index, chunk in enumerate(result.chunks)
+        ]
+        # Without an entry here, drivers take qrmk for a key and send encryption headers.
+        data["chunkHeaders"] = {"x-boathouse-chunk": "1"}
+        data["qrmk"] = None
+    if result.stats is not None:
+        data["stats"] = {
+            "numRowsInserted": result.stats.rows_inserted,
+            "numRowsUpdated": result.stats.rows_updated,
+            "numRowsDeleted": result.stats.rows_deleted,
+            "numDmlDuplicates": result.stats.dml_duplicates,
+        }
+    if result.children:
+        data["resultIds"] = ",".join(query_id for query_id, _ in result.children)
+        data["resultTypes"] = ",".join(str(kind) for _, kind in result.children)
+    return success(data)
+
+
+def monitor_answer(query: queries.Query | None, *, now_ms: int) -> dict[str, Any]:
+    """Return the state of a query; none at all is an empty list."""
+    if query is None:
+        return success({"queries": []})
+    ended_at_ms = query.ended_at_ms if query.is_finished and query.ended_at_ms else 0
+    fault = query.error
+    return success(
+        {
+            "queries": [
+                {
+                    "id": query.id,
+                    "status": query.status,
+                    "state": query.status,
+                    "errorCode": None if fault is None else fault.code,
+                    "errorMessage": None if fault is None else fault.message,
+                    "startTime": query.started_at_ms,
+                    "endTime": ended_at_ms,
+                    "totalDuration": min((ended_at_ms or now_ms) - query.started_at_ms, 2**31 - 1),
+                    "sessionId": query.session_id,
+                    "sqlText": query.submission.text,
+                    "warehouseName": query.warehouse,
+                    "warehouseId": 1,
+                    "warehouseExternalSize": "X-Small",
+                    "warehouseServerType": "STANDARD",
+                    "clientSendTime": query.started_at_ms,
+                }
+            ]
+        }
+    )
+
+
+def fault_answer(error: errors.SqlError, query_id: str | None) -> dict[str, Any]:
+    """Return the answer of a statement that failed."""
+    data = {
+        "internalError": False,
+        "unredactedFromSecureObject": False,
+        "errorCode": error.code,
+        "sqlState": error.sqlstate,
+        "queryId": query_id,
+        "age": 0,
+        "line": -1 if error.line is None else error.line,
+        "pos": -1 if error.position is None else error.position,
+        "type": error.phase,
+    }
+    return {"data": data, "success": False, "code": error.code, "message": error.message}
+
+
+def refusal_answer(fault: errors.SessionFault) -> dict[str, Any]:
+    """Return the answer of a login or a token that is refused."""
+    data = {
+        "internalError": False,
+        "errorCode": fault.code,
+        "sqlState": fault.sqlstate,
+        "queryId": None,
+        "age": 0,
+        "line": -1,
+        "pos": -1,
+        "type": "RUNTIME",
+        "nextAction": "RETRY_LOGIN",
+        "authnMethod": "USERNAME_PASSWORD",
+        "signInOptions": {},
+    }
+    return {"data": data, "success": False, "code": fault.code, "message": fault.message}
+
+
+def should_compress(size_bytes: int, accept_encoding: str | None, client_ip: str) -> bool:
+    """Say whether an answer is worth gzip: large enough, allowed, and not for this machine.
+
+    A client on the same machine would only spend the time that it takes on both sides.
+    """
+    if size_bytes < GZIP_BYTES_MIN or accept_encoding is None:
+        return False
+    accepted = {part.partition(";")[0].strip().lower() for part in accept_encoding.split(",")}
+    return bool(accepted & {"gzip", "*"}) and not _is_loopback(client_ip)
+
+
+def compress(body: bytes) -> bytes:
+    """Return the body gzipped, quickly."""
+    return gzip.compress(body, compresslevel=1, mtime=0)
+
+
+def _is_loopback(client_ip: str) -> bool:
+    try:
+        return ipaddress.ip_address(client_ip).is_loopback
+    except ValueError:
+        return False
+
+
+def _reported(stored: str | None) -> str | None:
+    return None if stored is None else names.reported(stored)
