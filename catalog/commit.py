@@ -1,0 +1,142 @@
+"""rule: what one commit changes in the index, as one Batch.
+
+Every changed key must still hold the row it was validated against, so a Batch that goes through
+was decided on the newest state of everything it touches. What is new needs its namespace to be
+there still, and who drops a namespace looks once more, inside the transaction, that nothing moved
+in. Rows of other keys are never compared: commits to different tables do not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog import history, idents, records
+from storage import batch
+
+Row = records.Pointer | records.NamespaceRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """A namespace's row as it was read: what is put into the namespace needs it to stay."""
+
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One key's step. before: the row as stored, None if there is none. after: None to drop.
+
+    namespace: the levels that the name stands in; namespace_id: theirs. holder: None in the root.
+    """
+
+    kind: records.Kind
+    namespace: idents.Namespace
+    namespace_id: int
+    name: str
+    before: bytes | None
+    after: Row | None
+    holder: Holder | None = None
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan(
+    place: records.Place,
+    changes: Sequence[Change],
+    *,
+    author: str,
+    via: str,
+    time_ms: int,
+    message: str = "",
+    makes_room: bool = False,
+) -> batch.Batch:
+    """Return the Batch that makes changes one commit on the place's branch."""
+    expects: list[batch.Expect] = []
+    writes: list[batch.Write] = []
+    ops: list[records.Op] = []
+    for change in changes:
+        key = records.pointer_key(place, change.kind, change.namespace_id, change.name)
+        after = None if change.after is None else records.encode(change.after)
+        expects.append(batch.Expect(store=batch.Store.POINTERS, key=key, value=change.before))
+        if after is None:
+            writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
+        else:
+            writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=after))
+        if change.before is None:
+            expects.extend(_hold(change.holder))
+            expects.extend(_alone(place, change))
+        ops.append(
+            records.Op(
+                kind=change.kind,
+                namespace=change.namespace,
+                name=change.name,
+                before=change.before,
+                after=after,
+                summary=dict(change.summary),
+            )
+        )
+    named = _plan_names(place, changes)
+    draft = history.Draft(
+        bucket_id=place.bucket_id,
+        branch=place.branch,
+        author=author,
+        via=via,
+        message=message,
+        time_ms=time_ms,
+        ops=tuple(ops),
+    )
+    return batch.Batch(
+        expects=(*expects, *named.expects),
+        writes=(*writes, *named.writes),
+        derive=(history.append(draft),),
+        makes_room=makes_room,
+    )
+
+
+def _hold(holder: Holder | None) -> tuple[batch.Expect, ...]:
+    if holder is None:
+        return ()
+    return (batch.Expect(store=batch.Store.POINTERS, key=holder.key, value=holder.value),)
+
+
+def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:
+    """Tables and views of a namespace share one space of names, but not one range of keys."""
+    if change.kind == "namespace":
+        return ()
+    other: records.Kind = "view" if change.kind == "table" else "table"
+    key = records.pointer_key(place, other, change.namespace_id, change.name)
+    return (batch.Expect(store=batch.Store.POINTERS, key=key, value=None),)
+
+
+def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
+    """Return what keeps the rows that lead from an object uuid to its name in step."""
+    gone: dict[str, Change] = {}
+    come: dict[str, Change] = {}
+    for change in changes:
+        if change.kind == "namespace":
+            continue
+        old = None if change.before is None else records.decode(change.before, records.Pointer)
+        new = change.after
+        assert new is None or isinstance(new, records.Pointer)
+        if old is not None and new is not None and old.object_uuid == new.object_uuid:
+            continue
+        if old is not None:
+            gone[old.object_uuid] = change
+        if new is not None:
+            come[new.object_uuid] = change
+    expects: list[batch.Expect] = []
+    writes: list[batch.Write] = []
+    for object_uuid in gone.keys() - come.keys():
+        key = records.uuid_key(place, object_uuid)
+        writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
+    for object_uuid, change in come.items():
+        key = records.uuid_key(place, object_uuid)
+        if object_uuid not in gone:
+            expects.append(batch.Expect(store=batch.Store.POINTERS, key=key, value=None))
+        assert change.kind != "namespace"
+        name = records.Name(kind=change.kind, namespace_id=change.namespace_id, name=change.name)
+        writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(name)))
+    return batch.Batch(expects=tuple(expects), writes=tuple(writes))

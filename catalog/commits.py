@@ -1,0 +1,524 @@
+"""engine: a commit to one or many tables, from what a client asks to one index transaction.
+
+Each table takes a step from its newest metadata to new metadata; the steps' files, pointers, log
+record and whatever else must not be forgotten go into one Batch, so all of them happen or none.
+A step is planned anew whenever a pointer moved meanwhile: that is a conflict only if a requirement
+says so. A step that changes nothing writes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog import (
+    claims,
+    commit,
+    errors,
+    history,
+    idents,
+    loads,
+    locations,
+    properties,
+    receipts,
+    records,
+    sites,
+    store,
+)
+from catalog.metadata import model, requirements, updates
+from catalog.metadata import properties as metadata_properties
+from storage import batch
+
+CHANGES_MAX = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedTable:
+    """A table as it stands. data: the metadata file's JSON, uncompressed."""
+
+    ident: idents.TableIdent
+    pointer: records.Pointer
+    metadata: model.TableMetadata
+    data: bytes
+
+    @property
+    def metadata_location(self) -> str | None:
+        """Where the metadata lies; None for a staged create, which has no file yet."""
+        return self.pointer.metadata_location
+
+    @property
+    def etag_seed(self) -> str:
+        """Text that differs whenever the metadata does."""
+        return self.pointer.metadata_location or f"staged:{self.metadata.table_uuid}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableChange:
+    """One table's part of a commit: decoded JSON, as the client sent it."""
+
+    ident: idents.TableIdent
+    requirements: Sequence[Any]
+    updates: Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One table's way from base to made. before: its pointer now, None for a new table."""
+
+    ident: idents.TableIdent
+    holder: store.FoundNamespace
+    before: store.FoundPointer | None
+    base: model.TableMetadata | None
+    made: model.TableMetadata
+    object_uuid: str
+    extra: tuple[batch.Batch, ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
+        """Return the pointer after the step."""
+        old = None if self.before is None else self.before.pointer
+        return records.Pointer(
+            kind="table",
+            object_uuid=self.object_uuid,
+            table_uuid=self.made.table_uuid,
+            metadata_location=metadata_location,
+            location=properties.plain_uri(self.made.location),
+            created_at_ms=now_ms if old is None else old.created_at_ms,
+            created_by=by if old is None else old.created_by,
+            modified_at_ms=now_ms,
+            modified_by=by,
+        )
+
+    def staged(self, *, by: str, now_ms: int) -> LoadedTable:
+        """Return the table that a staged create would make."""
+        return LoadedTable(
+            ident=self.ident,
+            pointer=self.pointer(None, by=by, now_ms=now_ms),
+            metadata=self.made,
+            data=model.encode(self.made),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Committed:
+    loaded: tuple[LoadedTable, ...]
+    superseded: tuple[str, ...]
+
+
+class Commits:
+    """Commits to tables. Stateless beside its store."""
+
+    def __init__(self, *, store: store.CatalogStore) -> None:
+        self._store = store
+
+    async def commit(
+        self,
+        changes: Sequence[TableChange],
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> tuple[LoadedTable, ...]:
+        """Commit to several tables of one table bucket, all or none, as one commit.
+
+        Changes of the same table are applied in order, each on what the one before left.
+        Returns each table once, in the order of its first change. Raises as `commit` does.
+        """
+        parts = _by_table(changes)
+        place = self._store.place(changes[0].ident.table_bucket)
+        taken = {
+            ident: loads.taken_by(_updates_of(of_table), self._read_list)
+            for ident, of_table in parts.items()
+        }
+        fresh = {
+            ident: (sites.hyphenated(self._store.new_id()), sites.hyphenated(self._store.new_id()))
+            for ident, of_table in parts.items()
+            if requirements.asks_create(of_table[0].requirements)
+        }
+        for ident in fresh:
+            idents.check_name(ident.name)
+
+        async def plan() -> store.Planned[_Committed]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                steps = [
+                    self._plan_step(
+                        view,
+                        place,
+                        of_table,
+                        taken=taken[ident],
+                        fresh=fresh.get(ident),
+                        now_ms=now_ms,
+                    )
+                    for ident, of_table in parts.items()
+                ]
+            loaded, planned = await self.finish(
+                place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt
+            )
+            result = _Committed(loaded=loaded, superseded=_superseded(steps))
+            return dataclasses.replace(planned, result=result)
+
+        committed = await self._store.write(plan, keys=self.keys(place, list(parts)))
+        await self._give_up(place, committed.superseded, by=by)
+        return committed.loaded
+
+    async def finish(
+        self,
+        place: records.Place,
+        steps: Sequence[Step],
+        *,
+        by: str,
+        via: str,
+        now_ms: int,
+        receipt: receipts.Receipt | None,
+    ) -> tuple[tuple[LoadedTable, ...], store.Planned[Any]]:
+        """Return the tables after the steps, and the one Batch that takes them all."""
+        bucket = self._store.bucket(place.table_bucket)
+        loaded: list[LoadedTable] = []
+        changes: list[commit.Change] = []
+        batches: list[batch.Batch] = []
+        files: list[Any] = []
+        cached: list[tuple[int, store.LoadedMetadata]] = []
+        for step in steps:
+            if step.before is not None and step.made is step.base:
+                loaded.append(self.loaded(place, step.ident, step.before.pointer))
+                continue
+            data = model.encode(step.made)
+            codec = properties.metadata_codec(step.made.properties)
+            location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
+            body = store.compress(data) if codec == "gzip" else data
+            named, received = await self._store.plan_file(location, body, bucket=bucket, owner=by)
+            pointer = step.pointer(location, by=by, now_ms=now_ms)
+            changes.append(
+                change(
+                    step.ident,
+                    step.holder,
+                    before=None if step.before is None else step.before.value,
+                    after=pointer,
+                    summary=step.summary,
+                )
+            )
+            batches.extend((named, *step.extra))
+            files.extend(received)
+            cached.append(
+                (
+                    place.bucket_id,
+                    store.LoadedMetadata(location=location, data=data, table=step.made),
+                )
+            )
+            loaded.append(
+                LoadedTable(ident=step.ident, pointer=pointer, metadata=step.made, data=data)
+            )
+        if changes:
+            batches.append(commit.plan(place, changes, author=by, via=via, time_ms=now_ms))
+        if receipt is not None:
+            single = loaded[0].metadata_location if len(loaded) == 1 else None
+            batches.append(receipt.plan(metadata_location=single))
+        planned = store.Planned(
+            result=None,
+            batch=batch.merge(batches) if batches else None,
+            files=tuple(files),
+            cached=tuple(cached),
+        )
+        return tuple(loaded), planned
+
+    def pointer(
+        self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
+    ) -> store.FoundPointer:
+        found = self._store.find_pointer(reading, place, "table", ident)
+        if found is None:
+            raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+        return found
+
+    def loaded(
+        self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
+    ) -> LoadedTable:
+        if pointer.metadata_location is None:
+            raise errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
+        file = self._store.metadata(pointer.metadata_location, place=place)
+        return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
+
+    def check_name_free(
+        self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
+    ) -> None:
+        if self._store.find_pointer(reading, place, "table", ident) is not None:
+            raise errors.TableAlreadyExists(f"Table already exists: {ident.dotted()}")
+        if self._store.find_pointer(reading, place, "view", ident) is not None:
+            raise errors.ViewAlreadyExists(f"View with same name already exists: {ident.dotted()}")
+
+    def keys(self, place: records.Place, tables: Sequence[idents.TableIdent]) -> list[bytes]:
+        """Return what writers of these tables queue for. A namespace without id has no tables."""
+        keys = []
+        with self._store.index.view() as view:
+            for ident in tables:
+                namespace_id = self._store.namespace_id(view, place, ident.namespace)
+                if namespace_id:
+                    name = ident.name.encode("utf-8", "replace").decode()
+                    keys.append(records.pointer_key(place, "table", namespace_id, name))
+        return keys
+
+    def find_site(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        ident: idents.TableIdent,
+        *,
+        requested: str | None,
+        object_uuid: str,
+        now_ms: int,
+        reserved_until_ms: int = 0,
+    ) -> sites.Site:
+        """Return where a new table goes. object_uuid: its own, unless the place brings one."""
+        holder = self._store.namespace(reading, place, ident.namespace)
+        self.check_name_free(reading, place, ident)
+        return sites.find_site(
+            reading,
+            place,
+            ident,
+            holder,
+            kind="table",
+            requested=requested,
+            object_uuid=object_uuid,
+            now_ms=now_ms,
+            reserved_until_ms=reserved_until_ms,
+        )
+
+    def _plan_step(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        parts: Sequence[TableChange],
+        *,
+        taken: tuple[loads.Taken, ...],
+        fresh: tuple[str, str] | None,
+        now_ms: int,
+    ) -> Step:
+        ident = parts[0].ident
+        found = self._store.find_pointer(reading, place, "table", ident)
+        if found is None:
+            if fresh is None:
+                raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+            return self._plan_creation(
+                reading, place, parts, taken=taken, fresh=fresh, now_ms=now_ms
+            )
+        base = self._base(place, ident, found.pointer, creating=fresh is not None)
+        made = _apply(base, parts, now_ms=now_ms, base_location=found.pointer.metadata_location)
+        extra: list[batch.Batch] = []
+        if made is not base:
+            if made.location != base.location or made.properties != base.properties:
+                check_placement(made)
+            holder_id = self._store.namespace_id(reading, place, ident.namespace)
+            assert holder_id is not None
+            if made.location != base.location:
+                path = locations.parse_location(made.location, table_bucket=place.table_bucket)
+                extra.append(
+                    claims.claim(
+                        reading,
+                        place,
+                        path,
+                        object_uuid=found.pointer.object_uuid,
+                        kind="table",
+                        namespace_id=holder_id,
+                        name=ident.name,
+                        now_ms=now_ms,
+                    )
+                )
+            if taken:
+                extra.append(
+                    loads.plan(reading, place, found.pointer.object_uuid, taken, now_ms=now_ms)
+                )
+        return Step(
+            ident=ident,
+            holder=self._store.namespace(reading, place, ident.namespace),
+            before=found,
+            base=base,
+            made=made,
+            object_uuid=found.pointer.object_uuid,
+            extra=tuple(extra),
+            summary=history.summarise(_updates_of(parts)) if made is not base else {},
+        )
+
+    def _plan_creation(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        parts: Sequence[TableChange],
+        *,
+        taken: tuple[loads.Taken, ...],
+        fresh: tuple[str, str],
+        now_ms: int,
+    ) -> Step:
+        ident = parts[0].ident
+        table_uuid, object_uuid = fresh
+        site = self.find_site(
+            reading,
+            place,
+            ident,
+            requested=_location_asked(_updates_of(parts)),
+            object_uuid=object_uuid,
+            now_ms=now_ms,
+        )
+        made = _apply(
+            None,
+            parts,
+            now_ms=now_ms,
+            base_location=None,
+            table_uuid=table_uuid,
+            location=site.location,
+        )
+        check_placement(made)
+        extra = [site.claim]
+        if taken:
+            extra.append(loads.plan(reading, place, site.object_uuid, taken, now_ms=now_ms))
+        return Step(
+            ident=ident,
+            holder=site.holder,
+            before=None,
+            base=None,
+            made=made,
+            object_uuid=site.object_uuid,
+            extra=tuple(extra),
+            summary={**history.summarise(_updates_of(parts)), "created": True},
+        )
+
+    def _base(
+        self,
+        place: records.Place,
+        ident: idents.TableIdent,
+        pointer: records.Pointer,
+        *,
+        creating: bool,
+    ) -> model.TableMetadata:
+        if creating and pointer.metadata_location is None:
+            raise errors.TableAlreadyExists(f"Table already exists: {ident.dotted()}")
+        return self.loaded(place, ident, pointer).metadata
+
+    def _read_list(self, uri: str) -> bytes:
+        return self._store.read_object(uri, bytes_max=loads.LIST_BYTES_MAX)
+
+    async def _give_up(self, place: records.Place, superseded: Sequence[str], *, by: str) -> None:
+        """Hand metadata files that left the log to the sweep, once nothing names them any more."""
+        for location in superseded:
+            key = locations.path_in(location, table_bucket=place.table_bucket)
+            if key is not None:
+                await self._store.tombstone(place.table_bucket, key, by=by)
+
+
+def change(
+    ident: idents.TableIdent,
+    holder: store.FoundNamespace,
+    *,
+    before: bytes | None,
+    after: records.Pointer | None,
+    summary: Mapping[str, Any],
+) -> commit.Change:
+    return commit.Change(
+        kind="table",
+        namespace=ident.namespace,
+        namespace_id=holder.row.namespace_id,
+        name=ident.name,
+        before=before,
+        after=after,
+        holder=holder.holder,
+        summary=summary,
+    )
+
+
+def check_placement(metadata: model.TableMetadata) -> None:
+    properties.check_paths(metadata.properties, location=metadata.location)
+    properties.metadata_codec(metadata.properties)
+
+
+def _by_table(
+    changes: Sequence[TableChange],
+) -> dict[idents.TableIdent, list[TableChange]]:
+    if not changes:
+        raise errors.InvalidArgument("A commit needs at least one table change")
+    if len(changes) > CHANGES_MAX:
+        raise errors.InvalidArgument(f"A commit has at most {CHANGES_MAX} table changes")
+    parts: dict[idents.TableIdent, list[TableChange]] = {}
+    for change in changes:
+        assert change.ident.table_bucket == changes[0].ident.table_bucket
+        parts.setdefault(change.ident, []).append(change)
+    return parts
+
+
+def _updates_of(parts: Sequence[TableChange]) -> list[Any]:
+    return [update for part in parts for update in part.updates]
+
+
+def _apply(
+    base: model.TableMetadata | None,
+    parts: Sequence[TableChange],
+    *,
+    now_ms: int,
+    base_location: str | None,
+    table_uuid: str | None = None,
+    location: str | None = None,
+) -> model.TableMetadata:
+    """Return the metadata after all parts; each part's requirements are checked where it begins."""
+    made = base
+    given: list[Any] = []
+    for part in parts:
+        requirements.check_requirements(made, part.requirements)
+        given.extend(part.updates)
+        # Always from base, so that several parts leave one entry in the metadata log.
+        made = updates.apply_updates(
+            base,
+            given,
+            now_ms=now_ms,
+            base_location=base_location,
+            table_uuid=table_uuid,
+            location=location,
+        )
+    assert made is not None
+    return made
+
+
+def _location_asked(given: Sequence[Any]) -> str | None:
+    """Return the location that the updates of a new table end up with, if they say one."""
+    asked = None
+    for update in given:
+        if isinstance(update, dict) and update.get("action") == "set-location":
+            location = update.get("location")
+            asked = location if isinstance(location, str) else asked
+    return asked
+
+
+_VERSION = re.compile(r"(\d{1,9})-[^/]*$")
+
+
+def _next_file(step: Step, *, codec: properties.MetadataCodec, new_id: str) -> str:
+    """Return where the step's metadata goes: the next number, and a name never used before."""
+    number = 0
+    if step.before is not None and step.before.pointer.metadata_location is not None:
+        name = step.before.pointer.metadata_location.rpartition("/")[2]
+        match = _VERSION.match(name)
+        number = int(match[1]) + 1 if match else 0
+    directory = properties.metadata_directory(step.made.properties, location=step.made.location)
+    middle = ".gz" if codec == "gzip" else ""
+    return f"{directory}/{number:05d}-{new_id}{middle}.metadata.json"
+
+
+def _superseded(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return the metadata files that left their table's log and that nobody asked to keep."""
+    gone: list[str] = []
+    for step in steps:
+        if step.base is None or step.made is step.base:
+            continue
+        if not metadata_properties.switched_on(
+            step.made.properties, metadata_properties.DELETE_AFTER_COMMIT, default=False
+        ):
+            continue
+        kept = {entry["metadata-file"] for entry in step.made.metadata_log}
+        home = properties.plain_uri(step.made.location) + "/"
+        gone.extend(
+            entry["metadata-file"]
+            for entry in step.base.metadata_log
+            if entry["metadata-file"] not in kept
+            and properties.plain_uri(entry["metadata-file"]).startswith(home)
+        )
+    return tuple(gone)

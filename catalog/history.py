@@ -1,0 +1,175 @@
+"""rule: the log of a table bucket: one record per commit, chained by its parents' ids.
+
+A commit's id is a hash over the whole record, parents included, so nobody can change a record
+without breaking the chain. Sequence, parent and head are derived by the writer inside the index
+transaction: commits to different tables never wait for each other's head, and never conflict on it.
+A commit that changes no key is no commit. Reads no clock and names no table by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import records
+from storage import batch
+
+COMMIT_ID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A commit before it knows its parents. via: rest, s3tables, sql, maintenance."""
+
+    bucket_id: int
+    branch: str
+    author: str
+    via: str
+    message: str
+    time_ms: int
+    ops: tuple[records.Op, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """A commit as the log holds it."""
+
+    sequence: int
+    commit_id: bytes
+    record: records.LogRecord
+
+
+def append(draft: Draft) -> batch.Derivation:
+    """Return the derivation that puts draft at the head of its branch and into the log."""
+    assert draft.ops, "a commit changes something"
+
+    def derive(reading: batch.Reading) -> Sequence[batch.Write]:
+        ref_key = records.ref_key(draft.bucket_id, draft.branch)
+        ref = head(reading, draft.bucket_id, draft.branch)
+        sequence = last_sequence(reading, draft.bucket_id) + 1
+        record = records.LogRecord(
+            parents=(ref.head,) if ref.head else (),
+            branch=draft.branch,
+            author=draft.author,
+            via=draft.via,
+            message=draft.message,
+            time_ms=draft.time_ms,
+            ops=draft.ops,
+        )
+        value = records.encode(record)
+        commit_id = commit_id_of(value)
+        moved = records.Ref(kind="branch", branch_id=ref.branch_id, head=commit_id, state=ref.state)
+        return (
+            batch.Put(
+                store=batch.Store.LOG,
+                key=records.log_key(draft.bucket_id, sequence),
+                value=value,
+            ),
+            batch.Put(
+                store=batch.Store.COMMITS,
+                key=records.commit_key(draft.bucket_id, commit_id),
+                value=records.encode_sequence(sequence),
+            ),
+            batch.Put(store=batch.Store.REFS, key=ref_key, value=records.encode(moved)),
+        )
+
+    return derive
+
+
+def summarise(updates: Iterable[Any]) -> dict[str, Any]:
+    """Return what a table's commit did, for people: its first snapshot, or its updates.
+
+    updates: checked before, as decoded JSON.
+    """
+    actions: list[str] = []
+    for update in updates:
+        actions.append(update["action"])
+        if update["action"] != "add-snapshot":
+            continue
+        snapshot = update["snapshot"]
+        written = snapshot.get("summary") or {}
+        summary = {"operation": written.get("operation"), "snapshot-id": snapshot["snapshot-id"]}
+        summary.update({name: written[name] for name in _COUNTS if name in written})
+        return summary
+    return {"operation": "update", "updates": list(dict.fromkeys(actions))}
+
+
+_COUNTS: Final = (
+    "added-data-files",
+    "added-records",
+    "added-files-size",
+    "deleted-data-files",
+    "deleted-records",
+    "removed-files-size",
+)
+
+
+def commit_id_of(value: bytes) -> bytes:
+    """Return the id of the commit whose log value this is."""
+    return hashlib.blake2b(value, digest_size=COMMIT_ID_BYTES).digest()
+
+
+def head(reading: batch.Reading, bucket_id: int, branch: str) -> records.Ref:
+    """Return a branch's row; a bucket that has no commit yet has `main` all the same."""
+    value = reading.get(batch.Store.REFS, records.ref_key(bucket_id, branch))
+    if value is None:
+        return records.Ref(kind="branch", branch_id=records.MAIN_BRANCH_ID, head=b"")
+    return records.decode(value, records.Ref)
+
+
+def last_sequence(reading: batch.Reading, bucket_id: int) -> int:
+    """Return the sequence of the newest commit of a table bucket, 0 if there is none."""
+    start = records.bucket_prefix(bucket_id)
+    stop = records.bucket_prefix(bucket_id + 1)
+    for key, _ in reading.scan(batch.Store.LOG, start, stop, reverse=True):
+        return records.sequence_of(key)
+    return 0
+
+
+def read(
+    reading: batch.Reading, bucket_id: int, *, after: int = 0, limit: int | None = None
+) -> list[Commit]:
+    """Return the commits of a table bucket in order, from the one after sequence `after` on."""
+    commits: list[Commit] = []
+    start = records.log_key(bucket_id, after + 1)
+    stop = records.bucket_prefix(bucket_id + 1)
+    for key, value in reading.scan(batch.Store.LOG, start, stop):
+        if limit is not None and len(commits) >= limit:
+            break
+        commits.append(
+            Commit(
+                sequence=records.sequence_of(key),
+                commit_id=commit_id_of(value),
+                record=records.decode(value, records.LogRecord),
+            )
+        )
+    return commits
+
+
+def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
+    """Return what breaks the chain of a branch's commits, oldest first, or None.
+
+    Each commit must name the one before as its first parent, sequences must grow by one, each op
+    must start from what the op before it on the same key left, and newest must be the last commit.
+    """
+    last_id = b""
+    last_sequence_seen = 0
+    state: dict[tuple[Any, ...], bytes | None] = {}
+    for commit in commits:
+        if commit.sequence != last_sequence_seen + 1:
+            return f"commit {commit.sequence} follows {last_sequence_seen}"
+        parents = commit.record.parents
+        if parents != ((last_id,) if last_id else ()):
+            return f"commit {commit.sequence} does not name the one before as its parent"
+        for op in commit.record.ops:
+            key = (op.kind, op.namespace, op.name)
+            if state.get(key) != op.before:
+                return f"commit {commit.sequence} changes {key} from a state it never was in"
+            state[key] = op.after
+        last_id = commit.commit_id
+        last_sequence_seen = commit.sequence
+    if newest != last_id:
+        return "the branch's head is not its last commit"
+    return None

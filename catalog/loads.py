@@ -1,0 +1,193 @@
+"""rule: which source objects a table has taken in, remembered in the commit that took them.
+
+A writer names what it read in the snapshot's summary, under `boathouse.loads`: a JSON list of
+{source, etag}, or {object} naming an object that holds a long list. Each becomes a row of its own
+that must not exist yet, so two jobs that read the same file cannot both commit. Rows outlive the
+snapshot and its expiry. `boathouse.loads.mode` = `replace` says that the snapshot replaces all the
+table held: what was taken in before is forgotten in the same commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from catalog import errors, records
+from storage import batch
+
+SUMMARY_KEY: Final = "boathouse.loads"
+MODE_KEY: Final = "boathouse.loads.mode"
+
+LOADS_MAX: Final = 100_000
+LIST_BYTES_MAX: Final = 64 * 1024 * 1024
+TEXT_CHARACTERS_MAX: Final = 4096
+SHOWN_MAX: Final = 3
+PAGE_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """The sources of one snapshot. mode replace forgets all others of the table."""
+
+    snapshot_id: int
+    sources: tuple[tuple[str, str], ...]
+    mode: Literal["append", "replace"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Some of a table's loads, in no order that means anything. next: where to go on."""
+
+    loads: tuple[records.LoadRow, ...]
+    next: str | None
+
+
+def objects_named(updates: Iterable[Any]) -> list[str]:
+    """Return the objects that hold lists of sources, as the updates' summaries name them."""
+    named = []
+    for _, summary in _summaries(updates):
+        listed = _parse(summary[SUMMARY_KEY])
+        if isinstance(listed, dict):
+            named.append(_object_of(listed))
+    return named
+
+
+def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:
+    """Return what the updates' snapshots have taken in. Raises InvalidArgument.
+
+    read: returns the bytes of an object that a summary names.
+    """
+    found = []
+    for snapshot_id, summary in _summaries(updates):
+        listed = _parse(summary[SUMMARY_KEY])
+        if isinstance(listed, dict):
+            listed = _parse(read(_object_of(listed)))
+        if not isinstance(listed, list) or len(listed) > LOADS_MAX:
+            raise _malformed(f"a list of at most {LOADS_MAX} sources")
+        mode = summary.get(MODE_KEY, "append")
+        if mode not in ("append", "replace"):
+            raise errors.InvalidArgument(f"Invalid {MODE_KEY}: {mode} is not append or replace")
+        sources = tuple(dict.fromkeys(map(_source, listed)))
+        found.append(Taken(snapshot_id=snapshot_id, sources=sources, mode=mode))
+    return tuple(found)
+
+
+def plan(
+    reading: batch.Reading,
+    place: records.Place,
+    object_uuid: str,
+    taken: Sequence[Taken],
+    *,
+    now_ms: int,
+) -> batch.Batch:
+    """Return the Batch that remembers what was taken in. Raises LoadAlreadyTaken."""
+    expects: list[batch.Expect] = []
+    writes: list[batch.Write] = []
+    derive: list[batch.Derivation] = []
+    again: list[str] = []
+    own: set[bytes] = set()
+    replacing = any(each.mode == "replace" for each in taken)
+    for each in taken:
+        for source, etag in each.sources:
+            key = records.load_key(place.bucket_id, object_uuid, source, etag)
+            if key in own:
+                continue
+            own.add(key)
+            if not replacing:
+                if reading.get(batch.Store.LOADS, key) is not None:
+                    again.append(source)
+                expects.append(batch.Expect(store=batch.Store.LOADS, key=key, value=None))
+            row = records.LoadRow(
+                source=source, etag=etag, snapshot_id=each.snapshot_id, taken_at_ms=now_ms
+            )
+            writes.append(batch.Put(store=batch.Store.LOADS, key=key, value=records.encode(row)))
+    if again:
+        more = f" and {len(again) - SHOWN_MAX} more" if len(again) > SHOWN_MAX else ""
+        raise errors.LoadAlreadyTaken(
+            "Cannot commit: the table has already taken in " + ", ".join(again[:SHOWN_MAX]) + more
+        )
+    if replacing:
+        derive.append(_forget_others(records.object_prefix(place.bucket_id, object_uuid), own))
+    return batch.Batch(expects=tuple(expects), writes=tuple(writes), derive=tuple(derive))
+
+
+def page(
+    reading: batch.Reading,
+    place: records.Place,
+    object_uuid: str,
+    *,
+    after: str = "",
+    limit: int = PAGE_MAX,
+) -> Page:
+    """Return loads of a table, limit at most. after: a page's next. Raises InvalidPageToken."""
+    prefix = records.object_prefix(place.bucket_id, object_uuid)
+    try:
+        start = prefix + bytes.fromhex(after) + (b"\x00" if after else b"")
+    except ValueError:
+        raise errors.InvalidPageToken(f"Invalid page token: {after}") from None
+    rows: list[records.LoadRow] = []
+    last = b""
+    for key, value in reading.scan(batch.Store.LOADS, start, records.stop_after(prefix)):
+        if len(rows) == limit:
+            return Page(loads=tuple(rows), next=last.hex())
+        rows.append(records.decode(value, records.LoadRow))
+        last = key[len(prefix) :]
+    return Page(loads=tuple(rows), next=None)
+
+
+def _forget_others(prefix: bytes, own: set[bytes]) -> batch.Derivation:
+    def forget(reading: batch.Reading) -> tuple[batch.Write, ...]:
+        rows = reading.scan(batch.Store.LOADS, prefix, records.stop_after(prefix))
+        gone = [key for key, _ in rows if key not in own]
+        return tuple(batch.Delete(store=batch.Store.LOADS, key=key) for key in gone)
+
+    return forget
+
+
+def _summaries(updates: Iterable[Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return (snapshot id, summary) of every snapshot added that names loads."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for update in updates:
+        if not isinstance(update, dict) or update.get("action") != "add-snapshot":
+            continue
+        snapshot = update.get("snapshot")
+        summary = snapshot.get("summary") if isinstance(snapshot, dict) else None
+        if isinstance(summary, dict) and SUMMARY_KEY in summary:
+            snapshot_id = snapshot.get("snapshot-id") if isinstance(snapshot, dict) else None
+            if isinstance(snapshot_id, int):
+                found.append((snapshot_id, summary))
+    return found
+
+
+def _parse(text: Any) -> Any:
+    if not isinstance(text, str | bytes) or len(text) > LIST_BYTES_MAX:
+        raise _malformed("JSON text")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        raise _malformed("JSON text") from None
+
+
+def _object_of(listed: Mapping[str, Any]) -> str:
+    uri = listed.get("object")
+    if not isinstance(uri, str) or not uri.startswith("s3://"):
+        raise _malformed('a list, or {"object": "s3://bucket/key"}')
+    return uri
+
+
+def _source(item: Any) -> tuple[str, str]:
+    if not isinstance(item, dict):
+        raise _malformed("a list of {source, etag}")
+    source, etag = item.get("source"), item.get("etag", "")
+    if not isinstance(source, str) or not isinstance(etag, str) or not source:
+        raise _malformed("a list of {source, etag}")
+    if len(source) > TEXT_CHARACTERS_MAX or len(etag) > TEXT_CHARACTERS_MAX:
+        raise _malformed(f"sources of at most {TEXT_CHARACTERS_MAX} characters")
+    return source, etag
+
+
+def _malformed(expected: str) -> errors.InvalidArgument:
+    return errors.InvalidArgument(f"Cannot parse {SUMMARY_KEY}: it must be {expected}")

@@ -1,0 +1,117 @@
+"""rule: where tables and views live in their table bucket, and which places may be taken.
+
+A location is `s3://{table_bucket}/{path}`; its path has two to seventeen segments. One thing has a
+location to itself: no other may lie at, inside, or around it. The index keeps a row for every
+location ever handed out and, for paths deeper than two segments, a row for each ancestor, so that
+an overlap is seen by point reads alone, whatever the number of siblings.
+Never opens anything, and never decides who may write there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from catalog import errors, idents, layout, properties
+from server.s3 import guard
+
+PATH_BYTES_MAX: Final = 400
+SUFFIX_CHARACTERS: Final = 8
+
+_ESCAPED_IN_LEVEL = frozenset("./%?#*\\")
+_ESCAPED_IN_NAME = frozenset("/%?#*\\")
+
+
+def namespace_path(namespace: idents.Namespace) -> str:
+    """Return the one segment that holds a namespace's tables: its levels joined by dots.
+
+    Dots inside a level are escaped, so that two namespaces never share a segment.
+    """
+    return ".".join(_escape(level, _ESCAPED_IN_LEVEL) for level in namespace)
+
+
+def tables_path(
+    namespace: idents.Namespace, namespace_properties: Mapping[str, str], *, table_bucket: str
+) -> str:
+    """Return the path below which new things of a namespace go."""
+    location = namespace_properties.get(properties.NAMESPACE_LOCATION)
+    if location is None:
+        return namespace_path(namespace)
+    return check_namespace_location(location, table_bucket=table_bucket)
+
+
+def default_path(*, parent_path: str, name: str, suffix: str = "") -> str:
+    """Return where a new thing goes below parent_path when its creator asks for no place."""
+    segment = _escape(name, _ESCAPED_IN_NAME)
+    if segment.startswith("."):
+        segment = "%2E" + segment[1:]
+    path = f"{parent_path}/{segment}" + (f"-{suffix}" if suffix else "")
+    check_path(path)
+    return path
+
+
+def format_uri(table_bucket: str, path: str) -> str:
+    """Return the location of a path, as metadata spells it."""
+    return f"s3://{table_bucket}/{path}"
+
+
+def parse_location(location: str, *, table_bucket: str) -> str:
+    """Return the path of a location in this table bucket, or raise InvalidLocation."""
+    path = path_in(location, table_bucket=table_bucket)
+    if path is None:
+        raise errors.InvalidLocation(
+            f"Invalid location {location}: it must lie in s3://{table_bucket}/"
+        )
+    check_path(path)
+    return path
+
+
+def path_in(uri: str, *, table_bucket: str) -> str | None:
+    """Return what uri names below the table bucket, or None if it lies elsewhere."""
+    plain = properties.plain_uri(uri)
+    prefix = f"s3://{table_bucket}/"
+    if not plain.startswith(prefix):
+        return None
+    return plain[len(prefix) :]
+
+
+def check_path(path: str) -> None:
+    """Raise InvalidLocation unless files below path would pass the layout rules."""
+    if len(path.encode("utf-8", "surrogatepass")) > PATH_BYTES_MAX:
+        raise errors.InvalidLocation(
+            f"Invalid location: its path is longer than {PATH_BYTES_MAX} bytes"
+        )
+    try:
+        layout.check_location(path)
+    except guard.LayoutRefused as refused:
+        raise errors.InvalidLocation(f"Invalid location: {refused}") from refused
+    if any(character in path for character in "?#*"):
+        raise errors.InvalidLocation(
+            f"Invalid location: {path} holds one of ? # *, which clients read as something else"
+        )
+
+
+def check_namespace_location(location: str, *, table_bucket: str) -> str:
+    """Return the path below which a namespace wants its tables, or raise InvalidLocation."""
+    path = path_in(location, table_bucket=table_bucket)
+    if not path:
+        raise errors.InvalidLocation(
+            f"Invalid namespace location {location}: it must lie below s3://{table_bucket}/"
+        )
+    check_path(f"{path}/x")
+    return path
+
+
+def ancestors(path: str) -> tuple[str, ...]:
+    """Return the places above path that could be locations themselves, longest first."""
+    segments = path.split("/")
+    return tuple(
+        "/".join(segments[:depth])
+        for depth in range(len(segments) - 1, layout.LOCATION_SEGMENTS_MIN - 1, -1)
+    )
+
+
+def _escape(text: str, characters: frozenset[str]) -> str:
+    if not characters.intersection(text):
+        return text
+    return "".join(f"%{ord(char):02X}" if char in characters else char for char in text)

@@ -1,0 +1,341 @@
+"""engine: namespaces: create, load, list, update, drop.
+
+A namespace exists once it was created, and a child needs its parent. What moves in expects the row
+of the namespace to stand; a drop looks inside its own transaction that nothing has moved in.
+Its path has a number that is given once and kept for ever, so dropping and creating again is cheap
+and keys stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog import commit, errors, idents, locations, properties, receipts, records, sites
+from catalog.store import CatalogStore, FoundNamespace, Planned
+from storage import batch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Namespace:
+    """A namespace as it stands. properties: as stored; location: where its tables go."""
+
+    table_bucket: str
+    namespace: idents.Namespace
+    object_uuid: str
+    properties: Mapping[str, str]
+    location: str
+    created_at_ms: int
+    created_by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdatedProperties:
+    """What an update of properties came to: names, in the request's order."""
+
+    updated: tuple[str, ...]
+    removed: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class Namespaces:
+    """The namespaces of every table bucket. Stateless beside its store."""
+
+    def __init__(self, *, store: CatalogStore) -> None:
+        self._store = store
+
+    def load(self, table_bucket: str, namespace: idents.Namespace) -> Namespace:
+        """Return a namespace. Raises NoSuchWarehouse, NoSuchNamespace."""
+        place = self._store.place(table_bucket)
+        with self._store.index.view() as view:
+            return _namespace(place, self._store.namespace(view, place, namespace))
+
+    def exists(self, table_bucket: str, namespace: idents.Namespace) -> bool:
+        """Say whether there is such a namespace. Raises NoSuchWarehouse."""
+        place = self._store.place(table_bucket)
+        with self._store.index.view() as view:
+            return self._store.find_namespace(view, place, namespace) is not None
+
+    def list(
+        self, table_bucket: str, parent: idents.Namespace | None = None
+    ) -> list[idents.Namespace]:
+        """Return the direct children of parent, in byte order. Raises NoSuchNamespace."""
+        place = self._store.place(table_bucket)
+        above = parent or ()
+        with self._store.index.view() as view:
+            parent_id = records.ROOT_NAMESPACE_ID
+            if above:
+                parent_id = self._store.namespace(view, place, above).row.namespace_id
+            names = self._store.names(view, place, "namespace", parent_id)
+        return [(*above, name) for name in names]
+
+    def location(self, table_bucket: str, namespace: idents.Namespace) -> str:
+        """Return where new tables of a namespace go. Raises NoSuchNamespace."""
+        return self.load(table_bucket, namespace).location
+
+    async def create(
+        self,
+        table_bucket: str,
+        namespace: Iterable[str],
+        properties: Mapping[str, str] | None = None,
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> Namespace:
+        """Create a namespace and return it.
+
+        Raises InvalidName, InvalidLocation, NoSuchNamespace for a missing parent,
+        NamespaceAlreadyExists.
+        """
+        levels = idents.check_namespace(tuple(namespace))
+        stored = dict(properties or {})
+        _check_properties(stored, table_bucket=table_bucket)
+        place = self._store.place(table_bucket)
+        object_uuid = sites.hyphenated(self._store.new_id())
+
+        async def plan() -> Planned[Namespace]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                parent = self._parent(view, place, levels)
+                if self._store.find_namespace(view, place, levels) is not None:
+                    raise errors.NamespaceAlreadyExists(
+                        f"Namespace already exists: {idents.dotted(levels)}"
+                    )
+                namespace_id, interning = _intern(view, place, levels)
+            row = records.NamespaceRow(
+                namespace_id=namespace_id,
+                object_uuid=object_uuid,
+                properties=stored,
+                created_at_ms=now_ms,
+                created_by=by,
+                modified_at_ms=now_ms,
+                modified_by=by,
+            )
+            change = _change(
+                levels, parent, before=None, after=row, summary={"operation": "create-namespace"}
+            )
+            made = self._plan_commit(place, change, by=by, via=via, now_ms=now_ms)
+            result = _describe(place, levels, row)
+            note = _receipt(receipt, {"properties": stored, "location": result.location})
+            return Planned(result=result, batch=batch.merge((interning, made, *note)))
+
+        return await self._store.write(plan, keys=())
+
+    async def update(
+        self,
+        table_bucket: str,
+        namespace: idents.Namespace,
+        *,
+        updates: Mapping[str, str],
+        removals: Iterable[str],
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> UpdatedProperties:
+        """Set and remove properties. Raises NoSuchNamespace, PropertiesOverlap, InvalidLocation."""
+        removed_names = tuple(dict.fromkeys(removals))
+        both = sorted(set(removed_names).intersection(updates))
+        if both:
+            raise errors.PropertiesOverlap(
+                f"Invalid namespace update, cannot simultaneously set and remove keys: {both}"
+            )
+        _check_properties(updates, table_bucket=table_bucket)
+        place = self._store.place(table_bucket)
+
+        async def plan() -> Planned[UpdatedProperties]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                found = self._store.namespace(view, place, namespace)
+                parent = self._parent(view, place, namespace)
+            old = found.row
+            stored = {
+                name: value
+                for name, value in (*old.properties.items(), *updates.items())
+                if name not in removed_names
+            } | dict(updates)
+            properties.check_namespace_properties(stored)
+            result = UpdatedProperties(
+                updated=tuple(updates),
+                removed=tuple(name for name in removed_names if name in old.properties),
+                missing=tuple(name for name in removed_names if name not in old.properties),
+            )
+            note = _receipt(receipt, _updated_json(result))
+            if stored == old.properties:
+                return Planned(result=result, batch=batch.merge(note) if note else None)
+            row = records.NamespaceRow(
+                namespace_id=old.namespace_id,
+                object_uuid=old.object_uuid,
+                properties=stored,
+                created_at_ms=old.created_at_ms,
+                created_by=old.created_by,
+                modified_at_ms=now_ms,
+                modified_by=by,
+            )
+            change = _change(
+                namespace,
+                parent,
+                before=found.value,
+                after=row,
+                summary={"operation": "update-namespace"},
+            )
+            made = self._plan_commit(place, change, by=by, via=via, now_ms=now_ms)
+            return Planned(result=result, batch=batch.merge((made, *note)))
+
+        return await self._store.write(plan, keys=())
+
+    async def drop(
+        self,
+        table_bucket: str,
+        namespace: idents.Namespace,
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> None:
+        """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        place = self._store.place(table_bucket)
+
+        async def plan() -> Planned[None]:
+            with self._store.index.view() as view:
+                found = self._store.namespace(view, place, namespace)
+                parent = self._parent(view, place, namespace)
+                check_empty = _check_empty(place, namespace, found.row.namespace_id)
+                check_empty(view)
+            change = _change(
+                namespace,
+                parent,
+                before=found.value,
+                after=None,
+                summary={"operation": "drop-namespace"},
+            )
+            made = self._plan_commit(place, change, by=by, via=via, now_ms=self._store.now_ms())
+            checked = batch.Batch(derive=(check_empty,), makes_room=True)
+            note = _receipt(receipt, None)
+            return Planned(result=None, batch=batch.merge((checked, made, *note)))
+
+        await self._store.write(plan, keys=())
+
+    def _parent(
+        self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+    ) -> FoundNamespace | None:
+        if len(namespace) == 1:
+            return None
+        return self._store.namespace(reading, place, namespace[:-1])
+
+    def _plan_commit(
+        self, place: records.Place, change: commit.Change, *, by: str, via: str, now_ms: int
+    ) -> batch.Batch:
+        return commit.plan(
+            place,
+            [change],
+            author=by,
+            via=via,
+            time_ms=now_ms,
+            makes_room=change.after is None,
+        )
+
+
+def _change(
+    namespace: idents.Namespace,
+    parent: FoundNamespace | None,
+    *,
+    before: bytes | None,
+    after: records.NamespaceRow | None,
+    summary: Mapping[str, Any],
+) -> commit.Change:
+    return commit.Change(
+        kind="namespace",
+        namespace=namespace[:-1],
+        namespace_id=records.ROOT_NAMESPACE_ID if parent is None else parent.row.namespace_id,
+        name=namespace[-1],
+        before=before,
+        after=after,
+        holder=None if parent is None else parent.holder,
+        summary=summary,
+    )
+
+
+def _check_empty(
+    place: records.Place, namespace: idents.Namespace, namespace_id: int
+) -> batch.Derivation:
+    """Return the derivation that writes nothing and refuses while the namespace holds anything."""
+    kinds: tuple[records.Kind, ...] = ("table", "view", "namespace")
+
+    def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
+        for kind in kinds:
+            prefix = records.pointer_range(place, kind, namespace_id)
+            for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+                raise errors.NamespaceNotEmpty(f"Namespace {idents.dotted(namespace)} is not empty")
+        return ()
+
+    return check
+
+
+def _intern(
+    reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+) -> tuple[int, batch.Batch]:
+    """Return the number of a path, and the Batch that gives it one if it has none."""
+    path_key = records.namespace_path_key(place.bucket_id, namespace)
+    known = reading.get(batch.Store.NAMESPACES, path_key)
+    if known is not None:
+        return records.decode_integer(known), batch.Batch()
+    count_key = records.namespace_count_key(place.bucket_id)
+    count = reading.get(batch.Store.NAMESPACES, count_key)
+    number = (0 if count is None else records.decode_integer(count)) + 1
+    value = records.encode_integer(number)
+    path = records.encode(records.NamespacePath(namespace=namespace))
+    id_key = records.namespace_id_key(place.bucket_id, number)
+    store = batch.Store.NAMESPACES
+    return number, batch.Batch(
+        expects=(
+            batch.Expect(store=store, key=count_key, value=count),
+            batch.Expect(store=store, key=path_key, value=None),
+        ),
+        writes=(
+            batch.Put(store=store, key=count_key, value=value),
+            batch.Put(store=store, key=path_key, value=value),
+            batch.Put(store=store, key=id_key, value=path),
+        ),
+    )
+
+
+def _check_properties(given: Mapping[str, str], *, table_bucket: str) -> None:
+    properties.check_namespace_properties(given)
+    location = given.get(properties.NAMESPACE_LOCATION)
+    if location is not None:
+        locations.check_namespace_location(location, table_bucket=table_bucket)
+
+
+def _namespace(place: records.Place, found: FoundNamespace) -> Namespace:
+    return _describe(place, found.namespace, found.row)
+
+
+def _describe(
+    place: records.Place, namespace: idents.Namespace, row: records.NamespaceRow
+) -> Namespace:
+    return Namespace(
+        table_bucket=place.table_bucket,
+        namespace=namespace,
+        object_uuid=row.object_uuid,
+        properties=row.properties,
+        location=locations.format_uri(
+            place.table_bucket,
+            locations.tables_path(namespace, row.properties, table_bucket=place.table_bucket),
+        ),
+        created_at_ms=row.created_at_ms,
+        created_by=row.created_by,
+    )
+
+
+def _updated_json(result: UpdatedProperties) -> dict[str, list[str]]:
+    return {
+        "updated": list(result.updated),
+        "removed": list(result.removed),
+        "missing": list(result.missing),
+    }
+
+
+def _receipt(receipt: receipts.Receipt | None, reply: object) -> tuple[batch.Batch, ...]:
+    return () if receipt is None else (receipt.plan(reply=reply),)

@@ -1,0 +1,84 @@
+"""rule: the properties that change what the catalog itself does. Imports nothing but facts.
+
+Every other property is the engines' own and passes through. A path that a property names must lie
+where the table bucket's layout lets a writer write, so that a wrong one fails at once and with a
+reason, not at the first data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from catalog import errors
+
+MetadataCodec: TypeAlias = Literal["none", "gzip"]
+
+NAMESPACE_LOCATION: Final = "location"
+METADATA_PATH: Final = "write.metadata.path"
+METADATA_CODEC: Final = "write.metadata.compression-codec"
+
+PATHS: Final = {
+    "write.data.path": "data",
+    "write.object-storage.path": "data",
+    "write.folder-storage.path": "data",
+    METADATA_PATH: "metadata",
+    "flink.manifests.location": "metadata",
+}
+"""Properties that send writers somewhere, and the directory of the location they must stay in."""
+
+PROPERTY_BYTES_MAX: Final = 64 * 1024
+PROPERTIES_MAX: Final = 1_000
+
+
+def check_paths(properties: Mapping[str, str], *, location: str) -> None:
+    """Raise InvalidProperty if a property sends writers where the layout would refuse them.
+
+    location: the table's, as its metadata spells it.
+    """
+    home = plain_uri(location)
+    for name, directory in PATHS.items():
+        value = properties.get(name)
+        if value is None:
+            continue
+        allowed = f"{home}/{directory}"
+        given = plain_uri(value)
+        if given != allowed and not given.startswith(allowed + "/"):
+            raise errors.InvalidProperty(
+                f"Cannot set {name} to {value}: files of this table may only be written in"
+                f" {location.rstrip('/')}/{directory}"
+            )
+
+
+def metadata_codec(properties: Mapping[str, str]) -> MetadataCodec:
+    """Return how metadata files are to be compressed, or raise InvalidProperty."""
+    value = properties.get(METADATA_CODEC, "none").lower()
+    if value in ("none", "uncompressed", ""):
+        return "none"
+    if value == "gzip":
+        return "gzip"
+    raise errors.InvalidProperty(f"Invalid {METADATA_CODEC}: {value} is neither none nor gzip")
+
+
+def metadata_directory(properties: Mapping[str, str], *, location: str) -> str:
+    """Return the URI of the directory that new metadata files go to, without trailing slash."""
+    return properties.get(METADATA_PATH, f"{location.rstrip('/')}/metadata").rstrip("/")
+
+
+def check_namespace_properties(properties: Mapping[str, str]) -> None:
+    """Raise InvalidProperty unless the properties of a namespace are bounded text."""
+    if len(properties) > PROPERTIES_MAX:
+        raise errors.InvalidProperty(f"A namespace has at most {PROPERTIES_MAX} properties")
+    size_bytes = sum(len(name) + len(value) for name, value in properties.items())
+    if size_bytes > PROPERTY_BYTES_MAX:
+        raise errors.InvalidProperty(
+            f"The properties of a namespace are at most {PROPERTY_BYTES_MAX} characters in all"
+        )
+
+
+def plain_uri(uri: str) -> str:
+    """Return uri with the scheme s3 for its Hadoop spellings, and no trailing slash."""
+    for scheme in ("s3a://", "s3n://"):
+        if uri.startswith(scheme):
+            return "s3://" + uri[len(scheme) :].rstrip("/")
+    return uri.rstrip("/")

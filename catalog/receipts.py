@@ -1,0 +1,90 @@
+"""rule: remembering what a request with an idempotency key came to.
+
+The memory is a row in the very transaction of the effect, so an effect without its row, or a row
+without its effect, cannot be. Only final outcomes are kept: success, and refusals that would be
+the same again. A second row lists the first by its end, and each new receipt takes the oldest
+ended ones away: what is kept stays bounded by the traffic of one lifetime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from catalog import records
+from storage import batch
+
+LIFETIME_MS: Final = 30 * 60 * 1000
+"""How long a key is remembered, as the configuration advertises it."""
+
+GRACE_MS: Final = 5 * 60 * 1000
+"""How much longer it is kept, since clocks differ."""
+
+ENDED_REMOVED_MAX: Final = 16
+"""Ended rows that one receipt takes away; more than one, so that their number falls."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """What identifies one request. key: of IDEMPOTENCY. fingerprint: of operation and body."""
+
+    key: bytes
+    fingerprint: bytes
+    now_ms: int
+
+    def plan(
+        self,
+        *,
+        status: int = 200,
+        error_type: str | None = None,
+        error_message: str = "",
+        metadata_location: str | None = None,
+        reply: object = None,
+    ) -> batch.Batch:
+        """Return the Batch that remembers an outcome.
+
+        metadata_location: of the table or view that the reply shows. reply: any other, as JSON.
+        """
+        expires_at_ms = self.now_ms + LIFETIME_MS + GRACE_MS
+        row = records.IdempotencyRow(
+            fingerprint=self.fingerprint,
+            status=status,
+            expires_at_ms=expires_at_ms,
+            error=None if error_type is None else (error_type, error_message),
+            metadata_location=metadata_location,
+            reply=b"" if reply is None else msgspec.json.encode(reply),
+        )
+        store = batch.Store.IDEMPOTENCY
+        expiry_key = records.expiry_key(expires_at_ms, self.key)
+        return batch.Batch(
+            expects=(batch.Expect(store=store, key=self.key, value=None),),
+            writes=(
+                batch.Put(store=store, key=self.key, value=records.encode(row)),
+                batch.Put(store=store, key=expiry_key, value=b""),
+            ),
+            derive=(self._remove_ended,),
+        )
+
+    def _remove_ended(self, reading: batch.Reading) -> Sequence[batch.Write]:
+        start, stop = records.expired_range(self.now_ms)
+        removed: list[batch.Write] = []
+        for expiry_key, _ in reading.scan(batch.Store.IDEMPOTENCY, start, stop):
+            if len(removed) >= 2 * ENDED_REMOVED_MAX:
+                break
+            removed.extend(
+                batch.Delete(store=batch.Store.IDEMPOTENCY, key=key)
+                for key in (expiry_key, records.expired_row(expiry_key))
+            )
+        return removed
+
+
+def find(reading: batch.Reading, key: bytes, *, now_ms: int) -> records.IdempotencyRow | None:
+    """Return what a key's request came to, None if it is unknown or has ended."""
+    value = reading.get(batch.Store.IDEMPOTENCY, key)
+    if value is None:
+        return None
+    row = records.decode(value, records.IdempotencyRow)
+    return row if row.expires_at_ms > now_ms else None

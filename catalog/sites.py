@@ -1,0 +1,94 @@
+"""engine: the place and the name of a new thing, found free in one reading of the index.
+
+Shared by tables and views, which have one space of names and one of locations. What is found is
+only true of that reading; the Batches that come of it expect it to be true still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog import claims, errors, idents, locations, records, store
+from storage import batch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """The place of a new table or view. location: as its metadata will spell it.
+
+    object_uuid: the thing's, which a place staged before brings along. claim: what takes the place.
+    """
+
+    holder: store.FoundNamespace
+    location: str
+    object_uuid: str
+    claim: batch.Batch
+
+
+def find_site(
+    reading: batch.Reading,
+    place: records.Place,
+    ident: idents.TableIdent,
+    holder: store.FoundNamespace,
+    *,
+    kind: Literal["table", "view"],
+    requested: str | None,
+    object_uuid: str,
+    now_ms: int,
+    reserved_until_ms: int = 0,
+) -> Site:
+    """Return where a new thing goes: where its creator asks, or below its namespace.
+
+    A place that was ever used is taken again only when asked for. Raises InvalidLocation.
+    """
+    namespace_id = holder.row.namespace_id
+    if requested is not None:
+        path = locations.parse_location(requested, table_bucket=place.table_bucket)
+        location = requested.rstrip("/")
+        row = claims.find_claimable(
+            reading, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
+        )
+        if row is not None and row.reserved_until_ms > now_ms:
+            object_uuid = row.object_uuid
+    else:
+        parent_path = locations.tables_path(
+            ident.namespace, holder.row.properties, table_bucket=place.table_bucket
+        )
+        path = locations.default_path(parent_path=parent_path, name=ident.name)
+        if claims.was_used(reading, place, path):
+            suffix = object_uuid[: locations.SUFFIX_CHARACTERS]
+            path = locations.default_path(parent_path=parent_path, name=ident.name, suffix=suffix)
+        location = locations.format_uri(place.table_bucket, path)
+    claim = claims.claim(
+        reading,
+        place,
+        path,
+        object_uuid=object_uuid,
+        kind=kind,
+        namespace_id=namespace_id,
+        name=ident.name,
+        now_ms=now_ms,
+        reserved_until_ms=reserved_until_ms,
+    )
+    return Site(holder=holder, location=location, object_uuid=object_uuid, claim=claim)
+
+
+def check_rename_free(
+    catalog: store.CatalogStore,
+    reading: batch.Reading,
+    place: records.Place,
+    source: idents.TableIdent,
+    target: idents.TableIdent,
+) -> None:
+    """Raise TableAlreadyExists or ViewAlreadyExists if target's name is taken."""
+    prefix = f"Cannot rename {source.dotted()} to {target.dotted()}."
+    if catalog.find_pointer(reading, place, "table", target) is not None:
+        raise errors.TableAlreadyExists(f"{prefix} Table already exists")
+    if catalog.find_pointer(reading, place, "view", target) is not None:
+        raise errors.ViewAlreadyExists(f"{prefix} View already exists")
+
+
+def hyphenated(new_id: str) -> str:
+    """Return 32 hexadecimal digits as a UUID is written."""
+    return f"{new_id[:8]}-{new_id[8:12]}-{new_id[12:16]}-{new_id[16:20]}-{new_id[20:]}"

@@ -1,0 +1,461 @@
+"""engine: what the catalog keeps: reading its rows, writing its Batches, and the metadata cache.
+
+Every read goes to the index; the one cache holds metadata by its location, which never changes.
+Every write is planned on what the index holds at that moment and commits only if that still
+stands; if not, it is planned again. Writers of one key queue up here first, because a plan that
+is bound to lose costs as much as one that wins. A plan raises the catalog's facts; what index
+and disk raise becomes CommitStateUnknown unless it says for certain that nothing happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import hashlib
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from catalog import commit, errors, idents, locations, records
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import model as metadata_model
+from storage import batch, blobs, buckets, index, model, objects
+from storage import errors as storage_errors
+
+ATTEMPTS_MAX: Final = 20
+"""Times a write is planned anew because another writer came first."""
+
+METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
+INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
+CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
+CACHE_OVERHEAD: Final = 3
+"""A decoded table holds about this many times its file's bytes."""
+
+NAMESPACE_IDS_CACHED_MAX: Final = 100_000
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedMetadata:
+    """A metadata file. data: its JSON, uncompressed."""
+
+    location: str
+    data: bytes
+    table: metadata_model.TableMetadata
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned(Generic[Result]):
+    """What a write comes to if batch goes through; None means there is nothing to change.
+
+    files: bodies already on disk that only this batch would name. cached: what it makes readable,
+    by bucket id.
+    """
+
+    result: Result
+    batch: batch.Batch | None
+    files: tuple[model.Received, ...] = ()
+    cached: tuple[tuple[int, LoadedMetadata], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundNamespace:
+    """A namespace's row as stored and as it reads. key: in POINTERS."""
+
+    namespace: idents.Namespace
+    key: bytes
+    value: bytes
+    row: records.NamespaceRow
+
+    @property
+    def holder(self) -> commit.Holder:
+        """What a change that adds to the namespace expects."""
+        return commit.Holder(key=self.key, value=self.value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundPointer:
+    """A table's or view's row as stored and as it reads."""
+
+    value: bytes
+    pointer: records.Pointer
+
+
+class CatalogStore:
+    """The catalog's rows and metadata files. Owns no state but caches of what never changes."""
+
+    def __init__(
+        self,
+        *,
+        index: index.Index,
+        buckets: buckets.Buckets,
+        objects: objects.Objects,
+        blobs: blobs.Blobs,
+        now_ms: model.NowMs,
+        new_id: model.NewId,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+    ) -> None:
+        self.index = index
+        self.objects = objects
+        self.buckets = buckets
+        self.now_ms = now_ms
+        self.new_id = new_id
+        self._blobs = blobs
+        self._turns = _Turns()
+        self._cache = _Cache(cache_bytes_max)
+        self._namespace_ids: dict[tuple[int, idents.Namespace], int] = {}
+
+    # Reading.
+
+    def place(self, table_bucket: str) -> records.Place:
+        """Return where the rows of a table bucket are. Raises NoSuchWarehouse."""
+        return records.Place(
+            table_bucket=table_bucket, bucket_id=self.bucket(table_bucket).bucket_id
+        )
+
+    def bucket(self, table_bucket: str) -> model.BucketInfo:
+        """Return a table bucket. Raises NoSuchWarehouse for what is none."""
+        try:
+            info = self.buckets.get(table_bucket)
+        except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
+            info = None
+        if info is None or info.kind != "table":
+            raise errors.NoSuchWarehouse(f"Warehouse does not exist: {table_bucket}")
+        return info
+
+    def namespace_id(
+        self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+    ) -> int | None:
+        """Return the id of a namespace's path; it may have one without existing now."""
+        if not namespace:
+            return records.ROOT_NAMESPACE_ID
+        known = self._namespace_ids.get((place.bucket_id, namespace))
+        if known is not None:
+            return known
+        try:
+            key = records.namespace_path_key(place.bucket_id, namespace)
+        except UnicodeEncodeError:
+            return None
+        if len(key) > idents.NAMESPACE_BYTES_MAX + 5:
+            return None
+        value = reading.get(batch.Store.NAMESPACES, key)
+        if value is None:
+            return None
+        found = records.decode_integer(value)
+        if len(self._namespace_ids) >= NAMESPACE_IDS_CACHED_MAX:
+            self._namespace_ids.clear()
+        self._namespace_ids[place.bucket_id, namespace] = found
+        return found
+
+    def namespace_of(
+        self, reading: batch.Reading, place: records.Place, namespace_id: int
+    ) -> idents.Namespace:
+        """Return the path that a namespace id stands for."""
+        key = records.namespace_id_key(place.bucket_id, namespace_id)
+        value = reading.get(batch.Store.NAMESPACES, key)
+        if value is None:
+            raise errors.IntegrityBroken(f"Namespace id {namespace_id} stands for nothing")
+        return records.decode(value, records.NamespacePath).namespace
+
+    def find_namespace(
+        self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+    ) -> FoundNamespace | None:
+        """Return a namespace's row, or None if there is no such namespace."""
+        if not namespace:
+            return None
+        parent_id = self.namespace_id(reading, place, namespace[:-1])
+        if parent_id is None or len(namespace[-1]) > idents.NAME_BYTES_MAX:
+            return None
+        try:
+            key = records.pointer_key(place, "namespace", parent_id, namespace[-1])
+        except UnicodeEncodeError:
+            return None
+        if len(key) > _KEY_BYTES_MAX:
+            return None
+        value = reading.get(batch.Store.POINTERS, key)
+        if value is None:
+            return None
+        row = records.decode(value, records.NamespaceRow)
+        return FoundNamespace(namespace=namespace, key=key, value=value, row=row)
+
+    def namespace(
+        self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+    ) -> FoundNamespace:
+        """Return a namespace's row. Raises NoSuchNamespace."""
+        found = self.find_namespace(reading, place, namespace)
+        if found is None:
+            raise errors.NoSuchNamespace(f"Namespace does not exist: {idents.dotted(namespace)}")
+        return found
+
+    def find_pointer(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        kind: records.Kind,
+        ident: idents.TableIdent,
+    ) -> FoundPointer | None:
+        """Return a table's or view's row, or None."""
+        namespace_id = self.namespace_id(reading, place, ident.namespace)
+        if not namespace_id or len(ident.name) > idents.NAME_BYTES_MAX:
+            return None
+        try:
+            key = records.pointer_key(place, kind, namespace_id, ident.name)
+        except UnicodeEncodeError:
+            return None
+        if len(key) > _KEY_BYTES_MAX:
+            return None
+        value = reading.get(batch.Store.POINTERS, key)
+        if value is None:
+            return None
+        return FoundPointer(value=value, pointer=records.decode(value, records.Pointer))
+
+    def names(
+        self, reading: batch.Reading, place: records.Place, kind: records.Kind, namespace_id: int
+    ) -> list[str]:
+        """Return the names of a kind in one namespace, in UTF-8 byte order."""
+        prefix = records.pointer_range(place, kind, namespace_id)
+        rows = reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+        return [records.name_of(key) for key, _ in rows]
+
+    def name_of_object(
+        self, reading: batch.Reading, place: records.Place, object_uuid: str
+    ) -> records.Name | None:
+        """Return where the thing with this uuid stands now, or None if it stands nowhere."""
+        try:
+            key = records.uuid_key(place, object_uuid)
+        except ValueError:
+            return None
+        value = reading.get(batch.Store.POINTERS, key)
+        return None if value is None else records.decode(value, records.Name)
+
+    def location_row(
+        self, reading: batch.Reading, bucket_id: int, path: str
+    ) -> records.LocationRow | None:
+        """Return who owns exactly this path of the table bucket."""
+        key = records.location_key(bucket_id, path)
+        if len(key) > _KEY_BYTES_MAX:
+            return None
+        value = reading.get(batch.Store.LOCATIONS, key)
+        if value is None or value == records.interior_value():
+            return None
+        return records.decode(value, records.LocationRow)
+
+    # Metadata files.
+
+    def metadata(
+        self, location: str, *, place: records.Place, fresh: bool = False
+    ) -> LoadedMetadata:
+        """Return the table metadata at a location of this place's table bucket.
+
+        fresh: read the file even if it is cached; for files that the catalog did not write.
+        Raises MetadataFileMissing, InvalidMetadata.
+        """
+        cached = None if fresh else self._cache.get(place.bucket_id, location)
+        if cached is not None:
+            return cached
+        data = self.read_file(location, table_bucket=place.table_bucket)
+        if is_compressed(location):
+            data = _gunzip(data, location)
+        loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
+        self._cache.put(place.bucket_id, loaded)
+        return loaded
+
+    def read_file(self, location: str, *, table_bucket: str) -> bytes:
+        """Return the bytes of a metadata file of this table bucket. Raises MetadataFileMissing."""
+        key = locations.path_in(location, table_bucket=table_bucket)
+        missing = errors.MetadataFileMissing(f"Failed to open input stream for file: {location}")
+        if not key:
+            raise missing
+        try:
+            info = self.objects.head(table_bucket, key)
+            if info.size_bytes > METADATA_BYTES_MAX:
+                raise errors.InvalidMetadataFile(
+                    f"{location} is larger than {METADATA_BYTES_MAX} bytes"
+                )
+            return self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
+        except (
+            storage_errors.NoSuchKey,
+            storage_errors.InvalidKey,
+            storage_errors.NoSuchBucket,
+        ):
+            raise missing from None
+
+    def read_object(self, uri: str, *, bytes_max: int) -> bytes:
+        """Return the bytes of any object here. Raises InvalidArgument if it is not there."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        try:
+            info = self.objects.head(bucket, key)
+            if info.size_bytes > bytes_max:
+                raise errors.InvalidArgument(f"{uri} is larger than {bytes_max} bytes")
+            return self.objects.read(info, limit_bytes=bytes_max)
+        except (
+            storage_errors.NoSuchKey,
+            storage_errors.InvalidKey,
+            storage_errors.NoSuchBucket,
+            storage_errors.InvalidBucketName,
+        ):
+            raise errors.InvalidArgument(f"{uri} does not exist") from None
+
+    async def plan_file(
+        self, location: str, data: bytes, *, bucket: model.BucketInfo, owner: str
+    ) -> tuple[batch.Batch, tuple[model.Received, ...]]:
+        """Return the Batch that names a new metadata file, and its body if it is on disk already.
+
+        data: the file's bytes as they are to be read.
+        """
+        key = locations.path_in(location, table_bucket=bucket.name)
+        assert key, "a metadata file lies in its table bucket"
+        if len(data) > METADATA_BYTES_MAX:
+            raise errors.InvalidArgument(
+                f"The metadata would be larger than {METADATA_BYTES_MAX} bytes"
+            )
+        # The name is never used twice, so its hash is as good an ETag as the body's and costs
+        # nothing; the dash says, as for multipart objects, that it is not the body's MD5.
+        etag = hashlib.blake2b(location.encode(), digest_size=16).hexdigest() + "-1"
+        attributes = model.ObjectAttributes(
+            headers={"content-type": "application/json"}, owner=owner, etag=etag
+        )
+        if len(data) <= INLINE_METADATA_BYTES_MAX:
+            planned = self.objects.plan_put(
+                bucket, key, data, attributes=attributes, now_ms=self.now_ms()
+            )
+            return planned, ()
+        received = await self._blobs.store(data)
+        planned = self.objects.plan_put_received(
+            bucket, key, received, attributes=attributes, now_ms=self.now_ms()
+        )
+        return planned, (received,)
+
+    # Writing.
+
+    async def write(
+        self, plan: Callable[[], Awaitable[Planned[Result]]], *, keys: Iterable[bytes]
+    ) -> Result:
+        """Carry a plan out and return its result, once it is durable.
+
+        plan: called again whenever another writer came first. keys: the POINTERS keys it changes;
+        writers of the same key take turns. Raises what plan raises; CommitFailed when it never got
+        through; DiskFull; CommitStateUnknown when nobody can tell.
+        """
+        async with self._turns.take(keys):
+            for _ in range(ATTEMPTS_MAX):
+                planned = await plan()
+                if planned.batch is None:
+                    return planned.result
+                try:
+                    await self.index.commit(planned.batch)
+                except storage_errors.ExpectationFailed:
+                    await self._discard(planned.files)
+                    continue
+                except storage_errors.CommitUnknown as error:
+                    # Nothing is removed: the transaction may have become durable after all.
+                    raise errors.CommitStateUnknown(
+                        f"Whether the commit became durable is not known: {error}"
+                    ) from error
+                except Exception:
+                    await self._discard(planned.files)
+                    raise
+                for bucket_id, loaded in planned.cached:
+                    self._cache.put(bucket_id, loaded)
+                return planned.result
+        raise errors.CommitFailed(
+            f"Cannot commit: other writers came first {ATTEMPTS_MAX} times in a row"
+        )
+
+    async def tombstone(self, table_bucket: str, key: str, *, by: str) -> None:
+        """Give a file of a table up to the sweep. One that is gone already is no fault."""
+        await self.objects.tombstone(table_bucket, key, by=by)
+
+    async def _discard(self, files: Sequence[model.Received]) -> None:
+        for received in files:
+            await self._blobs.discard(received)
+
+
+_KEY_BYTES_MAX = 511
+
+
+def is_compressed(location: str) -> bool:
+    """Say whether a metadata file is gzip, by either spelling of its name."""
+    return location.endswith((".gz.metadata.json", ".metadata.json.gz"))
+
+
+def compress(data: bytes) -> bytes:
+    """Return a metadata file's bytes as gzip, the same for the same data."""
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def _gunzip(data: bytes, location: str) -> bytes:
+    decompressor = zlib.decompressobj(wbits=31)
+    try:
+        text = decompressor.decompress(data, METADATA_BYTES_MAX)
+    except zlib.error as error:
+        raise metadata_errors.InvalidMetadata(f"{location} is not gzip: {error}") from None
+    if not decompressor.eof:
+        raise metadata_errors.InvalidMetadata(f"{location} is cut short, or too large")
+    return text
+
+
+class _Turns:
+    """A queue per key. A key nobody waits for takes no memory."""
+
+    def __init__(self) -> None:
+        self._locks: dict[bytes, tuple[asyncio.Lock, int]] = {}
+
+    @contextlib.asynccontextmanager
+    async def take(self, keys: Iterable[bytes]) -> AsyncIterator[None]:
+        # One order for everybody, so that two writers of several keys never wait for each other.
+        ordered = sorted(set(keys))
+        for key in ordered:
+            lock, waiting = self._locks.get(key, (None, 0))
+            self._locks[key] = (lock or asyncio.Lock(), waiting + 1)
+        held: list[asyncio.Lock] = []
+        try:
+            for key in ordered:
+                lock = self._locks[key][0]
+                await lock.acquire()
+                held.append(lock)
+            yield
+        finally:
+            for lock in reversed(held):
+                lock.release()
+            for key in ordered:
+                lock, waiting = self._locks[key]
+                if waiting == 1:
+                    del self._locks[key]
+                else:
+                    self._locks[key] = (lock, waiting - 1)
+
+
+class _Cache:
+    """Metadata by bucket id and location, the least recently used going first.
+
+    Bounded by bytes. Bucket ids are never used twice, so a bucket made again starts empty here.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._entries: OrderedDict[tuple[int, str], LoadedMetadata] = OrderedDict()
+
+    def get(self, bucket_id: int, location: str) -> LoadedMetadata | None:
+        found = self._entries.get((bucket_id, location))
+        if found is not None:
+            self._entries.move_to_end((bucket_id, location))
+        return found
+
+    def put(self, bucket_id: int, loaded: LoadedMetadata) -> None:
+        size_bytes = len(loaded.data) * CACHE_OVERHEAD
+        if size_bytes > self._bytes_max:
+            return
+        replaced = self._entries.pop((bucket_id, loaded.location), None)
+        if replaced is not None:
+            self._bytes -= len(replaced.data) * CACHE_OVERHEAD
+        self._entries[bucket_id, loaded.location] = loaded
+        self._bytes += size_bytes
+        while self._bytes > self._bytes_max:
+            _, dropped = self._entries.popitem(last=False)
+            self._bytes -= len(dropped.data) * CACHE_OVERHEAD

@@ -1,0 +1,572 @@
+"""engine: tables: create, load, commit, drop, rename, register.
+
+A table is a pointer to a metadata file, and every change of it is one index transaction that swaps
+the pointer together with the new file, the log and whatever else must not be forgotten. A commit
+is planned on the newest pointer: its requirements are checked there, so a pointer that moved is a
+conflict only if a requirement says so. Files are named by uuids and never written twice; a table
+that is dropped keeps its place and its files, which only the sweep may free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from catalog import (
+    claims,
+    commit,
+    commits,
+    errors,
+    idents,
+    loads,
+    locations,
+    properties,
+    receipts,
+    records,
+    sites,
+    store,
+)
+from catalog.metadata import creation, model
+from storage import batch
+
+STAGED_MS = 24 * 60 * 60 * 1000
+"""How long a staged create holds its place."""
+
+METRICS_KEPT_MAX = 20
+METRICS_BYTES_MAX = 64 * 1024
+
+LoadedTable = commits.LoadedTable
+TableChange = commits.TableChange
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricsReport:
+    """A report of a client about a scan or a commit. report: JSON as it came."""
+
+    received_at_ms: int
+    principal: str
+    report: bytes
+
+
+class Tables:
+    """The tables of every table bucket. Stateless beside its store."""
+
+    def __init__(self, *, store: store.CatalogStore) -> None:
+        self._store = store
+        self._commits = commits.Commits(store=store)
+
+    # Reading.
+
+    def load(self, ident: idents.TableIdent) -> LoadedTable:
+        """Return a table. Raises NoSuchWarehouse, NoSuchTable, MetadataFileMissing."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            found = self._commits.pointer(view, place, ident)
+        return self._commits.loaded(place, ident, found.pointer)
+
+    def pointer(self, ident: idents.TableIdent) -> records.Pointer:
+        """Return a table's pointer, metadata or not. Raises NoSuchWarehouse, NoSuchTable."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            return self._commits.pointer(view, place, ident).pointer
+
+    def exists(self, ident: idents.TableIdent) -> bool:
+        """Say whether there is such a table. Raises NoSuchWarehouse."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            return self._store.find_pointer(view, place, "table", ident) is not None
+
+    def list(self, table_bucket: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
+        """Return the tables of a namespace, in byte order. Raises NoSuchNamespace."""
+        place = self._store.place(table_bucket)
+        with self._store.index.view() as view:
+            found = self._store.namespace(view, place, namespace)
+            names = self._store.names(view, place, "table", found.row.namespace_id)
+        return [
+            idents.TableIdent(table_bucket=table_bucket, namespace=namespace, name=name)
+            for name in names
+        ]
+
+    def by_object_uuid(
+        self, table_bucket: str, object_uuid: str
+    ) -> tuple[idents.TableIdent, records.Pointer]:
+        """Return the table with this uuid, under its present name. Raises NoSuchTable."""
+        place = self._store.place(table_bucket)
+        with self._store.index.view() as view:
+            name = self._store.name_of_object(view, place, object_uuid)
+            if name is None or name.kind != "table":
+                raise errors.NoSuchTable(f"Table does not exist: {object_uuid}")
+            ident = idents.TableIdent(
+                table_bucket=table_bucket,
+                namespace=self._store.namespace_of(view, place, name.namespace_id),
+                name=name.name,
+            )
+            return ident, self._commits.pointer(view, place, ident).pointer
+
+    def taken(self, ident: idents.TableIdent, *, after: str = "") -> loads.Page:
+        """Return which sources a table has taken in. Raises NoSuchTable, InvalidPageToken."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            pointer = self._commits.pointer(view, place, ident).pointer
+            return loads.page(view, place, pointer.object_uuid, after=after)
+
+    def metrics(self, ident: idents.TableIdent) -> tuple[MetricsReport, ...]:
+        """Return the newest reports of a table's clients, oldest first. Raises NoSuchTable."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            pointer = self._commits.pointer(view, place, ident).pointer
+            prefix = records.object_prefix(place.bucket_id, pointer.object_uuid)
+            rows = [
+                records.decode(value, records.MetricsRow)
+                for _, value in view.scan(batch.Store.METRICS, prefix, records.stop_after(prefix))
+            ]
+        return tuple(
+            MetricsReport(
+                received_at_ms=row.received_at_ms, principal=row.principal, report=row.report
+            )
+            for row in rows
+        )
+
+    # Writing.
+
+    async def create(
+        self,
+        ident: idents.TableIdent,
+        *,
+        schema: Any,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        stage: bool = False,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> LoadedTable:
+        """Create a table, or with stage only reserve its place and say what it would be.
+
+        schema, partition_spec, sort_order: decoded JSON as the client sent it.
+        Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
+        ViewAlreadyExists, BadUpdate.
+        """
+        idents.check_name(ident.name)
+        place = self._store.place(ident.table_bucket)
+        table_uuid = sites.hyphenated(self._store.new_id())
+        object_uuid = sites.hyphenated(self._store.new_id())
+        keys = self._commits.keys(place, [ident])
+
+        async def plan() -> store.Planned[LoadedTable]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                site = self._commits.find_site(
+                    view,
+                    place,
+                    ident,
+                    requested=location,
+                    object_uuid=object_uuid,
+                    now_ms=now_ms,
+                    reserved_until_ms=now_ms + STAGED_MS if stage else 0,
+                )
+            metadata = creation.new_table(
+                schema=schema,
+                partition_spec=partition_spec,
+                sort_order=sort_order,
+                location=site.location,
+                properties=properties,
+                table_uuid=table_uuid,
+                now_ms=now_ms,
+            )
+            commits.check_placement(metadata)
+            step = commits.Step(
+                ident=ident,
+                holder=site.holder,
+                before=None,
+                base=None,
+                made=metadata,
+                object_uuid=site.object_uuid,
+                extra=(site.claim,),
+                summary={"operation": "stage-create" if stage else "create"},
+            )
+            if stage:
+                loaded = step.staged(by=by, now_ms=now_ms)
+                note = () if receipt is None else (receipt.plan(reply=msgspec.Raw(loaded.data)),)
+                return store.Planned(result=loaded, batch=batch.merge((site.claim, *note)))
+            (loaded,), planned = await self._commits.finish(
+                place, [step], by=by, via=via, now_ms=now_ms, receipt=receipt
+            )
+            return dataclasses.replace(planned, result=loaded)
+
+        return await self._store.write(plan, keys=keys)
+
+    async def create_empty(
+        self, ident: idents.TableIdent, *, by: str, via: str = "s3tables"
+    ) -> records.Pointer:
+        """Create a table that has a place but no metadata yet. Raises as `create` does."""
+        idents.check_name(ident.name)
+        place = self._store.place(ident.table_bucket)
+        object_uuid = sites.hyphenated(self._store.new_id())
+
+        async def plan() -> store.Planned[records.Pointer]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                site = self._commits.find_site(
+                    view, place, ident, requested=None, object_uuid=object_uuid, now_ms=now_ms
+                )
+            pointer = records.Pointer(
+                kind="table",
+                object_uuid=site.object_uuid,
+                table_uuid=None,
+                metadata_location=None,
+                location=site.location,
+                created_at_ms=now_ms,
+                created_by=by,
+                modified_at_ms=now_ms,
+                modified_by=by,
+            )
+            change = commits.change(
+                ident, site.holder, before=None, after=pointer, summary={"operation": "create"}
+            )
+            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            return store.Planned(result=pointer, batch=batch.merge((site.claim, made)))
+
+        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+
+    async def register(
+        self,
+        ident: idents.TableIdent,
+        metadata_location: str,
+        *,
+        overwrite: bool = False,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> LoadedTable:
+        """Make a table of a metadata file that lies in the table bucket already.
+
+        overwrite: point a table of this name to the file instead of refusing.
+        Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
+        MetadataFileMissing, InvalidLocation for a place that belongs to another.
+        """
+        idents.check_name(ident.name)
+        place = self._store.place(ident.table_bucket)
+        object_uuid = sites.hyphenated(self._store.new_id())
+
+        async def plan() -> store.Planned[LoadedTable]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                holder = self._store.namespace(view, place, ident.namespace)
+                found = self._store.find_pointer(view, place, "table", ident)
+                if found is None or not overwrite:
+                    self._commits.check_name_free(view, place, ident)
+                file = self._foreign_file(place, metadata_location)
+                path = locations.parse_location(
+                    file.table.location, table_bucket=place.table_bucket
+                )
+                namespace_id = holder.row.namespace_id
+                owner_uuid = object_uuid
+                if found is not None:
+                    owner_uuid = found.pointer.object_uuid
+                else:
+                    row = claims.find_claimable(
+                        view, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
+                    )
+                    owner_uuid = object_uuid if row is None else row.object_uuid
+                claim = claims.claim(
+                    view,
+                    place,
+                    path,
+                    object_uuid=owner_uuid,
+                    kind="table",
+                    namespace_id=namespace_id,
+                    name=ident.name,
+                    now_ms=now_ms,
+                )
+            pointer = records.Pointer(
+                kind="table",
+                object_uuid=owner_uuid,
+                table_uuid=file.table.table_uuid,
+                metadata_location=metadata_location,
+                location=properties.plain_uri(file.table.location),
+                created_at_ms=now_ms if found is None else found.pointer.created_at_ms,
+                created_by=by if found is None else found.pointer.created_by,
+                modified_at_ms=now_ms,
+                modified_by=by,
+            )
+            change = commits.change(
+                ident,
+                holder,
+                before=None if found is None else found.value,
+                after=pointer,
+                summary={"operation": "register"},
+            )
+            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            note = () if receipt is None else (receipt.plan(metadata_location=metadata_location),)
+            return store.Planned(
+                result=LoadedTable(
+                    ident=ident, pointer=pointer, metadata=file.table, data=file.data
+                ),
+                batch=batch.merge((claim, made, *note)),
+                cached=((place.bucket_id, file),),
+            )
+
+        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+
+    async def commit(
+        self,
+        ident: idents.TableIdent,
+        requirements: Sequence[Any],
+        updates: Sequence[Any],
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> LoadedTable:
+        """Apply updates to a table if its requirements hold, and return the table after it.
+
+        With the requirement assert-create, create it. Updates that change nothing commit nothing.
+        Raises NoSuchTable, RequirementFailed, BadUpdate, StaleSequenceNumber, LoadAlreadyTaken,
+        InvalidLocation, InvalidProperty, CommitFailed, CommitStateUnknown.
+        """
+        change = TableChange(ident=ident, requirements=requirements, updates=updates)
+        (loaded,) = await self.commit_many([change], by=by, via=via, receipt=receipt)
+        return loaded
+
+    async def commit_many(
+        self,
+        changes: Sequence[TableChange],
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> tuple[LoadedTable, ...]:
+        """Commit to several tables of one table bucket, all or none. See `Commits.commit`."""
+        return await self._commits.commit(changes, by=by, via=via, receipt=receipt)
+
+    async def set_metadata_location(
+        self,
+        ident: idents.TableIdent,
+        metadata_location: str,
+        *,
+        version_token: str,
+        by: str,
+        via: str = "s3tables",
+    ) -> records.Pointer:
+        """Point a table to a metadata file that a client wrote below the table's location.
+
+        version_token: of the pointer that the client's file continues.
+        Raises NoSuchTable, StaleVersionToken, InvalidMetadataFile, MetadataFileMissing.
+        """
+        place = self._store.place(ident.table_bucket)
+
+        async def plan() -> store.Planned[records.Pointer]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                found = self._commits.pointer(view, place, ident)
+                holder = self._store.namespace(view, place, ident.namespace)
+            old = found.pointer
+            _check_token(old, version_token)
+            given = properties.plain_uri(metadata_location)
+            if not given.startswith(properties.plain_uri(old.location) + "/"):
+                raise errors.InvalidMetadataFile(
+                    f"{metadata_location} does not lie below the table's location {old.location}"
+                )
+            file = self._foreign_file(place, metadata_location)
+            if properties.plain_uri(file.table.location) != properties.plain_uri(old.location):
+                raise errors.InvalidMetadataFile(
+                    f"{metadata_location} is metadata of a table at {file.table.location}, not at"
+                    f" {old.location}"
+                )
+            if old.table_uuid is not None and file.table.table_uuid != old.table_uuid:
+                raise errors.InvalidMetadataFile(
+                    f"{metadata_location} is metadata of the table {file.table.table_uuid}, not of"
+                    f" {old.table_uuid}"
+                )
+            pointer = msgspec.structs.replace(
+                old,
+                metadata_location=metadata_location,
+                table_uuid=file.table.table_uuid,
+                modified_at_ms=now_ms,
+                modified_by=by,
+            )
+            change = commits.change(
+                ident,
+                holder,
+                before=found.value,
+                after=pointer,
+                summary={"operation": "set-metadata-location"},
+            )
+            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            return store.Planned(result=pointer, batch=made, cached=((place.bucket_id, file),))
+
+        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+
+    async def drop(
+        self,
+        ident: idents.TableIdent,
+        *,
+        purge: bool = False,
+        version_token: str | None = None,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> None:
+        """Drop a table. purge: its files may go with the next sweep, no undrop.
+
+        No byte is freed here. Raises NoSuchTable, StaleVersionToken.
+        """
+        summary = {"operation": "drop", "purge": purge}
+        await self._remove(
+            ident, summary, version_token=version_token, by=by, via=via, receipt=receipt
+        )
+
+    async def unregister(
+        self,
+        ident: idents.TableIdent,
+        *,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> LoadedTable:
+        """Forget a table but keep its files, to be registered elsewhere; return it as it was."""
+        place = self._store.place(ident.table_bucket)
+        pointer = await self._remove(
+            ident,
+            {"operation": "unregister"},
+            version_token=None,
+            by=by,
+            via=via,
+            receipt=receipt,
+            metadata_needed=True,
+        )
+        return self._commits.loaded(place, ident, pointer)
+
+    async def rename(
+        self,
+        source: idents.TableIdent,
+        target: idents.TableIdent,
+        *,
+        version_token: str | None = None,
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> records.Pointer:
+        """Give a table another name, in any namespace of its table bucket. Its files stay.
+
+        Raises NoSuchTable, NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName,
+        StaleVersionToken.
+        """
+        idents.check_name(target.name)
+        place = self._store.place(source.table_bucket)
+        assert source.table_bucket == target.table_bucket, "a rename stays in its table bucket"
+
+        async def plan() -> store.Planned[records.Pointer]:
+            now_ms = self._store.now_ms()
+            with self._store.index.view() as view:
+                found = self._commits.pointer(view, place, source)
+                _check_token(found.pointer, version_token)
+                from_holder = self._store.namespace(view, place, source.namespace)
+                to_holder = self._store.namespace(view, place, target.namespace)
+                sites.check_rename_free(self._store, view, place, source, target)
+            pointer = msgspec.structs.replace(found.pointer, modified_at_ms=now_ms, modified_by=by)
+            summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
+            changes = [
+                commits.change(
+                    source, from_holder, before=found.value, after=None, summary=summary
+                ),
+                commits.change(target, to_holder, before=None, after=pointer, summary=summary),
+            ]
+            made = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+            note = () if receipt is None else (receipt.plan(status=204),)
+            return store.Planned(result=pointer, batch=batch.merge((made, *note)))
+
+        return await self._store.write(plan, keys=self._commits.keys(place, [source, target]))
+
+    async def report_metrics(self, ident: idents.TableIdent, report: bytes, *, by: str) -> None:
+        """Keep a client's report; the oldest of more than METRICS_KEPT_MAX go.
+
+        Raises NoSuchTable, InvalidArgument for one that is too large.
+        """
+        if len(report) > METRICS_BYTES_MAX:
+            raise errors.InvalidArgument(
+                f"A metrics report is at most {METRICS_BYTES_MAX} bytes long"
+            )
+        place = self._store.place(ident.table_bucket)
+        pointer = self.pointer(ident)
+        row = records.MetricsRow(received_at_ms=self._store.now_ms(), principal=by, report=report)
+        keep = _keep_report(place, pointer.object_uuid, records.encode(row))
+        await self._store.index.commit(batch.Batch(derive=(keep,)))
+
+    # Parts.
+
+    async def _remove(
+        self,
+        ident: idents.TableIdent,
+        summary: Mapping[str, Any],
+        *,
+        version_token: str | None,
+        by: str,
+        via: str,
+        receipt: receipts.Receipt | None,
+        metadata_needed: bool = False,
+    ) -> records.Pointer:
+        place = self._store.place(ident.table_bucket)
+
+        async def plan() -> store.Planned[records.Pointer]:
+            with self._store.index.view() as view:
+                found = self._commits.pointer(view, place, ident)
+                holder = self._store.namespace(view, place, ident.namespace)
+            _check_token(found.pointer, version_token)
+            if metadata_needed:
+                self._commits.loaded(place, ident, found.pointer)
+            change = commits.change(ident, holder, before=found.value, after=None, summary=summary)
+            made = commit.plan(place, [change], author=by, via=via, time_ms=self._store.now_ms())
+            note: tuple[batch.Batch, ...] = ()
+            if receipt is not None:
+                note = (receipt.plan(metadata_location=found.pointer.metadata_location),)
+            # Dropping leads to freeing, so a full disk lets it through.
+            whole = dataclasses.replace(batch.merge((made, *note)), makes_room=True)
+            return store.Planned(result=found.pointer, batch=whole)
+
+        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+
+    def _foreign_file(self, place: records.Place, location: str) -> store.LoadedMetadata:
+        """Return metadata that somebody else wrote, checked whole."""
+        if not location.endswith((".metadata.json", ".metadata.json.gz")):
+            raise errors.InvalidMetadataFile(
+                f"{location} is not named like a metadata file (*.metadata.json)"
+            )
+        if locations.path_in(location, table_bucket=place.table_bucket) is None:
+            raise errors.InvalidMetadataFile(
+                f"{location} does not lie in s3://{place.table_bucket}/"
+            )
+        file = self._store.metadata(location, place=place, fresh=True)
+        model.check_history(file.table)
+        commits.check_placement(file.table)
+        return file
+
+
+def _check_token(pointer: records.Pointer, version_token: str | None) -> None:
+    if version_token is not None and version_token != records.version_token(pointer):
+        raise errors.StaleVersionToken(
+            "Provided version token does not match the table version token."
+        )
+
+
+def _keep_report(place: records.Place, object_uuid: str, row: bytes) -> batch.Derivation:
+    """Return the derivation that adds a report and takes the oldest away."""
+    prefix = records.object_prefix(place.bucket_id, object_uuid)
+
+    def keep(reading: batch.Reading) -> list[batch.Write]:
+        rows = reading.scan(batch.Store.METRICS, prefix, records.stop_after(prefix))
+        kept = [key for key, _ in rows]
+        number = int.from_bytes(kept[-1][len(prefix) :], "big") + 1 if kept else 1
+        key = records.metrics_key(place.bucket_id, object_uuid, number)
+        writes: list[batch.Write] = [batch.Put(store=batch.Store.METRICS, key=key, value=row)]
+        gone = kept[: max(0, len(kept) + 1 - METRICS_KEPT_MAX)]
+        return [*writes, *(batch.Delete(store=batch.Store.METRICS, key=old) for old in gone)]
+
+    return keep

@@ -1,0 +1,107 @@
+"""A catalog over a real data folder, without a server: what mini.py wires, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from catalog import history, idents
+from catalog.namespaces import Namespaces
+from catalog.store import CatalogStore
+from catalog.tables import Tables
+from storage import opening
+from storage.disk import Disk
+
+BY = "arn:aws:iam::000000000000:root"
+NOW_MS = 1_800_000_000_000
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "name", "required": False, "type": "string"},
+    ],
+}
+
+Result = TypeVar("Result")
+
+
+class Clock:
+    """A clock that only moves when told to."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lake:
+    """Storage and catalog of one folder, with the table bucket `lake`."""
+
+    storage: opening.Storage
+    store: CatalogStore
+    namespaces: Namespaces
+    tables: Tables
+    clock: Clock
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run(work)
+
+    def ident(self, dotted: str) -> idents.TableIdent:
+        *namespace, name = dotted.split(".")
+        return idents.TableIdent(table_bucket="lake", namespace=tuple(namespace), name=name)
+
+    def log(self, table_bucket: str = "lake") -> list[history.Commit]:
+        with self.storage.index.view() as view:
+            return history.read(view, self.store.place(table_bucket).bucket_id)
+
+    def broken_chain(self, table_bucket: str = "lake") -> str | None:
+        """What is wrong with the log of a table bucket, or None."""
+        bucket_id = self.store.place(table_bucket).bucket_id
+        with self.storage.index.view() as view:
+            return history.find_break(
+                history.read(view, bucket_id), history.head(view, bucket_id, "main").head
+            )
+
+
+def ids(start: int = 1) -> Callable[[], str]:
+    """Return unique ids that look random enough: the counter leads."""
+    counter = itertools.count(start)
+    return lambda: f"{next(counter) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128):032x}"
+
+
+@contextmanager
+def opened(path: Path, *, clock: Clock | None = None, first_id: int = 1) -> Iterator[Lake]:
+    """Open the folder at path, with the table bucket `lake` in it."""
+    clock = clock or Clock()
+    new_id = ids(first_id)
+    storage = opening.open_storage(
+        path, disk=Disk(), now_ms=clock, new_id=new_id, map_size_bytes=1 << 30
+    )
+    try:
+        store = CatalogStore(
+            index=storage.index,
+            buckets=storage.buckets,
+            objects=storage.objects,
+            blobs=storage.blobs,
+            now_ms=clock,
+            new_id=new_id,
+        )
+        if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
+            asyncio.run(storage.buckets.create("lake", kind="table", owner=BY, region="us-east-1"))
+        yield Lake(
+            storage=storage,
+            store=store,
+            namespaces=Namespaces(store=store),
+            tables=Tables(store=store),
+            clock=clock,
+        )
+    finally:
+        storage.close()
