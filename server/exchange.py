@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from server import asgi, counters, dispatch, errors, limits
-from server.access import decide, model
+from server.access import audit, decide, model
+from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
 from server.auth import errors as auth_errors
 from storage import model as storage_model
@@ -26,6 +27,7 @@ Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
 SERVER_NAME = "Boathouse"
+REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
 class Authentication(enum.Enum):
@@ -66,7 +68,7 @@ class Face(Protocol):
 class Exchange:
     """The ASGI application.
 
-    files: how the files of bodies are read; the disk. monotonic_ns: a clock for durations.
+    audit_log: told of refusals and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns: a clock for durations.
     on_startup, on_shutdown: awaited in the lifespan, in order and in reverse order.
     """
 
@@ -82,6 +84,7 @@ class Exchange:
         files: asgi.Files,
         domain: str | None = None,
         counts: counters.Counters | None = None,
+        audit_log: audit.Audit | None = None,
         on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
@@ -93,6 +96,7 @@ class Exchange:
         self._monotonic_ns = monotonic_ns
         self._files = files
         self._domain = domain
+        self._audit = audit_log
         self._on_startup = tuple(on_startup)
         self._on_shutdown = tuple(on_shutdown)
         self._log = logging.getLogger("boathouse.exchange")
@@ -112,7 +116,8 @@ class Exchange:
         try:
             request = asgi.Request(scope, receive, request_id=self._new_id())
             face = self._face_of(request)
-            response = await self._answer(face, request)
+            entry = None if self._audit is None else self._audit.begin(request.request_id, face)
+            response = await self._answer(face, request, entry)
             sent_bytes = await self._send(face, response, request, receive, send)
         except errors.ClientDisconnected:
             counts.disconnects += 1
@@ -121,13 +126,16 @@ class Exchange:
             counts.disconnects += 1
             self._log.warning("an answer could not be finished", exc_info=True)
         else:
+            duration_ns = self._monotonic_ns() - started_ns
             counts.record(
                 face,
                 response.status,
-                duration_ns=self._monotonic_ns() - started_ns,
+                duration_ns=duration_ns,
                 received_bytes=request.received_bytes,
                 sent_bytes=sent_bytes,
             )
+            if self._audit is not None and entry is not None and entry.recorded:
+                self._audit.record_outcome(entry, response.status, duration_ns=duration_ns)
         finally:
             counts.in_flight -= 1
 
@@ -140,18 +148,22 @@ class Exchange:
         request.raw_path = dispatch.path_for(name, request.raw_path)
         return name
 
-    async def _answer(self, name: str, request: asgi.Request) -> asgi.Response:
+    async def _answer(
+        self, name: str, request: asgi.Request, entry: audit.Entry | None
+    ) -> asgi.Response:
         face = self._faces.get(name)
         if face is None:
             return _not_served(name)
         try:
             _check_bounds(request)
             operation = face.identify(request)
-            caller = await self._caller(face, operation, request)
+            caller = await self._caller(face, operation, request, entry)
             return await face.handle(operation, request, caller)
         except errors.ClientDisconnected:
             raise
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
+            if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
+                self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
             response = face.encode_error(error, request)
             if response.status == 500:
                 self._log.error(
@@ -163,12 +175,16 @@ class Exchange:
                 )
             return response
 
-    async def _caller(self, face: Face, operation: Any, request: asgi.Request) -> Caller:
+    async def _caller(
+        self, face: Face, operation: Any, request: asgi.Request, entry: audit.Entry | None
+    ) -> Caller:
         authentication = face.authentication(operation)
         if authentication is Authentication.NONE or authentication is Authentication.SELF:
             return self._verifier.nobody(request)
         caller = await self._verifier.verify(request, face.name)
         principal = caller.principal
+        if entry is not None:
+            entry.credential_id = caller.credential_id
         if authentication is Authentication.REQUIRED and principal.kind == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")
         for demand in face.demands(operation, principal):

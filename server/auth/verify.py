@@ -15,12 +15,13 @@ import base64
 import binascii
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from server import asgi, dispatch, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
-from server.auth import callers, chunked, errors, presign, sigv2, sigv4
+from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4
 from storage import model as storage_model
 
 SERVICES: Final = {

@@ -1,0 +1,229 @@
+"""rule: the signed policy of a browser's POST form.
+
+The form carries a JSON document in base64, and its signature (version 4 or 2) over exactly that
+text. Every field of the form must be named by a condition and meet it, but for those that carry
+the proof itself. Field names compare without regard to case. Reads no body: the form's fields are
+handed in, `bucket` among them. Source: Amazon S3 API reference, "POST policy".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from server import limits
+from server.auth import errors, sigv4
+
+UNCONDITIONED: Final = frozenset(
+    {"policy", "signature", "x-amz-signature", "awsaccesskeyid", "file"}
+)
+IGNORED_PREFIX: Final = "x-ignore-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """One condition on one field; field is lower case and without its dollar."""
+
+    kind: Literal["eq", "starts-with"]
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostPolicy:
+    """What a form may say. size_range: smallest and largest file, None if it is not limited."""
+
+    expires_at_ms: int
+    conditions: tuple[Condition, ...]
+    size_range: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProofV4:
+    """A version 4 signature over the policy's text."""
+
+    credential: sigv4.Credential
+    timestamp: str
+    signature: str
+    policy: str
+    security_token: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProofV2:
+    """A version 2 signature over the policy's text."""
+
+    access_key: str
+    signature: str
+    policy: str
+    security_token: str | None
+
+
+def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
+    """Return what a form offers as its signature; None for a form without any.
+
+    fields: lower-case names. Raises MalformedAuthorization, UnsupportedAuthorization.
+    """
+    policy = fields.get("policy")
+    token = fields.get("x-amz-security-token")
+    if "x-amz-signature" in fields or "x-amz-credential" in fields:
+        for name in ("policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date"):
+            if not fields.get(name):
+                raise errors.MalformedAuthorization(f"the form has no {name} field")
+        algorithm = fields["x-amz-algorithm"]
+        if algorithm != sigv4.ALGORITHM:
+            raise errors.UnsupportedAuthorization(f"{algorithm} is not supported", scheme=algorithm)
+        timestamp = fields["x-amz-date"]
+        if sigv4.parse_timestamp(timestamp) is None:
+            raise errors.MalformedAuthorization("x-amz-date must be YYYYMMDDTHHMMSSZ")
+        assert policy is not None
+        return ProofV4(
+            credential=sigv4.parse_credential(fields["x-amz-credential"]),
+            timestamp=timestamp,
+            signature=fields.get("x-amz-signature", ""),
+            policy=policy,
+            security_token=token,
+        )
+    if "signature" in fields or "awsaccesskeyid" in fields:
+        for name in ("policy", "awsaccesskeyid", "signature"):
+            if not fields.get(name):
+                raise errors.MalformedAuthorization(f"the form has no {name} field")
+        assert policy is not None
+        return ProofV2(
+            access_key=fields["awsaccesskeyid"],
+            signature=fields["signature"],
+            policy=policy,
+            security_token=token,
+        )
+    if policy is not None:
+        raise errors.MalformedAuthorization("the form has a policy and no signature")
+    return None
+
+
+def parse_policy(text: str) -> PostPolicy:
+    """Return what a policy field says. Raises MalformedPostPolicy."""
+    if len(text) > limits.POST_POLICY_BYTES_MAX:
+        raise _malformed("is too long")
+    try:
+        document = json.loads(base64.b64decode("".join(text.split()), validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        raise _malformed("is not JSON in base64") from None
+    if not isinstance(document, dict):
+        raise _malformed("is not a JSON object")
+    for name in document:
+        if name not in ("expiration", "conditions"):
+            raise _malformed(f"has an unknown element {name!r}")
+    conditions = document.get("conditions")
+    if not isinstance(conditions, list) or not conditions:
+        raise _malformed("has no conditions")
+    if len(conditions) > limits.POST_POLICY_CONDITIONS_MAX:
+        raise _malformed("has too many conditions")
+    found: list[Condition] = []
+    size_range: tuple[int, int] | None = None
+    for condition in conditions:
+        match condition:
+            case dict() if condition:
+                found += [_equal(name, value) for name, value in condition.items()]
+            case ["content-length-range", smallest, largest]:
+                size_range = (_count(smallest), _count(largest))
+            case [str(kind), str(name), value] if kind.lower() in ("eq", "starts-with"):
+                if not name.startswith("$"):
+                    raise _malformed(f"names the field {name!r} without a dollar")
+                if kind.lower() == "eq":
+                    found.append(_equal(name[1:], value))
+                elif isinstance(value, str):
+                    found.append(Condition(kind="starts-with", field=name[1:].lower(), value=value))
+                else:
+                    raise _malformed(f"compares the field {name!r} with what is not text")
+            case _:
+                raise _malformed("has a condition that cannot be read")
+    return PostPolicy(
+        expires_at_ms=_expiration(document.get("expiration")),
+        conditions=tuple(found),
+        size_range=size_range,
+    )
+
+
+def check_policy(policy: PostPolicy, fields: Mapping[str, str], *, now_ms: int) -> None:
+    """Raise ExpiredPostPolicy or PostPolicyViolated unless the form is what the policy allows.
+
+    fields: lower-case names; `bucket` is where the form was sent, `key` as in the form.
+    """
+    if now_ms >= policy.expires_at_ms:
+        raise errors.ExpiredPostPolicy("the policy has expired")
+    for condition in policy.conditions:
+        if not _meets(condition, fields.get(condition.field)):
+            raise errors.PostPolicyViolated(
+                "the policy's condition failed: "
+                f'["{condition.kind}", "${condition.field}", "{condition.value}"]',
+                condition=condition.field,
+            )
+    named = {condition.field for condition in policy.conditions}
+    for name in fields:
+        if name in named or name in UNCONDITIONED or name.startswith(IGNORED_PREFIX):
+            continue
+        if name == "bucket":
+            # Where the form was sent, not one of its fields: a policy may leave it open.
+            continue
+        raise errors.PostPolicyViolated(f"the form has an extra field: {name}", condition=name)
+
+
+def check_size(policy: PostPolicy, size_bytes: int) -> None:
+    """Raise PostBodyTooSmall or PostBodyTooLarge if a file is outside content-length-range."""
+    if policy.size_range is None:
+        return
+    smallest, largest = policy.size_range
+    if size_bytes < smallest:
+        raise errors.PostBodyTooSmall(
+            f"the file has {size_bytes} bytes, and at least {smallest} are demanded"
+        )
+    if size_bytes > largest:
+        raise errors.PostBodyTooLarge(
+            f"the file has {size_bytes} bytes, and at most {largest} are allowed"
+        )
+
+
+def _meets(condition: Condition, given: str | None) -> bool:
+    if condition.kind == "eq":
+        return given == condition.value
+    if given is None:
+        return condition.value == ""
+    if condition.field == "content-type" and "," in given:
+        # A list of types: each must begin so.
+        return all(part.strip().startswith(condition.value) for part in given.split(","))
+    return given.startswith(condition.value)
+
+
+def _equal(name: Any, value: Any) -> Condition:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise _malformed("compares a field with what is not text")
+    return Condition(kind="eq", field=name.lower(), value=value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value[:20])
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _malformed("has a content-length-range that is not two whole numbers")
+    return value
+
+
+def _expiration(value: Any) -> int:
+    if not isinstance(value, str):
+        raise _malformed("has no expiration")
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise _malformed("has an expiration that is not an ISO 8601 time") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def _malformed(what: str) -> errors.MalformedPostPolicy:
+    return errors.MalformedPostPolicy(f"the policy {what}")
