@@ -68,8 +68,9 @@ class Face(Protocol):
 class Exchange:
     """The ASGI application.
 
-    audit_log: told of refusals and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns: a clock for durations.
-    on_startup, on_shutdown: awaited in the lifespan, in order and in reverse order.
+    audit_log: told of refusals and outcomes; None keeps none. files: how the files of bodies are
+    read; the disk. monotonic_ns: a clock for durations. on_startup, on_shutdown: awaited in the
+    lifespan, in order and in reverse order.
     """
 
     def __init__(

@@ -118,6 +118,58 @@ class Verifier:
             f"authorization by {scheme[:40]!r} is not taken here", scheme=scheme[:40]
         )
 
+    def verify_post(
+        self, request: asgi.Request, fields: Mapping[str, str]
+    ) -> tuple[callers.Caller, postpolicy.PostPolicy | None]:
+        """Return who sent a POST form, and the policy it carries, signed and met.
+
+        fields: the form's, lower-case names, with `bucket` for where it was sent; the file's size
+        is for `postpolicy.check_size`. A form without signature is anonymous. Raises AuthError.
+        """
+        if self._open_to_all:
+            return self._everybody(request, dispatch.S3), None
+        proof = postpolicy.parse_proof(fields)
+        if proof is None:
+            return self._anonymous(request), None
+        scheme: callers.Scheme
+        if isinstance(proof, postpolicy.ProofV4):
+            credential = proof.credential
+            sigv4.check_scope(
+                credential,
+                timestamp=proof.timestamp,
+                services=SERVICES[dispatch.S3],
+                region=self._region,
+            )
+            known = self._known(credential.access_key, proof.security_token)
+            key = self._signing_key(NO_SECRET if known is None else known.secret_key, credential)
+            computed = sigv4.sign(key, proof.policy)
+            access_key, scheme = credential.access_key, "sigv4-query"
+        else:
+            known = self._known(proof.access_key, proof.security_token)
+            secret_key = NO_SECRET if known is None else known.secret_key
+            computed = sigv2.sign(secret_key, proof.policy.encode())
+            access_key, scheme = proof.access_key, "sigv2-query"
+        same = sigv4.matches(computed, proof.signature)
+        if known is None:
+            raise errors.InvalidAccessKey("the access key does not exist", access_key=access_key)
+        if not same:
+            raise errors.SignatureDoesNotMatch(
+                "the form's signature is not the one computed here",
+                access_key=access_key,
+                signature_provided=proof.signature,
+                string_to_sign=proof.policy,
+                canonical_request="",
+            )
+        policy = postpolicy.parse_policy(proof.policy)
+        postpolicy.check_policy(policy, fields, now_ms=self._now_ms())
+        caller = callers.Caller(
+            principal=self._in_context(known.principal, request),
+            payload=chunked.UNSIGNED_PAYLOAD,
+            credential_id=access_key,
+            signing=callers.Signing(scheme=scheme),
+        )
+        return caller, policy
+
     async def _signed(self, request: asgi.Request, face: str, authorization: str) -> callers.Caller:
         headers = request.headers
         proof = sigv4.parse_authorization(authorization)
