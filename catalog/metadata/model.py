@@ -55,7 +55,7 @@ class JsonArray:
         return [bytes(item) for item in _decode_items(self.text)]
 
     def __bool__(self) -> bool:
-        return len(self.text) > 2 or bool(_decode_items(self.text))
+        return not self.text[1:].lstrip().startswith(b"]")
 
     @classmethod
     def of(cls, items: Iterable[bytes]) -> JsonArray:
@@ -256,7 +256,7 @@ def decode(data: bytes) -> TableMetadata:
 
 
 def encode(metadata: TableMetadata) -> bytes:
-    """Return metadata.json's bytes."""
+    """Return metadata.json's bytes. Raises InvalidMetadata (see `encode_json`)."""
     return _encode(metadata, metadata.snapshots)
 
 
@@ -515,4 +515,15 @@ def _encode(metadata: TableMetadata, snapshots: Snapshots) -> bytes:
     fields["partition-statistics"] = metadata.partition_statistics
     fields["snapshot-log"] = msgspec.Raw(metadata.snapshot_entries.text)
     fields["metadata-log"] = msgspec.Raw(metadata.metadata_entries.text)
-    return msgspec.json.encode({**fields, **metadata.extra})
+    return encode_json({**fields, **metadata.extra})
+
+
+def encode_json(value: Any) -> bytes:
+    """Return value as JSON text. Raises InvalidMetadata for what JSON of 64-bit numbers cannot say.
+
+    Unknown fields are kept as they come, so only here is it seen that one holds a larger number.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except (OverflowError, TypeError, ValueError, RecursionError) as error:
+        raise errors.InvalidMetadata(f"Cannot write metadata: {error}") from error

@@ -11,7 +11,13 @@ import msgspec
 
 from catalog.metadata import errors, reading
 from catalog.metadata.drafts import Draft
-from catalog.metadata.model import LOG_DISORDER_MAX_MS, MAIN_BRANCH, JsonArray, TableMetadata
+from catalog.metadata.model import (
+    LOG_DISORDER_MAX_MS,
+    MAIN_BRANCH,
+    JsonArray,
+    TableMetadata,
+    encode_json,
+)
 from catalog.metadata.reading import Json
 
 ROW_LINEAGE_MIN_FORMAT_VERSION = 3
@@ -56,7 +62,7 @@ def apply_add_snapshot(draft: Draft, update: Json) -> Draft:
             f" sequence number {metadata.last_sequence_number}"
         )
     return draft.changed(
-        snapshots=metadata.snapshots.appended(snapshot_id, msgspec.json.encode(snapshot)),
+        snapshots=metadata.snapshots.appended(snapshot_id, encode_json(snapshot)),
         last_sequence_number=max(metadata.last_sequence_number, sequence_number),
         next_row_id=_next_row_id(metadata, snapshot),
     ).noting(added_snapshot_ids=draft.added_snapshot_ids | {snapshot_id})

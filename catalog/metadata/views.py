@@ -111,7 +111,7 @@ def encode(view: ViewMetadata) -> bytes:
         "version-log": view.version_log,
         "properties": view.properties,
     }
-    return msgspec.json.encode({**fields, **view.extra})
+    return model.encode_json({**fields, **view.extra})
 
 
 def new_view(

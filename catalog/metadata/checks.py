@@ -1,0 +1,38 @@
+"""rule: table metadata that others wrote, looked at wholly before a table is made of it.
+
+Decoding checks only the head's form, since what this catalog wrote itself need not be doubted
+again. Metadata to be registered is: every schema, spec and order by its own rules, every ref and
+log entry against the snapshots.
+"""
+
+from __future__ import annotations
+
+from catalog.metadata import errors, model, orders, reading, schemas, specs
+from catalog.metadata.model import TableMetadata
+
+
+def check_table(metadata: TableMetadata) -> None:
+    """Check all of a table's metadata. Raises InvalidMetadata."""
+    try:
+        for schema in metadata.schemas:
+            schemas.check_shape(schema)
+            reading.get_int(schema, "schema-id")
+        for spec in metadata.partition_specs:
+            reading.get_int(spec, "spec-id")
+            for field in reading.get_list(spec, "fields"):
+                checked = reading.check_object(field, what="partition field")
+                reading.get_text(checked, "name")
+                reading.get_int(checked, "field-id")
+                reading.get_text(checked, "transform")
+                specs.source_id_of(checked)
+        for order in metadata.sort_orders:
+            reading.get_int(order, "order-id")
+            for field in reading.get_list(order, "fields"):
+                reading.check_object(field, what="sort field")
+        specs.check_default_spec(metadata)
+        orders.check_default_order(metadata)
+    except errors.BadUpdate as error:
+        raise errors.InvalidMetadata(str(error)) from error
+    if metadata.format_version > 1 and not metadata.table_uuid:
+        raise errors.InvalidMetadata("table-uuid must exist in format v2")
+    model.check_history(metadata)
