@@ -53,7 +53,7 @@ def arrow_stream(batches: Sequence[pa.RecordBatch], columns: Sequence[outcomes.C
         array = wire_array(column, [batch.column(index) for batch in filled])
         arrays.append(array)
         fields.append(
-            pa.field(f"c{index}", array.type, True, metadata=rowtypes.field_metadata(column))
+            pa.field(column.name, array.type, True, metadata=rowtypes.field_metadata(column))
         )
     schema = pa.schema(fields)
     sink = pa.BufferOutputStream()
