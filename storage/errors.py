@@ -22,7 +22,7 @@ class BucketAlreadyExists(StorageError):
 
 
 class BucketNotEmpty(StorageError):
-    """The bucket still holds objects or uploads."""
+    """The bucket still holds objects."""
 
 
 class InvalidBucketName(StorageError):
@@ -87,3 +87,39 @@ class NewerFormat(StorageError):
 
 class CorruptRecord(StorageError):
     """A stored record cannot be read."""
+
+
+class CorruptIndex(StorageError):
+    """The index file is cut short or damaged."""
+
+
+class CommitUnknown(StorageError):
+    """The index cannot say whether the write is durable; nothing it needs may be removed."""
+
+
+class CommitRefused(StorageError):
+    """The index refused a write that no client can cause, such as one with an over-long key."""
+
+
+class IndexClosed(StorageError):
+    """The index was closed; the process is ending."""
+
+
+class RangeNotSatisfiable(StorageError):
+    """The range begins past the end of the body, whose `size_bytes` is given."""
+
+
+class NotModified(StorageError):
+    """The reader has this very version already; `etag` says which."""
+
+
+class BodyTooLarge(StorageError):
+    """The body is larger than the caller was willing to read; `size_bytes`, `limit_bytes`."""
+
+
+class SourceGone(StorageError):
+    """What was to be copied was removed meanwhile."""
+
+
+class CorruptFolder(StorageError):
+    """The data folder lacks a file it cannot do without, or has one that cannot be read."""

@@ -2,6 +2,10 @@
 
 Everything here is frozen. Times are Unix milliseconds, sizes bytes, keys text whose UTF-8 form is
 1 to 1,024 bytes long. Nothing here opens a file: a `FileSlice` only says where bytes lie.
+
+ObjectInfo, ObjectAttributes and Segment are msgspec Structs, because a page of a listing makes a
+thousand of each and a frozen dataclass costs four times as much to make (tests/bench). They are
+built, compared and matched like dataclasses; a changed copy comes from `msgspec.structs.replace`.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 NowMs: TypeAlias = Callable[[], int]
 """A clock: Unix milliseconds."""
 
@@ -18,6 +24,8 @@ NewId: TypeAlias = Callable[[], str]
 """A source of unique names: 32 lower-case hexadecimal digits, never the same twice."""
 
 BucketKind: TypeAlias = Literal["general", "table"]
+
+ChecksumType: TypeAlias = Literal["FULL_OBJECT", "COMPOSITE"]
 
 NULL_VERSION = "null"
 """The version id of every object in a bucket that was never versioned (S3's own word)."""
@@ -36,25 +44,28 @@ class BucketInfo:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
-    """length bytes of a blob, from offset on."""
+class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """length bytes of a blob, from offset on.
+
+    blob: 32 hexadecimal digits. indexed: the blob is a row of the index, not a file.
+    """
 
     blob: str
     offset: int
     length: int
+    indexed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InlineBody:
-    """A body kept inside the index record's own store."""
+    """A body received but not yet stored, small enough for the index."""
 
     data: bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SegmentBody:
-    """A body spread over blobs, in order."""
+    """A body made of blobs, in order; the empty body has no segment."""
 
     segments: tuple[Segment, ...]
 
@@ -79,8 +90,7 @@ class ByteRange:
     stop: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectAttributes:
+class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What a writer says about an object besides its bytes.
 
     headers: stored response headers by lower-case name (content-type, cache-control, ...).
@@ -90,19 +100,18 @@ class ObjectAttributes:
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
     """
 
-    headers: Mapping[str, str] = field(default_factory=dict)
-    user_metadata: Mapping[str, str] = field(default_factory=dict)
-    checksums: Mapping[str, str] = field(default_factory=dict)
-    checksum_type: Literal["FULL_OBJECT", "COMPOSITE"] = "FULL_OBJECT"
-    tags: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    user_metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
+    checksums: Mapping[str, str] = msgspec.field(default_factory=dict)
+    checksum_type: ChecksumType = "FULL_OBJECT"
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     storage_class: str = "STANDARD"
     owner: str = ""
     etag: str | None = None
     part_sizes_bytes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectInfo:
+class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One version of an object. etag is bare (no quotes); crc64nvme is the body's, an integer."""
 
     bucket: str
@@ -113,7 +122,7 @@ class ObjectInfo:
     crc64nvme: int
     modified_at_ms: int
     attributes: ObjectAttributes
-    body: Body
+    body: SegmentBody
     tombstoned_at_ms: int | None = None
 
 
@@ -128,6 +137,10 @@ class Precondition:
     if_match: tuple[str, ...] = ()
     if_none_match: tuple[str, ...] = ()
     write_once: bool = False
+
+
+ALWAYS = Precondition()
+"""No condition at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,3 +163,45 @@ class ListPage:
     objects: tuple[ObjectInfo, ...]
     common_prefixes: tuple[str, ...]
     next_after: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartInfo:
+    """One part of an upload. etag is bare; checksums are base64 text by algorithm."""
+
+    part_number: int
+    etag: str
+    size_bytes: int
+    crc64nvme: int
+    modified_at_ms: int
+    checksums: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartPage:
+    """One page of an upload's parts; next_after is the part number the next page starts after."""
+
+    parts: tuple[PartInfo, ...]
+    next_after: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadInfo:
+    """A multipart upload under way. checksum_algorithm None: the client named none."""
+
+    bucket: str
+    key: str
+    upload_id: str
+    initiated_at_ms: int
+    attributes: ObjectAttributes
+    checksum_algorithm: str | None
+    checksum_type: ChecksumType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadPage:
+    """One page of a bucket's uploads, by key, then by id; next_after is (key, upload id)."""
+
+    uploads: tuple[UploadInfo, ...]
+    common_prefixes: tuple[str, ...]
+    next_after: tuple[str, str] | None

@@ -1,0 +1,383 @@
+"""engine: bodies come in, become durable, and are read back.
+
+A body of up to INLINE_BYTES_MAX stays in memory and goes into the index with its name. A larger one
+is hashed and written in a worker thread, BATCH_BYTES at a time and at most one batch behind the
+network, into `tmp/`; then fsynced, moved to `blobs/`, and its folder fsynced. Only then may the
+index name it. A blob never changes afterwards.
+
+Names nothing itself: what is received and then refused must be discarded, and what a crash leaves
+unnamed is removed at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from storage import checksums, errors
+from storage.batch import Store
+from storage.disk import Disk
+from storage.index import Index
+from storage.model import (
+    Body,
+    ByteRange,
+    FileSlice,
+    InlineBody,
+    NewId,
+    Received,
+    Segment,
+    SegmentBody,
+)
+
+INLINE_BYTES_MAX = 64 << 10
+BATCH_BYTES = 1 << 20
+WORKERS = 8
+FOLDERS = tuple(f"{number:02x}" for number in range(256))
+
+Result = TypeVar("Result")
+
+
+class Blobs:
+    """The blob files of a data folder. One per process."""
+
+    def __init__(
+        self, *, folder: Path, scratch: Path, disk: Disk, index: Index, new_id: NewId
+    ) -> None:
+        self._folder = folder
+        self._scratch = scratch
+        self._disk = disk
+        self._index = index
+        self._new_id = new_id
+        self._held: Counter[str] = Counter()
+        self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
+
+    def close(self) -> None:
+        """Let running writes end and stop the worker threads."""
+        self._pool.shutdown()
+
+    def receive(
+        self, *, size_hint: int | None = None, digests: frozenset[str] = frozenset()
+    ) -> Receiver:
+        """Begin to take in a body.
+
+        size_hint: its length, if the client said; a large one that the disk cannot hold is refused
+        at once, by DiskFull. digests: algorithms wanted besides CRC64NVME.
+        """
+        if size_hint is not None and size_hint >= BATCH_BYTES:
+            room_bytes = self._disk.room_bytes(self._scratch)
+            if room_bytes < size_hint:
+                raise errors.DiskFull(
+                    f"the disk has room for {room_bytes} bytes, not for {size_hint}"
+                )
+        return Receiver(blobs=self, digests=digests)
+
+    async def store(self, data: bytes, *, digests: frozenset[str] = frozenset()) -> Received:
+        """Take in a whole body that is in memory already."""
+        receiver = self.receive(size_hint=len(data), digests=digests)
+        try:
+            await receiver.write(data)
+            return await receiver.finish()
+        except BaseException:
+            await receiver.abort()
+            raise
+
+    async def adopt(
+        self, path: Path, *, digests: frozenset[str] = frozenset({checksums.MD5})
+    ) -> Received:
+        """Make a finished local file a blob. It must lie in `tmp/` and is gone afterwards."""
+        return await self.run(lambda: self._adopt(path, digests))
+
+    async def discard(self, received: Received) -> None:
+        """Remove the file of a body that no record names and none ever will."""
+        if isinstance(received.body, InlineBody):
+            return
+        paths = [self.path_of(segment.blob) for segment in received.body.segments]
+        await self.run(lambda: self._unlink_all(paths))
+
+    def path_of(self, blob: str) -> Path:
+        """Return where a blob's file lies."""
+        return self._folder / blob[:2] / blob
+
+    def slices(
+        self, body: Body, byte_range: ByteRange | None = None
+    ) -> tuple[bytes | FileSlice, ...]:
+        """Return the bytes of a body, or of byte_range of it: in memory, or where they lie.
+
+        Raises BodyMissing if a blob in the index is gone.
+        """
+        if isinstance(body, InlineBody):
+            return (body.data if byte_range is None else body.data[_slice_of(byte_range)],)
+        segments = body.segments if byte_range is None else cut(body.segments, byte_range)
+        return tuple(self._slice(segment) for segment in segments)
+
+    def read(self, body: Body, byte_range: ByteRange | None = None) -> bytes:
+        """Return the bytes of a body, or of byte_range of it. Blocks; for small ones."""
+        return b"".join(
+            piece if isinstance(piece, bytes) else self._read_slice(piece)
+            for piece in self.slices(body, byte_range)
+        )
+
+    async def digest(
+        self, body: SegmentBody, byte_range: ByteRange | None, algorithms: Iterable[str]
+    ) -> dict[str, bytes]:
+        """Return raw digests of stored bytes, CRC64NVME among them, read in a worker thread."""
+        pieces = self.slices(body, byte_range)
+        wanted = frozenset(algorithms)
+        return await self.run(lambda: self._digest(pieces, wanted))
+
+    def steps(self, piece: FileSlice, step_bytes: int) -> Iterator[bytes]:
+        """Yield the bytes of a file's slice, step_bytes at a time. Blocks. Raises BodyMissing."""
+        try:
+            descriptor = self._disk.open(piece.path)
+        except FileNotFoundError as error:
+            raise errors.BodyMissing(
+                f"blob {piece.path.name} is not there", blob=piece.path.name
+            ) from error
+        try:
+            done = 0
+            while done < piece.length:
+                data = self._disk.read_at(
+                    descriptor, piece.offset + done, min(step_bytes, piece.length - done)
+                )
+                if not data:
+                    raise errors.BodyMissing(
+                        f"blob {piece.path.name} is cut short", blob=piece.path.name
+                    )
+                yield data
+                done += len(data)
+        finally:
+            self._disk.close(descriptor)
+
+    @contextlib.contextmanager
+    def hold(self, body: Body) -> Iterator[None]:
+        """Keep a body's files from the sweep while somebody reads them for long."""
+        blobs = [] if isinstance(body, InlineBody) else [each.blob for each in body.segments]
+        self._held.update(blobs)
+        try:
+            yield
+        finally:
+            self._held.subtract(blobs)
+            for blob in blobs:
+                if self._held[blob] <= 0:
+                    del self._held[blob]
+
+    def is_held(self, blob: str) -> bool:
+        """Say whether somebody holds the blob."""
+        return blob in self._held
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do blocking work in a worker thread; cancelled, it still runs to its end."""
+        return await asyncio.shield(self.start(work))
+
+    def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Begin blocking work in a worker thread."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def unlink(self, blob: str) -> None:
+        """Remove a blob's file; an absent one is no fault."""
+        self._disk.unlink(self.path_of(blob))
+
+    def new_file(self) -> _File:
+        """Return a file to be, named by a fresh id. For Receiver."""
+        blob = self._new_id()
+        return _File(
+            disk=self._disk, blob=blob, aside=self._scratch / blob, place=self.path_of(blob)
+        )
+
+    def _slice(self, segment: Segment) -> bytes | FileSlice:
+        if not segment.indexed:
+            return FileSlice(
+                path=self.path_of(segment.blob), offset=segment.offset, length=segment.length
+            )
+        data = self._index.get(Store.BODIES, bytes.fromhex(segment.blob))
+        if data is None:
+            raise errors.BodyMissing(f"blob {segment.blob} is not there", blob=segment.blob)
+        if len(data) == segment.length:
+            return data
+        return data[segment.offset : segment.offset + segment.length]
+
+    def _read_slice(self, piece: FileSlice) -> bytes:
+        return b"".join(self.steps(piece, max(piece.length, 1)))
+
+    def _digest(
+        self, pieces: Sequence[bytes | FileSlice], algorithms: frozenset[str]
+    ) -> dict[str, bytes]:
+        digester = checksums.Digester(algorithms)
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                digester.update(piece)
+                continue
+            for data in self.steps(piece, BATCH_BYTES):
+                digester.update(data)
+        return digester.digests()
+
+    def _adopt(self, path: Path, digests: frozenset[str]) -> Received:
+        size_bytes = self._disk.size_bytes(path)
+        whole = FileSlice(path=path, offset=0, length=size_bytes)
+        found = self._digest((whole,), digests)
+        if size_bytes <= INLINE_BYTES_MAX:
+            data = self._read_slice(whole)
+            self._disk.unlink(path)
+            return Received(body=InlineBody(data=data), size_bytes=size_bytes, digests=found)
+        self._disk.fsync_path(path)
+        blob = self._new_id()
+        place = self.path_of(blob)
+        self._disk.move(path, place)
+        self._disk.fsync_folder(place.parent)
+        return _received_file(blob, size_bytes, found)
+
+    def _unlink_all(self, paths: Sequence[Path]) -> None:
+        for path in paths:
+            self._disk.unlink(path)
+
+
+class Receiver:
+    """A body being taken in. Ends with `finish` or `abort`; abort after either does no harm."""
+
+    def __init__(self, *, blobs: Blobs, digests: frozenset[str]) -> None:
+        self._blobs = blobs
+        self._digester = checksums.Digester(digests)
+        self._pieces: list[bytes] = []
+        self._waiting_bytes = 0
+        self._size_bytes = 0
+        self._file: _File | None = None
+        self._job: asyncio.Future[None] | None = None
+        self._finished = False
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken in so far."""
+        return self._size_bytes
+
+    async def write(self, data: bytes) -> None:
+        """Take in the next bytes; waits only when a whole batch is still being written."""
+        self._pieces.append(data)
+        self._waiting_bytes += len(data)
+        self._size_bytes += len(data)
+        if self._waiting_bytes >= BATCH_BYTES:
+            await self._end_job()
+            pieces, file = self._take()
+            self._job = self._blobs.start(lambda: self._work(file, pieces, last=False))
+
+    async def finish(self) -> Received:
+        """Return the body, durable and not yet named. Raises DiskFull."""
+        assert not self._finished, "finish is called once"
+        self._finished = True
+        await self._end_job()
+        if self._file is None and self._size_bytes <= INLINE_BYTES_MAX:
+            data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            self._pieces = []
+            self._digester.update(data)
+            return Received(
+                body=InlineBody(data=data),
+                size_bytes=self._size_bytes,
+                digests=self._digester.digests(),
+            )
+        pieces, file = self._take()
+        self._job = self._blobs.start(lambda: self._work(file, pieces, last=True))
+        await self._end_job()
+        self._file = None
+        return _received_file(file.blob, self._size_bytes, self._digester.digests())
+
+    async def abort(self) -> None:
+        """Forget the body and remove what was written of it."""
+        self._pieces = []
+        with contextlib.suppress(Exception):
+            await self._end_job()
+        if self._file is not None:
+            file, self._file = self._file, None
+            await self._blobs.run(file.remove)
+
+    async def _end_job(self) -> None:
+        if self._job is not None:
+            await asyncio.shield(self._job)
+            self._job = None
+
+    def _take(self) -> tuple[list[bytes], _File]:
+        pieces, self._pieces, self._waiting_bytes = self._pieces, [], 0
+        if self._file is None:
+            self._file = self._blobs.new_file()
+        return pieces, self._file
+
+    def _work(self, file: _File, pieces: Sequence[bytes], *, last: bool) -> None:
+        """Hash and write a batch; runs in a worker thread, one at a time per body."""
+        try:
+            for piece in pieces:
+                self._digester.update(piece)
+            file.write(b"".join(pieces))
+            if last:
+                file.publish()
+        except BaseException:
+            file.remove()
+            raise
+
+
+class _File:
+    """A blob file on its way from `tmp/` to `blobs/`."""
+
+    def __init__(self, *, disk: Disk, blob: str, aside: Path, place: Path) -> None:
+        self.blob = blob
+        self._disk = disk
+        self._aside = aside
+        self._place = place
+        self._descriptor: int | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._descriptor is None:
+            self._descriptor = self._disk.create(self._aside)
+        self._disk.write(self._descriptor, data)
+
+    def publish(self) -> None:
+        assert self._descriptor is not None, "nothing was written"
+        self._disk.fsync(self._descriptor)
+        self._close()
+        self._disk.move(self._aside, self._place)
+        # A move is durable only once its folder is: without this a crash forgets a body that the
+        # index names.
+        self._disk.fsync_folder(self._place.parent)
+
+    def remove(self) -> None:
+        self._close()
+        self._disk.unlink(self._aside)
+        self._disk.unlink(self._place)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            self._disk.close(descriptor)
+
+
+def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ...]:
+    """Return the segments that hold byte_range of the body that segments make."""
+    found: list[Segment] = []
+    position = 0
+    for segment in segments:
+        start = max(byte_range.start - position, 0)
+        stop = min(byte_range.stop - position, segment.length)
+        if start < stop:
+            found.append(
+                Segment(
+                    blob=segment.blob,
+                    offset=segment.offset + start,
+                    length=stop - start,
+                    indexed=segment.indexed,
+                )
+            )
+        position += segment.length
+        if position >= byte_range.stop:
+            break
+    return tuple(found)
+
+
+def _received_file(blob: str, size_bytes: int, digests: dict[str, bytes]) -> Received:
+    segment = Segment(blob=blob, offset=0, length=size_bytes)
+    return Received(body=SegmentBody(segments=(segment,)), size_bytes=size_bytes, digests=digests)
+
+
+def _slice_of(byte_range: ByteRange) -> slice:
+    return slice(byte_range.start, byte_range.stop)

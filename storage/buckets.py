@@ -1,0 +1,150 @@
+"""engine: buckets, general and table buckets, in one name space.
+
+A bucket's id is never used again, so a name that is deleted and made anew starts empty at once; the
+old bucket's rows, where deletion was told to discard them, are freed by the sweep. Who may call is
+decided above; what `settings` means too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from storage import bodies, errors, keys, names, records
+from storage.batch import Batch, Delete, Lookup, Put, Reading, Store, Write
+from storage.index import Index
+from storage.model import BucketInfo, BucketKind, NowMs
+
+SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+NEXT_BUCKET = b"next_bucket"
+_ID = struct.Struct(">I")
+
+
+class Buckets:
+    """The buckets of a data folder."""
+
+    def __init__(self, *, index: Index, now_ms: NowMs) -> None:
+        self._index = index
+        self._now_ms = now_ms
+
+    def get(self, name: str) -> BucketInfo:
+        """Return a bucket. Raises NoSuchBucket."""
+        return records.bucket_info(name, find(self._index, name))
+
+    def list(self) -> list[BucketInfo]:
+        """Return all buckets by name."""
+        with self._index.view() as view:
+            return [
+                records.bucket_info(key.decode(), value)
+                for key, value in view.scan(Store.BUCKETS, b"")
+            ]
+
+    async def create(
+        self,
+        name: str,
+        *,
+        kind: BucketKind,
+        owner: str,
+        region: str,
+        settings: Mapping[str, Any] | None = None,
+    ) -> BucketInfo:
+        """Make a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner."""
+        names.check_bucket_name(name, kind)
+        created_at_ms = self._now_ms()
+        made: list[bytes] = []
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            existing = reading.get(Store.BUCKETS, name.encode())
+            if existing is not None:
+                record = records.decode_bucket(existing)
+                raise errors.BucketAlreadyExists(
+                    f"the bucket {name!r} exists", name=name, owner=record.owner, kind=record.kind
+                )
+            counted = reading.get(Store.META, NEXT_BUCKET)
+            bucket_id = 1 if counted is None else int(_ID.unpack(counted)[0])
+            value = records.encode(
+                records.BucketRecord(
+                    bucket_id=bucket_id,
+                    kind=kind,
+                    owner=owner,
+                    region=region,
+                    created_at_ms=created_at_ms,
+                    settings=dict(settings or {}),
+                )
+            )
+            made[:] = [value]
+            return (
+                Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(bucket_id + 1)),
+                Put(store=Store.BUCKETS, key=name.encode(), value=value),
+            )
+
+        await self._index.commit(Batch(derive=(derive,)))
+        return records.bucket_info(name, made[0])
+
+    async def update(self, name: str, settings: Mapping[str, Any]) -> BucketInfo:
+        """Replace a bucket's settings. Raises NoSuchBucket.
+
+        Whoever changes one of several settings wants `change`, which loses no other's change.
+        """
+        return await self.change(name, lambda _: settings)
+
+    async def change(self, name: str, change: SettingsChange) -> BucketInfo:
+        """Replace a bucket's settings by change(settings), in one step. Raises NoSuchBucket.
+
+        change is pure; it may refuse by raising, and may be called more than once.
+        """
+        made: list[bytes] = []
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            record = records.decode_bucket(find(reading, name))
+            value = records.encode(
+                records.BucketRecord(
+                    bucket_id=record.bucket_id,
+                    kind=record.kind,
+                    owner=record.owner,
+                    region=record.region,
+                    created_at_ms=record.created_at_ms,
+                    settings=dict(change(record.settings)),
+                )
+            )
+            made[:] = [value]
+            return (Put(store=Store.BUCKETS, key=name.encode(), value=value),)
+
+        await self._index.commit(Batch(derive=(derive,)))
+        return records.bucket_info(name, made[0])
+
+    async def delete(self, name: str, *, discard: bool = False) -> None:
+        """Delete a bucket. Raises NoSuchBucket, and BucketNotEmpty unless told to discard.
+
+        Tombstoned objects and uploads under way do not keep a bucket; they go with it.
+        """
+        await self._index.commit(self.plan_delete(name, discard=discard))
+
+    def plan_delete(self, name: str, *, discard: bool = False) -> Batch:
+        """Return the Batch that deletes a bucket, to be merged with what else must go with it."""
+        released_at_ms = self._now_ms()
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            bucket_id = records.decode_bucket(find(reading, name)).bucket_id
+            if not discard and any(
+                not records.is_tombstoned(value)
+                for _, _, value in keys.walk(reading, Store.OBJECTS, bucket_id)
+            ):
+                raise errors.BucketNotEmpty(f"the bucket {name!r} is not empty", name=name)
+            return (
+                Delete(store=Store.BUCKETS, key=name.encode()),
+                bodies.released("bucket", str(bucket_id), released_at_ms),
+            )
+
+        return Batch(derive=(derive,), makes_room=True)
+
+
+def find(reading: Lookup, name: str) -> bytes:
+    """Return a bucket's record. Raises NoSuchBucket."""
+    key = name.encode("utf-8", "surrogatepass")
+    value = reading.get(Store.BUCKETS, key) if 0 < len(key) <= names.NAME_BYTES_MAX else None
+    if value is None:
+        raise errors.NoSuchBucket(f"the bucket {name!r} does not exist", name=name)
+    return value

@@ -1,0 +1,96 @@
+"""rule: the If-* conditions of reads (RFC 9110, 13.2.2), and those of writes.
+
+If-Match outranks If-Unmodified-Since, If-None-Match outranks If-Modified-Since. Dates on the wire
+have whole seconds, so an object's milliseconds are cut off before they are compared. For writes see
+`check_write`: it is judged inside the index transaction that publishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storage import errors, etags
+from storage.model import Precondition
+
+MS_PER_SECOND = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadConditions:
+    """What a reader asks for. Empty and None mean no condition; ETags are bare, or `*`."""
+
+    if_match: tuple[str, ...] = ()
+    if_none_match: tuple[str, ...] = ()
+    if_modified_since_ms: int | None = None
+    if_unmodified_since_ms: int | None = None
+
+
+def check_read(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
+    """Raise PreconditionFailed or NotModified, or nothing.
+
+    Both carry the object's etag and modified_at_ms, which the answer shows.
+    """
+    if conditions.if_match:
+        if not etags.matches(etag, conditions.if_match):
+            raise _failed("If-Match", etag, modified_at_ms)
+    elif _is_after(modified_at_ms, conditions.if_unmodified_since_ms):
+        raise _failed("If-Unmodified-Since", etag, modified_at_ms)
+    if conditions.if_none_match:
+        if etags.matches(etag, conditions.if_none_match):
+            raise _unmodified("If-None-Match", etag, modified_at_ms)
+    elif _is_after(modified_at_ms, conditions.if_modified_since_ms) is False:
+        raise _unmodified("If-Modified-Since", etag, modified_at_ms)
+
+
+def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
+    """Raise PreconditionFailed when the source of a copy does not meet its conditions.
+
+    The same four conditions, but S3 knows no "not modified" for a copy.
+    """
+    try:
+        check_read(conditions, etag=etag, modified_at_ms=modified_at_ms)
+    except errors.NotModified as unmodified:
+        raise _failed(str(unmodified.fields["condition"]), etag, modified_at_ms) from unmodified
+
+
+def check_write(precondition: Precondition, *, key: str, etag: str | None) -> None:
+    """Raise NoSuchKey or PreconditionFailed if a write may not go ahead.
+
+    etag: of the object that is there now, None if there is none.
+    """
+    if precondition.if_match:
+        if etag is None:
+            raise errors.NoSuchKey(f"If-Match was asked for, but {key!r} does not exist", key=key)
+        if not etags.matches(etag, precondition.if_match):
+            raise errors.PreconditionFailed(
+                f"If-Match does not hold for {key!r}", condition="If-Match", key=key, etag=etag
+            )
+    if etag is not None and etags.matches(etag, precondition.if_none_match):
+        raise errors.PreconditionFailed(
+            f"If-None-Match does not hold for {key!r}",
+            condition="If-None-Match",
+            key=key,
+            etag=etag,
+        )
+
+
+def _is_after(modified_at_ms: int, since_ms: int | None) -> bool | None:
+    """Say whether it was modified after the whole second of since_ms; None: nobody asked."""
+    if since_ms is None:
+        return None
+    return modified_at_ms // MS_PER_SECOND > since_ms // MS_PER_SECOND
+
+
+def _failed(condition: str, etag: str, modified_at_ms: int) -> errors.PreconditionFailed:
+    return errors.PreconditionFailed(
+        f"{condition} does not hold", condition=condition, etag=etag, modified_at_ms=modified_at_ms
+    )
+
+
+def _unmodified(condition: str, etag: str, modified_at_ms: int) -> errors.NotModified:
+    return errors.NotModified(
+        f"{condition} found the version the reader has",
+        condition=condition,
+        etag=etag,
+        modified_at_ms=modified_at_ms,
+    )

@@ -1,0 +1,179 @@
+"""engine: the only place that opens, writes, moves, links, fsyncs and unlinks files.
+
+Everything that must survive a power cut goes through a Disk, so that tests can put one in its
+place that stops at the n-th sync and loses or tears what was still pending. `write_file` is the one
+recipe for a small durable file: write aside, fsync, move, fsync the directory. `transact` is where
+the index commits its transaction: the same seam, because the file beneath is LMDB's.
+
+A Disk never decides what a file means and keeps no state; out of room it raises `DiskFull`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from storage import errors
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+COPY_STEP_BYTES = 1 << 20
+
+
+class Disk:
+    """The local file system. One method per thing that a crash could cut in half."""
+
+    def make_folder(self, path: Path) -> None:
+        """Make path and its parents, private to this user; existing ones are left alone."""
+        with _naming_full_disk(path):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def create(self, path: Path, *, mode: int = 0o600) -> int:
+        """Create path, which must be absent, for writing; return its descriptor."""
+        with _naming_full_disk(path):
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> None:
+        """Append all of data."""
+        view = memoryview(data)
+        with _naming_full_disk(None):
+            while view:
+                view = view[os.write(descriptor, view) :]
+
+    def fsync(self, descriptor: int) -> None:
+        """Make what was written durable; on macOS the drive's own cache too."""
+        with _naming_full_disk(None):
+            if sys.platform == "darwin":
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            else:
+                os.fsync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor of `create` or `open`."""
+        os.close(descriptor)
+
+    def fsync_folder(self, path: Path) -> None:
+        """Make the names in a folder durable: a move alone is forgotten by a crash."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def fsync_path(self, path: Path) -> None:
+        """Make a file that another process wrote durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def move(self, source: Path, target: Path) -> None:
+        """Rename source to target, replacing it."""
+        with _naming_full_disk(target):
+            source.replace(target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give source's file the second name target, which must be absent."""
+        with _naming_full_disk(target):
+            os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name; an absent one is no fault."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a folder and all below it; an absent one is no fault."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def write_file(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
+        """Replace path by data durably: after a crash it holds the old bytes or the new ones."""
+        aside = path.with_name(path.name + ".new")
+        self.unlink(aside)
+        descriptor = self.create(aside, mode=mode)
+        try:
+            self.write(descriptor, data)
+            self.fsync(descriptor)
+        finally:
+            self.close(descriptor)
+        self.move(aside, path)
+        self.fsync_folder(path.parent)
+
+    def allocate(self, path: Path, size_bytes: int) -> None:
+        """Create path, which must be absent, and occupy size_bytes of real room with it."""
+        descriptor = self.create(path)
+        try:
+            zeros = bytes(min(size_bytes, COPY_STEP_BYTES))
+            left = size_bytes
+            while left > 0:
+                self.write(descriptor, zeros[: min(left, len(zeros))])
+                left -= len(zeros)
+            self.fsync(descriptor)
+        finally:
+            self.close(descriptor)
+
+    def exists(self, path: Path) -> bool:
+        """Say whether path is there."""
+        return path.exists()
+
+    def size_bytes(self, path: Path) -> int:
+        """Return the length of a file."""
+        return path.stat().st_size
+
+    def room_bytes(self, path: Path) -> int:
+        """Return how many bytes this user may still write to the disk that path lies on."""
+        state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize
+
+    def names(self, path: Path) -> list[str]:
+        """Return the names in a folder, in no order."""
+        return [entry.name for entry in path.iterdir()]
+
+    def open(self, path: Path) -> int:
+        """Open path for reading; return its descriptor."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read_at(self, descriptor: int, offset: int, count: int) -> bytes:
+        """Return up to count bytes from offset on; fewer only at the end of the file."""
+        return os.pread(descriptor, count, offset)
+
+    def read_file(self, path: Path) -> bytes:
+        """Return the whole of a small file."""
+        return path.read_bytes()
+
+    def lock(self, path: Path) -> int:
+        """Take the lock that path stands for; it dies with this process, however that ends.
+
+        Raises FolderInUse if another process, or another opening in this one, holds it.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise errors.FolderInUse(
+                f"another process holds the data folder {path.parent}", path=str(path.parent)
+            ) from error
+        return descriptor
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        """Commit an index transaction: LMDB syncs its data, then its meta page."""
+        commit()
+
+
+@contextlib.contextmanager
+def _naming_full_disk(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = f" for {path}" if path else ""
+        raise errors.DiskFull(f"the disk has no room left{where}") from error

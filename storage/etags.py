@@ -1,0 +1,48 @@
+"""rule: ETags as S3 makes and compares them.
+
+A body stored whole has its MD5 in hexadecimal; a multipart object the MD5 of its parts' MD5s, a
+hyphen and their number. Inside the code an ETag is bare; quotes belong to the wire.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+ANY = "*"
+
+_ENTRY = re.compile(r'\s*(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+))\s*(?:,|\Z)')
+
+
+def of_digest(md5: bytes) -> str:
+    """Return the ETag of a body stored whole."""
+    return md5.hex()
+
+
+def of_parts(part_etags: Sequence[str]) -> str:
+    """Return the ETag of a multipart object; each part's is its MD5 in hexadecimal."""
+    joined = b"".join(bytes.fromhex(etag) for etag in part_etags)
+    return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(part_etags)}"
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """Return the bare ETags of an If-Match or If-None-Match value.
+
+    Quotes may be missing, as some clients leave them out; a weak mark is dropped. What cannot be
+    read as a list is taken as one opaque ETag, which then matches nothing.
+    """
+    found: list[str] = []
+    position = 0
+    while position < len(text):
+        entry = _ENTRY.match(text, position)
+        if entry is None or entry.end() == position:
+            return (text.strip(),)
+        found.append(next(group for group in entry.groups() if group is not None))
+        position = entry.end()
+    return tuple(found)
+
+
+def matches(etag: str, wanted: Sequence[str]) -> bool:
+    """Say whether an existing object's etag is among wanted, `*` standing for any."""
+    return ANY in wanted or etag in wanted

@@ -1,0 +1,460 @@
+"""engine: the one LMDB environment; one writer thread groups Batches, readers never block.
+
+Whatever waits when the writer comes round goes into one transaction, up to GROUP_MAX Batches: one
+sync pays for all of them, and one callback hands the loop every result. A Batch is refused alone:
+its expectations are checked before its first write, and if one of its derivations refuses, what the
+Batch had written so far is put back. When there is no room the group is undone as a whole and each
+Batch tried by itself, so that a large write cannot take small ones, or deletions, down with it.
+
+Room for deletions: the last reserve_bytes of the map, and a file of as many real bytes that gives
+way when the disk itself is full. Batches that do not make room are refused until both are back.
+
+A transaction whose sync fails has an unknown outcome: its Batches get CommitUnknown and every later
+one is refused, because after a failed sync the kernel no longer says what is on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import queue
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import lmdb
+
+from storage import batch as batches
+from storage import errors
+from storage.batch import Batch, Put, Store, Write
+from storage.disk import Disk
+
+GROUP_MAX = 256
+GROUP_BYTES_MAX = 32 << 20
+MAP_SIZE_BYTES = 1 << 40
+RESERVE_BYTES = 8 << 20
+READERS_MAX = 1024
+KEY_BYTES_MAX = 511
+META_MAGIC = 0xBEEFC0DE
+
+
+class View:
+    """One consistent state of the index, for a short time: a long one makes the file grow."""
+
+    __slots__ = ("_databases", "_transaction")
+
+    def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
+        self._transaction = transaction
+        self._databases = databases
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._transaction.abort()
+
+    def get(self, store: Store, key: bytes) -> bytes | None:
+        """Return the value under key, or None."""
+        value: bytes | None = self._transaction.get(key, db=self._databases[store])
+        return value
+
+    def scan(
+        self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) for start <= key < stop, ascending; with reverse, descending.
+
+        stop None means the end of the store.
+        """
+        with self._transaction.cursor(db=self._databases[store]) as cursor:
+            if reverse:
+                yield from _descend(cursor, start, stop)
+                return
+            if not (cursor.set_range(start) if start else cursor.first()):
+                return
+            if stop is None:
+                yield from cursor
+                return
+            for row in cursor:
+                if row[0] >= stop:
+                    return
+                yield row
+
+
+class Index:
+    """Every name, pointer, policy, upload and token. See the module for what it promises."""
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        disk: Disk,
+        map_size_bytes: int = MAP_SIZE_BYTES,
+        reserve_bytes: int = RESERVE_BYTES,
+    ) -> None:
+        disk.make_folder(path)
+        check_file(path / "data.mdb", disk)
+        self._disk = disk
+        self._ballast = path / "reserve"
+        self._reserve_bytes = reserve_bytes
+        self._environment = _open_environment(path, map_size_bytes)
+        self._databases: dict[Store, Any] = {}
+        for store in Store:
+            self._databases[store] = self._environment.open_db(store.value.encode())
+        page_bytes = self._environment.stat()["psize"]
+        self._soft_pages_max = (map_size_bytes - reserve_bytes) // page_bytes
+        self._crowded = False
+        self._broken: BaseException | None = None
+        self._closed = False
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self.tend()
+        self._writer = threading.Thread(target=self._run, name="index-writer", daemon=True)
+        self._writer.start()
+
+    def close(self) -> None:
+        """Finish what waits, then close the environment. Views must be over."""
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        self._writer.join()
+        self._environment.close()
+
+    def view(self) -> View:
+        """Begin one consistent read; use it as a context manager and keep it short."""
+        return View(self._environment.begin(), self._databases)
+
+    def get(self, store: Store, key: bytes) -> bytes | None:
+        """Return the value under key in the newest committed state, or None."""
+        with self._environment.begin() as transaction:
+            value: bytes | None = transaction.get(key, db=self._databases[store])
+            return value
+
+    async def commit(self, batch: Batch) -> None:
+        """Do all of batch or nothing; it is durable when this returns.
+
+        Raises ExpectationFailed, DiskFull, CommitUnknown, or what a derivation raised. Cancelled
+        while it waits, its outcome is unknown to the caller: it may still be done.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._enqueue(_Waiting(batch=batch, future=future, loop=loop))
+        await future
+
+    def commit_now(self, batch: Batch) -> None:
+        """Do what `commit` does, blocking; for threads without a loop, such as recovery."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._enqueue(_Waiting(batch=batch, future=future, loop=None))
+        future.result()
+
+    def tend(self) -> None:
+        """Look how much room there is, and take the reserve back where it had given way."""
+        if not self._disk.exists(self._ballast):
+            try:
+                self._disk.allocate(self._ballast, self._reserve_bytes)
+            except errors.DiskFull:
+                self._disk.unlink(self._ballast)
+        self._crowded = not self._disk.exists(self._ballast) or self._map_is_crowded()
+
+    def used_bytes(self) -> int:
+        """Return how many bytes of the map hold live pages."""
+        return int(self._used_pages() * self._environment.stat()["psize"])
+
+    def _enqueue(self, waiting: _Waiting) -> None:
+        if self._closed:
+            raise errors.IndexClosed("the index is closed")
+        self._queue.put(waiting)
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            group = [first]
+            stop = False
+            with contextlib.suppress(queue.Empty):
+                while len(group) < GROUP_MAX and not stop:
+                    following = self._queue.get_nowait()
+                    if following is None:
+                        stop = True
+                    else:
+                        group.append(following)
+            while group:
+                group = self._commit_group(group)
+            if stop:
+                return
+
+    def _commit_group(self, group: list[_Waiting]) -> list[_Waiting]:
+        """Commit as much of group as fits one transaction, settle it, and return the rest."""
+        if self._broken is not None:
+            refusal = errors.CommitRefused(
+                f"the index takes no more writes since one failed: {self._broken!r}"
+            )
+            _settle([(each, refusal) for each in group])
+            return []
+        settled: list[tuple[_Waiting, Exception | None]] = []
+        try:
+            self._transact(group, settled)
+        except _NoRoom as full:
+            if len(group) == 1:
+                _settle([(group[0], self._commit_from_reserve(group[0], full))])
+            else:
+                for each in group:
+                    self._commit_group([each])
+            return []
+        except BaseException as error:  # noqa: BLE001 - the outcome is unknown, whatever it was
+            self._broken = error
+            unknown = errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
+            _settle([(each, unknown) for each in group])
+            return []
+        _settle(settled)
+        return group[len(settled) :]
+
+    def _transact(
+        self, group: Sequence[_Waiting], settled: list[tuple[_Waiting, Exception | None]]
+    ) -> None:
+        transaction = self._environment.begin(write=True)
+        writing = _Writing(transaction, self._databases)
+        try:
+            for each in group:
+                settled.append((each, self._apply(each.batch, writing)))
+                if writing.written_bytes > GROUP_BYTES_MAX:
+                    break
+        except BaseException as error:
+            transaction.abort()
+            if _is_full(error):
+                raise _NoRoom(str(error)) from error
+            if isinstance(error, lmdb.Error):
+                failure = errors.CommitRefused(f"the index refused a write: {error}")
+                settled[:] = [(each, failure) for each in group]
+                return
+            raise
+        if all(error is not None for _, error in settled):
+            transaction.abort()
+            return
+        try:
+            self._disk.transact(transaction.commit)
+        except BaseException as error:
+            with contextlib.suppress(lmdb.Error):
+                transaction.abort()
+            if _is_full(error):
+                raise _NoRoom(str(error)) from error
+            raise
+        if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
+            self._crowded = self._map_is_crowded()
+
+    def _apply(self, batch: Batch, writing: _Writing) -> Exception | None:
+        """Do batch inside the open transaction; on refusal leave no trace and return why."""
+        if self._crowded and not batch.makes_room:
+            return errors.DiskFull("there is no room left in the index for new writes")
+        for each in (*batch.expects, *batch.writes):
+            if not 0 < len(each.key) <= KEY_BYTES_MAX:
+                return _bad_key(each.store, each.key)
+        for expect in batch.expects:
+            if writing.get(expect.store, expect.key) != expect.value:
+                return errors.ExpectationFailed(
+                    f"{expect.store.value} does not hold what was expected",
+                    store=expect.store,
+                    key=expect.key,
+                )
+        if not batch.derive:
+            for write in batch.writes:
+                writing.do(write)
+            return None
+        undo: list[Write] = []
+        try:
+            undo.extend(writing.do_undoably(write) for write in batch.writes)
+            for derivation in batch.derive:
+                undo.extend(writing.do_undoably(write) for write in derivation(writing))
+        except lmdb.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever refuses one Batch spares the others
+            for write in reversed(undo):
+                writing.do(write)
+            return error
+        return None
+
+    def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> Exception | None:
+        """Try a lone Batch that found no room once more, if it makes room, on the reserve."""
+        refusal = errors.DiskFull(f"there is no room left for the index: {full}")
+        self._crowded = True
+        if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
+            return refusal
+        self._disk.unlink(self._ballast)
+        settled: list[tuple[_Waiting, Exception | None]] = []
+        try:
+            self._transact([waiting], settled)
+        except _NoRoom:
+            return refusal
+        except BaseException as error:  # noqa: BLE001 - as in _commit_group
+            self._broken = error
+            return errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
+        return settled[0][1]
+
+    def _map_is_crowded(self) -> bool:
+        if self._environment.info()["last_pgno"] < self._soft_pages_max:
+            return False
+        return bool(self._used_pages() >= self._soft_pages_max)
+
+    def _used_pages(self) -> int:
+        with self._environment.begin() as transaction:
+            statistics = [transaction.stat(db=database) for database in self._databases.values()]
+        return sum(
+            each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"]
+            for each in statistics
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Waiting:
+    batch: Batch
+    future: asyncio.Future[None] | concurrent.futures.Future[None]
+    loop: asyncio.AbstractEventLoop | None
+
+
+class _NoRoom(Exception):
+    """The map or the disk is full; the transaction was undone."""
+
+
+class _Writing(View):
+    """The open write transaction, as derivations see it."""
+
+    __slots__ = ("written_bytes",)
+
+    def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
+        super().__init__(transaction, databases)
+        self.written_bytes = 0
+
+    def do(self, write: Write) -> None:
+        database = self._databases[write.store]
+        if isinstance(write, Put):
+            self.written_bytes += len(write.value)
+            self._transaction.put(write.key, write.value, db=database)
+        else:
+            self._transaction.delete(write.key, db=database)
+
+    def do_undoably(self, write: Write) -> Write:
+        """Do write and return the write that takes it back."""
+        if not 0 < len(write.key) <= KEY_BYTES_MAX:
+            raise _bad_key(write.store, write.key)
+        before = self.get(write.store, write.key)
+        self.do(write)
+        if before is None:
+            return batches.Delete(store=write.store, key=write.key)
+        return Put(store=write.store, key=write.key, value=before)
+
+
+def check_file(path: Path, disk: Disk) -> None:
+    """Refuse an index file that is cut short: LMDB would map it and die of a bus error.
+
+    Reads the two meta pages (LMDB's own format, version 1) and compares the last page in use with
+    the file's length. Raises CorruptIndex.
+    """
+    if not disk.exists(path) or disk.size_bytes(path) == 0:
+        return
+    descriptor = disk.open(path)
+    try:
+        size_bytes = disk.size_bytes(path)
+        head = disk.read_at(descriptor, 0, 4096 + 256)
+        page_bytes = _meta_page_bytes(head)
+        metas = [_meta_of(disk.read_at(descriptor, page_bytes * each, 256)) for each in (0, 1)]
+    finally:
+        disk.close(descriptor)
+    transaction_id, last_page = max(metas)
+    if transaction_id > 1 and size_bytes < (last_page + 1) * page_bytes:
+        raise errors.CorruptIndex(
+            f"the index {path} is cut short: {size_bytes} bytes where "
+            f"{(last_page + 1) * page_bytes} are in use; restore it from a backup",
+            path=str(path),
+        )
+
+
+def _meta_page_bytes(head: bytes) -> int:
+    # Page header 16 bytes; then magic u32, version u32, address u64, map size u64, and the free
+    # list's database record, whose first word holds the page size.
+    if len(head) < 256 or struct.unpack_from("<I", head, 16)[0] != META_MAGIC:
+        raise errors.CorruptIndex("the index does not begin as an index does")
+    return int(struct.unpack_from("<I", head, 40)[0])
+
+
+def _meta_of(page: bytes) -> tuple[int, int]:
+    # After the two 48-byte database records: last page u64, transaction id u64.
+    if len(page) < 152 or struct.unpack_from("<I", page, 16)[0] != META_MAGIC:
+        raise errors.CorruptIndex("a meta page of the index is damaged")
+    last_page, transaction_id = struct.unpack_from("<QQ", page, 136)
+    return int(transaction_id), int(last_page)
+
+
+def _open_environment(path: Path, map_size_bytes: int) -> Any:
+    try:
+        return lmdb.open(
+            str(path),
+            map_size=map_size_bytes,
+            max_dbs=len(Store) + 8,
+            max_readers=READERS_MAX,
+            mode=0o600,
+        )
+    except lmdb.Error as error:
+        raise errors.CorruptIndex(
+            f"the index {path} cannot be opened: {error}", path=str(path)
+        ) from error
+
+
+def _descend(cursor: Any, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    placed = cursor.last() if stop is None or not cursor.set_range(stop) else cursor.prev()
+    if not placed:
+        return
+    for row in cursor.iterprev():
+        if row[0] < start:
+            return
+        yield row
+
+
+def _bad_key(store: Store, key: bytes) -> errors.CommitRefused:
+    return errors.CommitRefused(
+        f"a key of {store.value} has {len(key)} bytes, allowed are 1 to {KEY_BYTES_MAX}",
+        store=store,
+        key=key,
+    )
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError | errors.DiskFull):
+        return True
+    return isinstance(error, lmdb.Error) and "No space left" in str(error)
+
+
+def _settle(settled: Sequence[tuple[_Waiting, Exception | None]]) -> None:
+    """Hand every result back: one callback per loop, however many waited."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Exception | None]]] = {}
+    for waiting, error in settled:
+        if waiting.loop is None:
+            _finish(waiting, error)
+        else:
+            by_loop.setdefault(waiting.loop, []).append((waiting, error))
+    for loop, results in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(_finish_all, results)
+
+
+def _finish_all(results: Sequence[tuple[_Waiting, Exception | None]]) -> None:
+    for waiting, error in results:
+        _finish(waiting, error)
+
+
+def _finish(waiting: _Waiting, error: Exception | None) -> None:
+    if waiting.future.done():
+        return
+    if error is None:
+        waiting.future.set_result(None)
+    else:
+        waiting.future.set_exception(error)

@@ -1,0 +1,178 @@
+"""rule: index keys below LMDB's 511 bytes that still sort as the UTF-8 of the S3 key.
+
+An address is `bucket id, node, chunk + 1, 0`. Chunk is the S3 key's UTF-8 with one added to every
+byte: UTF-8 never uses 0xFF, so this keeps the order and frees 0 as an end mark lower than any byte.
+Rows that hang on an S3 key (versions, uploads) put their own suffix behind that mark.
+
+A key longer than CHUNK_BYTES goes on at the next level: Store.PREFIXES gives its first CHUNK_BYTES
+bytes, below node 0, a node of their own, and the rest is addressed below that node. Wherever a
+store has rows below a node, a marker row `bucket id, parent node, chunk + 1, 1` stands in their
+place: it sorts behind the key that is exactly the chunk and before everything else, so that walking
+the store and stepping into each marker yields all keys in byte order.
+
+Nodes are made and removed only by derivations, inside the writer's transaction, and an id is never
+used twice. Nothing here reads a record's meaning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from storage.batch import Delete, Put, Reading, Store, Write
+
+CHUNK_BYTES = 400
+KEY_BYTES_MAX = 1024
+ROOT = 0
+END = b"\x00"
+MARK = b"\x01"
+NEXT_NODE = b"next_node"
+KEYED_STORES = (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES)
+"""Every store whose rows hang on S3 keys; a node is kept while any of them has a row below it."""
+
+_SCOPE = struct.Struct(">II")
+_NODE = struct.Struct(">I")
+_UP = bytes((value + 1) & 0xFF for value in range(256))
+_DOWN = bytes((value - 1) & 0xFF for value in range(256))
+
+
+def bucket_range(bucket_id: int) -> tuple[bytes, bytes]:
+    """Return start and stop of all rows of a bucket, in any keyed store and in PREFIXES."""
+    return _NODE.pack(bucket_id), _NODE.pack(bucket_id + 1)
+
+
+def encode_chunk(chunk: bytes) -> bytes:
+    """Return the chunk as it stands in an address."""
+    return chunk.translate(_UP)
+
+
+def decode_chunk(encoded: bytes) -> bytes:
+    """Return the chunk that `encode_chunk` made encoded from."""
+    return encoded.translate(_DOWN)
+
+
+def locate(reading: Reading, bucket_id: int, key: bytes) -> bytes | None:
+    """Return the address of key, or None if no store has a row for it or any neighbour of it."""
+    node = ROOT
+    while len(key) > CHUNK_BYTES:
+        found = reading.get(Store.PREFIXES, _marker(bucket_id, node, key[:CHUNK_BYTES]))
+        if found is None:
+            return None
+        node = node_of(found)
+        key = key[CHUNK_BYTES:]
+    return _SCOPE.pack(bucket_id, node) + key.translate(_UP) + END
+
+
+def place(
+    reading: Reading, store: Store, bucket_id: int, key: bytes
+) -> tuple[bytes, tuple[Write, ...]]:
+    """Return the address of key, and the writes that make it reachable in store.
+
+    For derivations only: two keys placed by the same one would be given the same new node.
+    """
+    if len(key) <= CHUNK_BYTES:
+        return _SCOPE.pack(bucket_id, ROOT) + key.translate(_UP) + END, ()
+    writes: list[Write] = []
+    node = ROOT
+    fresh: int | None = None
+    while len(key) > CHUNK_BYTES:
+        marker = _marker(bucket_id, node, key[:CHUNK_BYTES])
+        found = reading.get(Store.PREFIXES, marker) if fresh is None else None
+        if found is None:
+            if fresh is None:
+                counted = reading.get(Store.META, NEXT_NODE)
+                fresh = 1 if counted is None else node_of(counted)
+            node = fresh
+            fresh += 1
+            writes.append(Put(store=Store.PREFIXES, key=marker, value=_NODE.pack(node)))
+        else:
+            node = node_of(found)
+        if found is None or reading.get(store, marker) is None:
+            writes.append(Put(store=store, key=marker, value=_NODE.pack(node)))
+        key = key[CHUNK_BYTES:]
+    if fresh is not None:
+        writes.append(Put(store=Store.META, key=NEXT_NODE, value=_NODE.pack(fresh)))
+    return _SCOPE.pack(bucket_id, node) + key.translate(_UP) + END, tuple(writes)
+
+
+def vacate(reading: Reading, store: Store, bucket_id: int, key: bytes) -> tuple[Write, ...]:
+    """Return the deletions of markers and nodes that key, gone from store, leaves without rows.
+
+    For a derivation that runs after the row's deletion.
+    """
+    if len(key) <= CHUNK_BYTES:
+        return ()
+    path: list[tuple[bytes, int]] = []
+    node = ROOT
+    while len(key) > CHUNK_BYTES:
+        marker = _marker(bucket_id, node, key[:CHUNK_BYTES])
+        found = reading.get(Store.PREFIXES, marker)
+        if found is None:
+            break
+        node = node_of(found)
+        path.append((marker, node))
+        key = key[CHUNK_BYTES:]
+    writes: list[Write] = []
+    going: set[tuple[Store, bytes]] = set()
+    for marker, node in reversed(path):
+        if _is_empty(reading, store, bucket_id, node, going):
+            writes.append(Delete(store=store, key=marker))
+            going.add((store, marker))
+        if all(_is_empty(reading, each, bucket_id, node, going) for each in KEYED_STORES):
+            writes.append(Delete(store=Store.PREFIXES, key=marker))
+    return tuple(writes)
+
+
+def walk(
+    reading: Reading, store: Store, bucket_id: int, start: bytes = b""
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield (key, suffix, value) of a bucket's rows with key >= start, in byte order of the keys.
+
+    Rows of one key come in the order of their suffixes.
+    """
+    return _walk_node(reading, store, bucket_id, ROOT, b"", start)
+
+
+def _walk_node(
+    reading: Reading, store: Store, bucket_id: int, node: int, path: bytes, start: bytes
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    scope = _SCOPE.pack(bucket_id, node)
+    head = start[:CHUNK_BYTES]
+    begin = scope + head.translate(_UP) + (MARK if len(start) > CHUNK_BYTES else b"")
+    stop = _SCOPE.pack(bucket_id, node + 1)
+    for row, value in reading.scan(store, begin, stop):
+        end = row.find(END, _SCOPE.size)
+        if end >= 0:
+            yield path + row[_SCOPE.size : end].translate(_DOWN), row[end + 1 :], value
+            continue
+        chunk = row[_SCOPE.size : -1].translate(_DOWN)
+        rest = start[CHUNK_BYTES:] if chunk == head else b""
+        yield from _walk_node(reading, store, bucket_id, node_of(value), path + chunk, rest)
+
+
+def suffix_of(row: bytes) -> bytes | None:
+    """Return what a row of a keyed store has behind its address; None for a marker."""
+    end = row.find(END, _SCOPE.size)
+    return None if end < 0 else row[end + 1 :]
+
+
+def successor(prefix: bytes) -> bytes | None:
+    """Return the lowest byte string above all that start with prefix; None: there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
+
+
+def node_of(value: bytes) -> int:
+    """Return the node that a marker or a PREFIXES row holds."""
+    return int(_NODE.unpack(value)[0])
+
+
+def _marker(bucket_id: int, node: int, chunk: bytes) -> bytes:
+    return _SCOPE.pack(bucket_id, node) + chunk.translate(_UP) + MARK
+
+
+def _is_empty(
+    reading: Reading, store: Store, bucket_id: int, node: int, going: set[tuple[Store, bytes]]
+) -> bool:
+    rows = reading.scan(store, _SCOPE.pack(bucket_id, node), _SCOPE.pack(bucket_id, node + 1))
+    return all((store, row) in going for row, _ in rows)

@@ -1,0 +1,101 @@
+"""rule: which names a bucket, a table bucket and a key may have.
+
+Sources: S3's bucket naming rules, those of S3 Tables, and the words that the port's other faces
+keep for themselves: one list, here. Keys are taken as they come; nothing is folded or normalised.
+"""
+
+from __future__ import annotations
+
+import re
+
+from storage import errors
+from storage.keys import KEY_BYTES_MAX
+from storage.model import BucketKind
+
+RESERVED_WORDS = frozenset(
+    {
+        "iceberg",
+        "session",
+        "queries",
+        "monitoring",
+        "telemetry",
+        "config",
+        "oauth",
+        "namespaces",
+        "tables",
+        "views",
+        "transactions",
+        "aws",
+    }
+)
+"""First path segments of the other faces, and words that mean something in their addresses."""
+
+NAME_BYTES_MIN = 3
+NAME_BYTES_MAX = 63
+RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+RESERVED_SUFFIXES = {
+    "general": ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"),
+    "table": ("-s3alias", "--ol-s3", "--x-s3", "--table-s3"),
+}
+TABLE_RESERVED_PREFIX = "aws"
+
+_ALPHABET = {
+    "general": re.compile(r"[a-z0-9.-]*\Z"),
+    "table": re.compile(r"[a-z0-9-]*\Z"),
+}
+_ALLOWED = {
+    "general": "lower-case letters, digits, dots and hyphens",
+    "table": "lower-case letters, digits and hyphens",
+}
+_IPV4 = re.compile(r"[0-9]+(\.[0-9]+){3}\Z")
+_ALPHANUMERIC = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def check_bucket_name(name: str, kind: BucketKind) -> None:
+    """Raise InvalidBucketName, whose reason says which rule name breaks."""
+    reason = _fault_of(name, kind)
+    if reason is not None:
+        raise errors.InvalidBucketName(
+            f"the bucket name {name!r} {reason}", name=name, reason=reason
+        )
+
+
+def check_key(key: str) -> bytes:
+    """Return the key's UTF-8 form; raise InvalidKey if it has none, or a length out of bounds."""
+    try:
+        encoded = key.encode()
+    except UnicodeEncodeError as error:
+        raise errors.InvalidKey(
+            "the key is not valid Unicode", reason="not valid Unicode", length_bytes=0
+        ) from error
+    if not 1 <= len(encoded) <= KEY_BYTES_MAX:
+        raise errors.InvalidKey(
+            f"the key has {len(encoded)} bytes, allowed are 1 to {KEY_BYTES_MAX}",
+            reason="empty" if not encoded else "too long",
+            length_bytes=len(encoded),
+        )
+    return encoded
+
+
+def _fault_of(name: str, kind: BucketKind) -> str | None:
+    if not NAME_BYTES_MIN <= len(name) <= NAME_BYTES_MAX:
+        return f"must have {NAME_BYTES_MIN} to {NAME_BYTES_MAX} characters"
+    if not _ALPHABET[kind].match(name):
+        return f"may hold only {_ALLOWED[kind]}"
+    if name[0] not in _ALPHANUMERIC or name[-1] not in _ALPHANUMERIC:
+        return "must begin and end with a letter or digit"
+    if ".." in name:
+        return "may not hold two dots in a row"
+    if _IPV4.match(name):
+        return "may not look like an IP address"
+    for prefix in RESERVED_PREFIXES:
+        if name.startswith(prefix):
+            return f"may not begin with {prefix}"
+    if kind == "table" and name.startswith(TABLE_RESERVED_PREFIX):
+        return f"may not begin with {TABLE_RESERVED_PREFIX}"
+    for suffix in RESERVED_SUFFIXES[kind]:
+        if name.endswith(suffix):
+            return f"may not end with {suffix}"
+    if name in RESERVED_WORDS:
+        return "is a word this server keeps for itself"
+    return None

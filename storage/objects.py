@@ -1,0 +1,554 @@
+"""engine: objects: put, read, copy, delete, tombstone, list.
+
+Reads are synchronous and take microseconds: one look at the index, which never waits for a writer.
+Every write is judged and made in one derivation inside the writer's transaction, so a precondition
+holds at the very moment the object becomes visible, and of two writers exactly one wins. What an
+overwritten object's body leaves behind is freed later, by the sweep.
+
+An object in a table bucket may be tombstoned: hidden from listings, still served, until a sweep
+that knows the tables deletes it. Which key may be written or deleted is decided above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from storage import (
+    bodies,
+    buckets,
+    checksums,
+    conditions,
+    errors,
+    etags,
+    keys,
+    listing,
+    names,
+    records,
+)
+from storage.batch import Batch, Delete, Derivation, Put, Reading, Store, Write
+from storage.blobs import Blobs
+from storage.index import Index
+from storage.model import (
+    ALWAYS,
+    NULL_VERSION,
+    BucketInfo,
+    ByteRange,
+    FileSlice,
+    InlineBody,
+    ListPage,
+    NewId,
+    NowMs,
+    ObjectAttributes,
+    ObjectInfo,
+    Precondition,
+    Received,
+    Segment,
+)
+
+PAGE_ENTRIES_MAX = 1000
+DELETE_KEYS_MAX = 1000
+READ_BYTES_MAX = 64 << 20
+SEQUENCE_BITS = 20
+"""A sequence number is Unix milliseconds and this many bits for writes within one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tombstone:
+    """An object whose deletion was asked for: when and by whom."""
+
+    key: str
+    at_ms: int
+    by: str
+
+
+class Objects:
+    """The objects of a data folder's buckets."""
+
+    def __init__(self, *, index: Index, blobs: Blobs, now_ms: NowMs, new_id: NewId) -> None:
+        self._index = index
+        self._blobs = blobs
+        self._now_ms = now_ms
+        self._new_id = new_id
+
+    def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        """Return an object, tombstoned or not. Raises NoSuchBucket, NoSuchKey, NoSuchVersion."""
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            value = find(view, bucket_id, key)
+        if value is None:
+            raise _no_such_key(bucket, key)
+        info = records.object_info(bucket, key, value)
+        if version_id is not None and version_id != info.version_id:
+            raise errors.NoSuchVersion(
+                f"{key!r} has no version {version_id!r}", key=key, version_id=version_id
+            )
+        return info
+
+    def pieces(
+        self, info: ObjectInfo, byte_range: ByteRange | None = None
+    ) -> tuple[bytes | FileSlice, ...]:
+        """Return an object's bytes, or byte_range of them: in memory, or where they lie.
+
+        Files stay for a minute after the object's end. Who reads longer than that keeps them by
+        `Blobs.hold`. Raises BodyMissing.
+        """
+        return self._blobs.slices(info.body, byte_range)
+
+    def read(
+        self,
+        info: ObjectInfo,
+        byte_range: ByteRange | None = None,
+        *,
+        limit_bytes: int = READ_BYTES_MAX,
+    ) -> bytes:
+        """Return an object's bytes, blocking; for small ones. Raises BodyTooLarge, BodyMissing."""
+        size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
+        if size_bytes > limit_bytes:
+            raise errors.BodyTooLarge(
+                f"{info.key!r} has {size_bytes} bytes, more than {limit_bytes}",
+                size_bytes=size_bytes,
+                limit_bytes=limit_bytes,
+            )
+        return self._blobs.read(info.body, byte_range)
+
+    async def put(
+        self,
+        bucket: str,
+        key: str,
+        received: Received,
+        *,
+        attributes: ObjectAttributes,
+        precondition: Precondition = ALWAYS,
+    ) -> ObjectInfo:
+        """Give a received body its name and return the object.
+
+        received must hold an MD5 unless attributes bring an ETag. A write-once key that holds the
+        very same bytes returns the existing object. On any refusal the body is discarded. Raises
+        NoSuchBucket, InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
+        """
+        made: list[tuple[ObjectInfo, bool]] = []
+        try:
+            encoded = names.check_key(key)
+            bucket_id = self._bucket_id(bucket)
+            born = self._born(received, attributes)
+
+            def derive(reading: Reading) -> Sequence[Write]:
+                info, used, writes = _plan_put(
+                    reading, bucket, bucket_id, key, encoded, born, precondition
+                )
+                made[:] = [(info, used)]
+                return writes
+
+            await self._index.commit(Batch(derive=(derive,)))
+        except (errors.CommitUnknown, errors.IndexClosed):
+            raise
+        except Exception:
+            await self._blobs.discard(received)
+            raise
+        info, used = made[0]
+        if not used:
+            await self._blobs.discard(received)
+        return info
+
+    def plan_put(
+        self,
+        bucket: BucketInfo,
+        key: str,
+        data: bytes,
+        *,
+        attributes: ObjectAttributes,
+        now_ms: int,
+    ) -> Batch:
+        """Return the Batch that puts a small body at a key that must be absent.
+
+        For commits that write an object and more in one transaction. data: at most 1 MiB. The
+        commit raises ExpectationFailed if the key exists, NoSuchBucket if the bucket has gone.
+        """
+        received = Received(
+            body=InlineBody(data=data),
+            size_bytes=len(data),
+            digests=checksums.digest(data, () if attributes.etag else (checksums.MD5,)),
+        )
+        return self.plan_put_received(bucket, key, received, attributes=attributes, now_ms=now_ms)
+
+    def plan_put_received(
+        self,
+        bucket: BucketInfo,
+        key: str,
+        received: Received,
+        *,
+        attributes: ObjectAttributes,
+        now_ms: int,
+    ) -> Batch:
+        """Return what `plan_put` does, for a body of any size that was received before.
+
+        Who commits the Batch discards the body if it is refused.
+        """
+        encoded = names.check_key(key)
+        born = self._born(received, attributes, now_ms=now_ms)
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            check_bucket(reading, bucket.name, bucket.bucket_id)
+            address, placing = keys.place(reading, Store.OBJECTS, bucket.bucket_id, encoded)
+            if reading.get(Store.OBJECTS, address) is not None:
+                raise errors.ExpectationFailed(
+                    f"{key!r} exists already", store=Store.OBJECTS, key=address
+                )
+            segments, naming = bodies.name_new(received.body, row=born.row)
+            record = born.record(segments, None)
+            put = Put(store=Store.OBJECTS, key=address, value=records.encode(record))
+            return (*placing, *naming, put)
+
+        return Batch(derive=(derive,))
+
+    async def copy(
+        self,
+        source: ObjectInfo,
+        bucket: str,
+        key: str,
+        *,
+        attributes: ObjectAttributes,
+        precondition: Precondition = ALWAYS,
+    ) -> ObjectInfo:
+        """Give a stored body a second name and return the new object. No byte is copied.
+
+        The ETag is attributes' or the source's. Raises SourceGone if the source was overwritten
+        or removed meanwhile, and what `put` raises.
+        """
+        encoded = names.check_key(key)
+        bucket_id = self._bucket_id(bucket)
+        born = _Born(
+            size_bytes=source.size_bytes,
+            etag=attributes.etag or source.etag,
+            crc64nvme=source.crc64nvme,
+            attributes=attributes,
+            now_ms=self._now_ms(),
+            row="",
+            body=None,
+            shared=source.body.segments,
+        )
+        made: list[ObjectInfo] = []
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            check_source(reading, source)
+            info, _, writes = _plan_put(
+                reading, bucket, bucket_id, key, encoded, born, precondition
+            )
+            made[:] = [info]
+            return writes
+
+        await self._index.commit(Batch(derive=(derive,)))
+        return made[0]
+
+    async def delete(self, bucket: str, key: str, *, precondition: Precondition = ALWAYS) -> None:
+        """Remove an object; an absent one is no fault. Raises NoSuchBucket, PreconditionFailed."""
+        encoded = names.check_key(key)
+        bucket_id = self._bucket_id(bucket)
+        await self._index.commit(
+            Batch(
+                derive=plan_delete(bucket_id, encoded, precondition, now_ms=self._now_ms()),
+                makes_room=True,
+            )
+        )
+
+    async def delete_many(
+        self, bucket: str, wanted: Sequence[str]
+    ) -> list[tuple[str, errors.StorageError | None]]:
+        """Remove up to DELETE_KEYS_MAX objects in one transaction; say for each what went wrong.
+
+        Raises NoSuchBucket.
+        """
+        assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
+        bucket_id = self._bucket_id(bucket)
+        now_ms = self._now_ms()
+        outcome: list[tuple[str, errors.StorageError | None]] = []
+        derive: list[Derivation] = []
+        for key in wanted:
+            try:
+                derive.extend(plan_delete(bucket_id, names.check_key(key), ALWAYS, now_ms=now_ms))
+                outcome.append((key, None))
+            except errors.InvalidKey as error:
+                outcome.append((key, error))
+        if derive:
+            await self._index.commit(Batch(derive=tuple(derive), makes_room=True))
+        return outcome
+
+    async def tombstone(self, bucket: str, key: str, *, by: str) -> None:
+        """Hide an object from listings; it is still served. An absent one is no fault."""
+        encoded = names.check_key(key)
+        bucket_id = self._bucket_id(bucket)
+        now_ms = self._now_ms()
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            address = keys.locate(reading, bucket_id, encoded)
+            value = None if address is None else reading.get(Store.OBJECTS, address)
+            if address is None or value is None or records.is_tombstoned(value):
+                return ()
+            hidden = records.with_tombstone(records.decode_object(value), now_ms)
+            _, placing = keys.place(reading, Store.TOMBSTONES, bucket_id, encoded)
+            return (
+                *placing,
+                Put(store=Store.OBJECTS, key=address, value=records.encode(hidden)),
+                Put(
+                    store=Store.TOMBSTONES,
+                    key=address,
+                    value=records.encode(records.TombstoneRecord(at_ms=now_ms, by=by)),
+                ),
+            )
+
+        await self._index.commit(Batch(derive=(derive,), makes_room=True))
+
+    async def restore(self, bucket: str, key: str) -> None:
+        """Take an object's tombstone away. Raises NoSuchBucket, NoSuchKey."""
+        encoded = names.check_key(key)
+        bucket_id = self._bucket_id(bucket)
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            address = keys.locate(reading, bucket_id, encoded)
+            value = None if address is None else reading.get(Store.OBJECTS, address)
+            if address is None or value is None:
+                raise _no_such_key(bucket, key)
+            shown = records.with_tombstone(records.decode_object(value), None)
+            return (
+                Put(store=Store.OBJECTS, key=address, value=records.encode(shown)),
+                Delete(store=Store.TOMBSTONES, key=address),
+            )
+
+        def tidy(reading: Reading) -> Sequence[Write]:
+            return keys.vacate(reading, Store.TOMBSTONES, bucket_id, encoded)
+
+        await self._index.commit(Batch(derive=(derive, tidy)))
+
+    def tombstones(
+        self, bucket: str, *, prefix: str = "", start_after: str = "", max_keys: int = 1000
+    ) -> tuple[Tombstone, ...]:
+        """Return a bucket's tombstones in byte order of their keys, at most max_keys of them."""
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+
+            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+                for key, _, value in keys.walk(view, Store.TOMBSTONES, bucket_id, start):
+                    yield key, value
+
+            page = listing.page(
+                walk,
+                prefix=prefix.encode(),
+                delimiter=b"",
+                start_after=start_after.encode(),
+                entries_max=min(max_keys, PAGE_ENTRIES_MAX),
+            )
+        found = []
+        for key, value in page.rows:
+            record = records.decode_tombstone(value)
+            found.append(Tombstone(key=key.decode(), at_ms=record.at_ms, by=record.by))
+        return tuple(found)
+
+    def list(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        start_after: str = "",
+        max_keys: int = 1000,
+        include_tombstoned: bool = False,
+    ) -> ListPage:
+        """Return one page of a bucket's objects in UTF-8 byte order. Raises NoSuchBucket."""
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+
+            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+                for key, _, value in keys.walk(view, Store.OBJECTS, bucket_id, start):
+                    if include_tombstoned or not records.is_tombstoned(value):
+                        yield key, value
+
+            page = listing.page(
+                walk,
+                prefix=prefix.encode("utf-8", "surrogatepass"),
+                delimiter=delimiter.encode("utf-8", "surrogatepass"),
+                start_after=start_after.encode("utf-8", "surrogatepass"),
+                entries_max=min(max_keys, PAGE_ENTRIES_MAX),
+            )
+        return ListPage(
+            objects=tuple(
+                records.object_info(bucket, key.decode(), value) for key, value in page.rows
+            ),
+            common_prefixes=tuple(each.decode() for each in page.common_prefixes),
+            next_after=None if page.next_after is None else page.next_after.decode(),
+        )
+
+    def _bucket_id(self, bucket: str) -> int:
+        return records.bucket_id(buckets.find(self._index, bucket))
+
+    def _born(
+        self, received: Received, attributes: ObjectAttributes, *, now_ms: int | None = None
+    ) -> _Born:
+        at_ms = self._now_ms() if now_ms is None else now_ms
+        digests = received.digests
+        return _Born(
+            size_bytes=received.size_bytes,
+            etag=attributes.etag or etags.of_digest(digests[checksums.MD5]),
+            crc64nvme=int.from_bytes(digests[checksums.CRC64NVME], "big"),
+            attributes=attributes,
+            now_ms=at_ms,
+            row=bodies.row_name(at_ms, self._new_id()),
+            body=received,
+            shared=(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Born:
+    """An object about to be: everything but where its body's blobs lie."""
+
+    size_bytes: int
+    etag: str
+    crc64nvme: int
+    attributes: ObjectAttributes
+    now_ms: int
+    row: str
+    body: Received | None
+    shared: tuple[Segment, ...]
+
+    def record(
+        self, segments: tuple[Segment, ...], before: records.ObjectRecord | None
+    ) -> records.ObjectRecord:
+        sequence = self.now_ms << SEQUENCE_BITS
+        if before is not None:
+            sequence = max(sequence, before.sequence + 1)
+        return records.ObjectRecord(
+            sequence=sequence,
+            version_id=NULL_VERSION,
+            size_bytes=self.size_bytes,
+            etag=self.etag,
+            crc64nvme=self.crc64nvme,
+            modified_at_ms=self.now_ms,
+            segments=segments,
+            attributes=self.attributes,
+        )
+
+
+def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
+    """Return the record of a key's newest version, or None; a key that cannot be has none."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    if not 1 <= len(encoded) <= keys.KEY_BYTES_MAX:
+        return None
+    address = keys.locate(reading, bucket_id, encoded)
+    return None if address is None else reading.get(Store.OBJECTS, address)
+
+
+def check_bucket(reading: Reading, name: str, bucket_id: int) -> None:
+    """Raise NoSuchBucket unless name is still the bucket of that id."""
+    if records.bucket_id(buckets.find(reading, name)) != bucket_id:
+        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted meanwhile", name=name)
+
+
+def check_source(reading: Reading, source: ObjectInfo) -> None:
+    """Raise SourceGone unless the source of a copy is still named as it was read."""
+    try:
+        bucket_id = records.bucket_id(buckets.find(reading, source.bucket))
+    except errors.NoSuchBucket:
+        bucket_id = 0
+    value = find(reading, bucket_id, source.key)
+    if value is None or records.decode_object(value).segments != source.body.segments:
+        raise errors.SourceGone(
+            f"{source.key!r} was overwritten or removed meanwhile", key=source.key
+        )
+
+
+def plan_delete(
+    bucket_id: int, encoded: bytes, precondition: Precondition, *, now_ms: int
+) -> tuple[Derivation, ...]:
+    """Return the derivations that remove a key's object, its tombstone and what they leave."""
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        address = keys.locate(reading, bucket_id, encoded)
+        value = None if address is None else reading.get(Store.OBJECTS, address)
+        record = None if value is None else records.decode_object(value)
+        conditions.check_write(
+            precondition,
+            key=encoded.decode(),
+            etag=None if record is None else record.etag,
+        )
+        if address is None or record is None:
+            return ()
+        writes: list[Write] = [Delete(store=Store.OBJECTS, key=address)]
+        if record.tombstoned_at_ms is not None:
+            writes.append(Delete(store=Store.TOMBSTONES, key=address))
+        writes.extend(bodies.recount(reading, added=(), removed=record.segments, now_ms=now_ms))
+        return writes
+
+    if len(encoded) <= keys.CHUNK_BYTES:
+        return (derive,)
+    return (
+        derive,
+        lambda reading: keys.vacate(reading, Store.TOMBSTONES, bucket_id, encoded),
+        lambda reading: keys.vacate(reading, Store.OBJECTS, bucket_id, encoded),
+    )
+
+
+def _plan_put(
+    reading: Reading,
+    bucket: str,
+    bucket_id: int,
+    key: str,
+    encoded: bytes,
+    born: _Born,
+    precondition: Precondition,
+) -> tuple[ObjectInfo, bool, Sequence[Write]]:
+    """Judge a write and return the object, whether its body was used, and what to write."""
+    check_bucket(reading, bucket, bucket_id)
+    address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
+    value = reading.get(Store.OBJECTS, address)
+    before = None if value is None else records.decode_object(value)
+    conditions.check_write(precondition, key=key, etag=None if before is None else before.etag)
+    if before is not None and precondition.write_once:
+        return _plan_rewrite(bucket, key, address, before, born)
+    added: tuple[Segment, ...] = born.shared
+    naming: tuple[Write, ...] = ()
+    segments = born.shared
+    if born.body is not None:
+        segments, naming = bodies.name_new(born.body.body, row=born.row)
+    removed = () if before is None else before.segments
+    counting = (
+        bodies.recount(reading, added=added, removed=removed, now_ms=born.now_ms)
+        if added or removed
+        else ()
+    )
+    stored = records.encode(born.record(segments, before))
+    writes: list[Write] = [
+        *placing,
+        *naming,
+        *counting,
+        Put(store=Store.OBJECTS, key=address, value=stored),
+    ]
+    if before is not None and before.tombstoned_at_ms is not None:
+        writes.append(Delete(store=Store.TOMBSTONES, key=address))
+    return records.object_info(bucket, key, stored), True, writes
+
+
+def _plan_rewrite(
+    bucket: str, key: str, address: bytes, before: records.ObjectRecord, born: _Born
+) -> tuple[ObjectInfo, bool, Sequence[Write]]:
+    """Write-once: identical bytes are as good as written, and no longer tombstoned."""
+    if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
+        raise errors.ContentDiffers(
+            f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
+        )
+    shown = records.with_tombstone(before, None)
+    info = records.object_info(bucket, key, records.encode(shown))
+    if before.tombstoned_at_ms is None:
+        return info, False, ()
+    return (
+        info,
+        False,
+        (
+            Put(store=Store.OBJECTS, key=address, value=records.encode(shown)),
+            Delete(store=Store.TOMBSTONES, key=address),
+        ),
+    )
+
+
+def _no_such_key(bucket: str, key: str) -> errors.NoSuchKey:
+    return errors.NoSuchKey(f"{key!r} does not exist", bucket=bucket, key=key)

@@ -1,0 +1,230 @@
+"""rule: what stands in the index, byte for byte; every record carries its format version.
+
+A record is one byte of format version, one byte of flags, and a MessagePack array. New fields go to
+the array's end with a default, so that an older record still reads; a shape that cannot grow so
+gets a new version number and a decoder beside the old one, which stays for ever. The flags say what
+a listing must know of an object without decoding it. docs/ON_DISK.md describes each record, and
+tests/storage/test_records.py holds their exact bytes.
+
+Never touches the index: bytes in, values out. What it cannot read is a CorruptRecord.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from storage import errors
+from storage.model import (
+    BucketInfo,
+    BucketKind,
+    ChecksumType,
+    ObjectAttributes,
+    ObjectInfo,
+    Segment,
+    SegmentBody,
+)
+
+VERSION = 1
+HEAD_BYTES = 2
+FLAG_TOMBSTONED = 1
+"""Flag of an object that listings hide and only the sweep may remove."""
+
+_VERSION_BYTE = bytes((VERSION,))
+
+
+class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.OBJECTS: the newest version of a key. Store.VERSIONS: an older one.
+
+    sequence: orders the versions of a key, greater is newer. upload_id: of the multipart upload
+    that made it, so that a repeated completion is recognised.
+    """
+
+    sequence: int
+    version_id: str
+    size_bytes: int
+    etag: str
+    crc64nvme: int
+    modified_at_ms: int
+    segments: tuple[Segment, ...]
+    attributes: ObjectAttributes
+    tombstoned_at_ms: int | None = None
+    upload_id: str | None = None
+
+
+class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.BUCKETS: settings is whatever JSON the faces keep there."""
+
+    bucket_id: int
+    kind: BucketKind
+    owner: str
+    region: str
+    created_at_ms: int
+    settings: dict[str, Any]
+
+
+class _BucketId(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The first field of a BucketRecord; what follows is skipped."""
+
+    bucket_id: int
+
+
+class BlobRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.BLOBS: how many bodies name a blob. A blob in the index has a row only from two on."""
+
+    references: int
+    size_bytes: int
+
+
+class UploadRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.UPLOADS: a multipart upload under way."""
+
+    initiated_at_ms: int
+    attributes: ObjectAttributes
+    checksum_algorithm: str | None
+    checksum_type: ChecksumType
+
+
+class PartRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.PARTS: one part of an upload."""
+
+    etag: str
+    size_bytes: int
+    crc64nvme: int
+    modified_at_ms: int
+    segments: tuple[Segment, ...]
+    checksums: dict[str, str]
+
+
+class TombstoneRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.TOMBSTONES: who asked for an object's deletion, and when."""
+
+    at_ms: int
+    by: str
+
+
+class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Store.RELEASED: what nothing names any more, to be freed once its readers are gone.
+
+    what: "file" (a blob), "row" (a blob in the index) or "bucket" (all rows of a deleted bucket,
+    named by its id in decimal).
+    """
+
+    what: str
+    name: str
+
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+_encoder = msgspec.msgpack.Encoder()
+_objects = msgspec.msgpack.Decoder(ObjectRecord)
+_buckets = msgspec.msgpack.Decoder(BucketRecord)
+_bucket_ids = msgspec.msgpack.Decoder(_BucketId)
+_blobs = msgspec.msgpack.Decoder(BlobRecord)
+_uploads = msgspec.msgpack.Decoder(UploadRecord)
+_parts = msgspec.msgpack.Decoder(PartRecord)
+_tombstones = msgspec.msgpack.Decoder(TombstoneRecord)
+_releases = msgspec.msgpack.Decoder(ReleasedRecord)
+
+
+def encode(record: msgspec.Struct) -> bytes:
+    """Return the record's bytes, flags included."""
+    tombstoned = isinstance(record, ObjectRecord) and record.tombstoned_at_ms is not None
+    flags = FLAG_TOMBSTONED if tombstoned else 0
+    return bytes((VERSION, flags)) + _encoder.encode(record)
+
+
+def decode_object(value: bytes) -> ObjectRecord:
+    """Return an object's record."""
+    return _decode(_objects, value)
+
+
+def decode_bucket(value: bytes) -> BucketRecord:
+    """Return a bucket's record."""
+    return _decode(_buckets, value)
+
+
+def decode_blob(value: bytes) -> BlobRecord:
+    """Return a blob's record."""
+    return _decode(_blobs, value)
+
+
+def decode_upload(value: bytes) -> UploadRecord:
+    """Return an upload's record."""
+    return _decode(_uploads, value)
+
+
+def decode_part(value: bytes) -> PartRecord:
+    """Return a part's record."""
+    return _decode(_parts, value)
+
+
+def decode_tombstone(value: bytes) -> TombstoneRecord:
+    """Return a tombstone's record."""
+    return _decode(_tombstones, value)
+
+
+def decode_released(value: bytes) -> ReleasedRecord:
+    """Return the record of something released."""
+    return _decode(_releases, value)
+
+
+def is_tombstoned(value: bytes) -> bool:
+    """Say whether an object's record is a tombstone, without decoding it."""
+    return value[1] & FLAG_TOMBSTONED != 0
+
+
+def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:
+    """Return the record hidden since then, or shown."""
+    return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
+
+
+def bucket_id(value: bytes) -> int:
+    """Return the id in a bucket's record, without decoding the rest."""
+    return _decode(_bucket_ids, value).bucket_id
+
+
+def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
+    """Return the object that a record describes."""
+    record = _decode(_objects, value)
+    return ObjectInfo(
+        bucket=bucket,
+        key=key,
+        version_id=record.version_id,
+        size_bytes=record.size_bytes,
+        etag=record.etag,
+        crc64nvme=record.crc64nvme,
+        modified_at_ms=record.modified_at_ms,
+        attributes=record.attributes,
+        body=SegmentBody(segments=record.segments),
+        tombstoned_at_ms=record.tombstoned_at_ms,
+    )
+
+
+def bucket_info(name: str, value: bytes) -> BucketInfo:
+    """Return the bucket that a record describes."""
+    record = _decode(_buckets, value)
+    settings: Mapping[str, Any] = record.settings
+    return BucketInfo(
+        name=name,
+        bucket_id=record.bucket_id,
+        kind=record.kind,
+        owner=record.owner,
+        region=record.region,
+        created_at_ms=record.created_at_ms,
+        settings=settings,
+    )
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[Record], value: bytes) -> Record:
+    if value[:1] != _VERSION_BYTE:
+        raise errors.CorruptRecord(
+            f"a stored record has format version {value[:1].hex() or 'none'}, "
+            f"this release reads up to {VERSION:02x}"
+        )
+    try:
+        return decoder.decode(memoryview(value)[HEAD_BYTES:])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise errors.CorruptRecord(f"a stored record cannot be read: {error}") from error

@@ -1,0 +1,567 @@
+"""engine: multipart uploads: create, put and copy parts, list, complete, abort.
+
+Completing names the parts as the object's segments and copies nothing: the CRC64NVME of the whole
+is combined from the parts', the ETag is the MD5 of their MD5s. Parts not named are let go in the
+same transaction. The object remembers its upload's id, so that a completion repeated word for word
+(the client never saw the answer) finds the object and returns it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+from storage import (
+    bodies,
+    buckets,
+    checksums,
+    conditions,
+    errors,
+    etags,
+    keys,
+    listing,
+    names,
+    objects,
+    records,
+)
+from storage.batch import Batch, Delete, Derivation, Put, Reading, Store, Write
+from storage.blobs import Blobs, cut
+from storage.index import Index
+from storage.model import (
+    ALWAYS,
+    NULL_VERSION,
+    ByteRange,
+    ChecksumType,
+    NewId,
+    NowMs,
+    ObjectAttributes,
+    ObjectInfo,
+    PartInfo,
+    PartPage,
+    Precondition,
+    Received,
+    Segment,
+    UploadInfo,
+    UploadPage,
+)
+
+PART_NUMBER_MAX = 10_000
+PART_BYTES_MIN = 5 << 20
+PAGE_ENTRIES_MAX = 1000
+
+_NUMBER = struct.Struct(">H")
+
+
+class Uploads:
+    """The multipart uploads of a data folder. An upload id is 32 hexadecimal digits."""
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        blobs: Blobs,
+        now_ms: NowMs,
+        new_id: NewId,
+        part_bytes_min: int = PART_BYTES_MIN,
+    ) -> None:
+        self._index = index
+        self._blobs = blobs
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._part_bytes_min = part_bytes_min
+
+    async def create(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        attributes: ObjectAttributes,
+        checksum_algorithm: str | None = None,
+        checksum_type: ChecksumType = "COMPOSITE",
+    ) -> UploadInfo:
+        """Begin an upload. Raises NoSuchBucket, InvalidKey.
+
+        checksum_algorithm: the one that every part will bring, if the client named one.
+        """
+        encoded = names.check_key(key)
+        upload_id = self._new_id()
+        record = records.UploadRecord(
+            initiated_at_ms=self._now_ms(),
+            attributes=attributes,
+            checksum_algorithm=checksum_algorithm,
+            checksum_type=checksum_type,
+        )
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            address, placing = keys.place(reading, Store.UPLOADS, bucket_id, encoded)
+            row = address + bytes.fromhex(upload_id)
+            return (
+                *placing,
+                Put(store=Store.UPLOADS, key=row, value=records.encode(record)),
+            )
+
+        await self._index.commit(Batch(derive=(derive,)))
+        return _upload_info(bucket, key, upload_id, record)
+
+    def get(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
+        """Return an upload under way. Raises NoSuchBucket, NoSuchUpload."""
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            _, record = find(view, bucket_id, key, upload_id)
+        return _upload_info(bucket, key, upload_id, record)
+
+    async def put_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        part_number: int,
+        received: Received,
+        *,
+        checksums_text: Mapping[str, str] | None = None,
+    ) -> PartInfo:
+        """Store a received body as a part, replacing the one of that number.
+
+        received must hold an MD5. checksums_text: algorithm -> base64 text, kept with the part. On
+        any refusal the body is discarded. Raises NoSuchBucket, NoSuchUpload, InvalidPart (number).
+        """
+        now_ms = self._now_ms()
+        try:
+            _check_number(part_number)
+            segments, naming = bodies.name_new(
+                received.body, row=bodies.row_name(now_ms, self._new_id())
+            )
+            record = records.PartRecord(
+                etag=etags.of_digest(received.digests[checksums.MD5]),
+                size_bytes=received.size_bytes,
+                crc64nvme=int.from_bytes(received.digests[checksums.CRC64NVME], "big"),
+                modified_at_ms=now_ms,
+                segments=segments,
+                checksums=dict(checksums_text or {}),
+            )
+
+            def derive(reading: Reading) -> Sequence[Write]:
+                writes = _plan_part(reading, bucket, key, upload_id, part_number, record, ())
+                return (*naming, *writes)
+
+            await self._index.commit(Batch(derive=(derive,)))
+        except (errors.CommitUnknown, errors.IndexClosed):
+            raise
+        except Exception:
+            await self._blobs.discard(received)
+            raise
+        return _part_info(part_number, record)
+
+    async def copy_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        part_number: int,
+        source: ObjectInfo,
+        byte_range: ByteRange | None = None,
+    ) -> PartInfo:
+        """Make a stored body, or byte_range of it, a part. Its bytes are read, but not copied.
+
+        Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone.
+        """
+        _check_number(part_number)
+        upload = self.get(bucket, key, upload_id)
+        algorithm = upload.checksum_algorithm
+        wanted = {checksums.MD5, *(() if algorithm is None else (algorithm,))}
+        with self._blobs.hold(source.body):
+            digests = await self._blobs.digest(source.body, byte_range, wanted)
+        segments = source.body.segments
+        if byte_range is not None:
+            segments = cut(segments, byte_range)
+        record = records.PartRecord(
+            etag=etags.of_digest(digests[checksums.MD5]),
+            size_bytes=sum(segment.length for segment in segments),
+            crc64nvme=int.from_bytes(digests[checksums.CRC64NVME], "big"),
+            modified_at_ms=self._now_ms(),
+            segments=segments,
+            checksums={}
+            if algorithm is None
+            else {algorithm: checksums.to_text(digests[algorithm])},
+        )
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            objects.check_source(reading, source)
+            return _plan_part(reading, bucket, key, upload_id, part_number, record, segments)
+
+        await self._index.commit(Batch(derive=(derive,)))
+        return _part_info(part_number, record)
+
+    def list_parts(
+        self, bucket: str, key: str, upload_id: str, *, after: int = 0, parts_max: int = 1000
+    ) -> PartPage:
+        """Return an upload's parts with numbers above after. Raises NoSuchBucket, NoSuchUpload."""
+        limit = min(parts_max, PAGE_ENTRIES_MAX)
+        found: list[PartInfo] = []
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            find(view, bucket_id, key, upload_id)
+            if limit <= 0 or after >= PART_NUMBER_MAX:
+                return PartPage(parts=(), next_after=None)
+            for number, record in _parts_of(view, upload_id, max(after, 0) + 1):
+                if len(found) == limit:
+                    return PartPage(parts=tuple(found), next_after=found[-1].part_number)
+                found.append(_part_info(number, record))
+        return PartPage(parts=tuple(found), next_after=None)
+
+    async def complete(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[tuple[int, str]],
+        *,
+        precondition: Precondition = ALWAYS,
+        size_bytes: int | None = None,
+        part_checksums: Mapping[int, Mapping[str, str]] | None = None,
+    ) -> ObjectInfo:
+        """Make the named parts, (number, bare ETag) each, the object.
+
+        size_bytes: the length the client believes the object has, if it said. part_checksums: what
+        the client says of its parts, number -> algorithm -> base64 text; they must agree. Raises
+        NoSuchBucket, NoSuchUpload, InvalidPart, PartOutOfOrder, PartTooSmall, PreconditionFailed,
+        NoSuchKey, ContentDiffers.
+        """
+        encoded = names.check_key(key)
+        _check_order(parts)
+        now_ms = self._now_ms()
+        made: list[ObjectInfo] = []
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            address = keys.locate(reading, bucket_id, encoded)
+            value = None if address is None else reading.get(Store.OBJECTS, address)
+            before = None if value is None else records.decode_object(value)
+            try:
+                row, upload = find(reading, bucket_id, key, upload_id)
+            except errors.NoSuchUpload:
+                if value is None or not _is_repeat(before, upload_id, parts):
+                    raise
+                made[:] = [records.object_info(bucket, key, value)]
+                return ()
+            stored = dict(_parts_of(reading, upload_id, 1))
+            chosen = _choose(parts, stored, self._part_bytes_min, part_checksums or {})
+            born = _join(upload_id, upload, chosen, before, now_ms)
+            if size_bytes is not None and size_bytes != born.size_bytes:
+                raise errors.InvalidPart(
+                    f"the parts have {born.size_bytes} bytes, not {size_bytes}",
+                    size_bytes=born.size_bytes,
+                )
+            conditions.check_write(
+                precondition, key=key, etag=None if before is None else before.etag
+            )
+            kept = {number for number, _ in parts}
+            unnamed = [part for number, part in stored.items() if number not in kept]
+            removed = [segment for part in unnamed for segment in part.segments]
+            writes: list[Write] = [Delete(store=Store.UPLOADS, key=row)]
+            writes += [
+                Delete(store=Store.PARTS, key=_part_key(upload_id, number)) for number in stored
+            ]
+            if before is not None and precondition.write_once:
+                removed += born.segments
+                born = _rewritten(key, before, born)
+            elif before is not None:
+                removed += before.segments
+            address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
+            writes += placing
+            writes += bodies.recount(reading, added=(), removed=removed, now_ms=now_ms)
+            encoded_record = records.encode(born)
+            writes.append(Put(store=Store.OBJECTS, key=address, value=encoded_record))
+            if before is not None and before.tombstoned_at_ms is not None:
+                writes.append(Delete(store=Store.TOMBSTONES, key=address))
+            made[:] = [records.object_info(bucket, key, encoded_record)]
+            return writes
+
+        await self._index.commit(Batch(derive=(derive, self._tidy(bucket, encoded))))
+        return made[0]
+
+    async def abort(self, bucket: str, key: str, upload_id: str) -> None:
+        """End an upload and let its parts go. Raises NoSuchBucket, NoSuchUpload."""
+        now_ms = self._now_ms()
+        encoded = key.encode("utf-8", "surrogatepass")
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            row, _ = find(reading, bucket_id, key, upload_id)
+            stored = dict(_parts_of(reading, upload_id, 1))
+            removed = [segment for part in stored.values() for segment in part.segments]
+            return (
+                Delete(store=Store.UPLOADS, key=row),
+                *(Delete(store=Store.PARTS, key=_part_key(upload_id, number)) for number in stored),
+                *bodies.recount(reading, added=(), removed=removed, now_ms=now_ms),
+            )
+
+        await self._index.commit(
+            Batch(derive=(derive, self._tidy(bucket, encoded)), makes_room=True)
+        )
+
+    def list(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        key_marker: str = "",
+        upload_id_marker: str = "",
+        uploads_max: int = 1000,
+    ) -> UploadPage:
+        """Return one page of a bucket's uploads, by key, then by upload id.
+
+        Starts behind key_marker; with upload_id_marker, behind that upload of that key. Raises
+        NoSuchBucket.
+        """
+        position = _position_of(key_marker, upload_id_marker)
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+
+            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+                first = keys.decode_chunk(start.partition(keys.END)[0])
+                for key, suffix, value in keys.walk(view, Store.UPLOADS, bucket_id, first):
+                    yield keys.encode_chunk(key) + keys.END + suffix.hex().encode(), value
+
+            page = listing.page(
+                walk,
+                prefix=_entry_of(prefix),
+                delimiter=_entry_of(delimiter),
+                start_after=position,
+                entries_max=min(uploads_max, PAGE_ENTRIES_MAX),
+            )
+        uploads = []
+        for entry, value in page.rows:
+            key, upload_id = _read_entry(entry)
+            uploads.append(_upload_info(bucket, key, upload_id, records.decode_upload(value)))
+        return UploadPage(
+            uploads=tuple(uploads),
+            common_prefixes=tuple(_read_entry(each)[0] for each in page.common_prefixes),
+            next_after=None if page.next_after is None else _read_entry(page.next_after),
+        )
+
+    def _tidy(self, bucket: str, encoded: bytes) -> Derivation:
+        def tidy(reading: Reading) -> Sequence[Write]:
+            if len(encoded) <= keys.CHUNK_BYTES:
+                return ()
+            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            return keys.vacate(reading, Store.UPLOADS, bucket_id, encoded)
+
+        return tidy
+
+
+def find(
+    reading: Reading, bucket_id: int, key: str, upload_id: str
+) -> tuple[bytes, records.UploadRecord]:
+    """Return an upload's row key and record. Raises NoSuchUpload."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    suffix = _id_bytes(upload_id)
+    if suffix is not None and 1 <= len(encoded) <= keys.KEY_BYTES_MAX:
+        address = keys.locate(reading, bucket_id, encoded)
+        value = None if address is None else reading.get(Store.UPLOADS, address + suffix)
+        if address is not None and value is not None:
+            return address + suffix, records.decode_upload(value)
+    raise errors.NoSuchUpload(
+        f"the upload {upload_id!r} of {key!r} does not exist", key=key, upload_id=upload_id
+    )
+
+
+def _plan_part(
+    reading: Reading,
+    bucket: str,
+    key: str,
+    upload_id: str,
+    part_number: int,
+    record: records.PartRecord,
+    shared: Sequence[Segment],
+) -> tuple[Write, ...]:
+    bucket_id = records.bucket_id(buckets.find(reading, bucket))
+    find(reading, bucket_id, key, upload_id)
+    row = _part_key(upload_id, part_number)
+    value = reading.get(Store.PARTS, row)
+    removed = () if value is None else records.decode_part(value).segments
+    counting = bodies.recount(reading, added=shared, removed=removed, now_ms=record.modified_at_ms)
+    return (*counting, Put(store=Store.PARTS, key=row, value=records.encode(record)))
+
+
+def _parts_of(
+    reading: Reading, upload_id: str, first: int
+) -> Iterator[tuple[int, records.PartRecord]]:
+    start = _part_key(upload_id, first)
+    stop = keys.successor(bytes.fromhex(upload_id))
+    for row, value in reading.scan(Store.PARTS, start, stop):
+        yield int(_NUMBER.unpack(row[-_NUMBER.size :])[0]), records.decode_part(value)
+
+
+def _check_number(part_number: int) -> None:
+    if not 1 <= part_number <= PART_NUMBER_MAX:
+        raise errors.InvalidPart(
+            f"part numbers go from 1 to {PART_NUMBER_MAX}, not {part_number}",
+            part_number=part_number,
+        )
+
+
+def _check_order(parts: Sequence[tuple[int, str]]) -> None:
+    if not parts:
+        raise errors.InvalidPart("a completion names at least one part", part_number=0)
+    after = 0
+    for number, _ in parts:
+        if number <= after:
+            raise errors.PartOutOfOrder(
+                f"part {number} is named after part {after}", part_number=number, after=after
+            )
+        _check_number(number)
+        after = number
+
+
+def _choose(
+    parts: Sequence[tuple[int, str]],
+    stored: Mapping[int, records.PartRecord],
+    part_bytes_min: int,
+    claimed: Mapping[int, Mapping[str, str]],
+) -> list[records.PartRecord]:
+    """Return the records of the named parts, or raise what is wrong with them."""
+    chosen: list[records.PartRecord] = []
+    for number, etag in parts:
+        part = stored.get(number)
+        if part is None or part.etag != etag:
+            raise errors.InvalidPart(
+                f"part {number} is not there, or its ETag is another", part_number=number
+            )
+        for algorithm, text in claimed.get(number, {}).items():
+            if part.checksums.get(algorithm, text) != text:
+                raise errors.InvalidPart(
+                    f"part {number} has another {algorithm} checksum", part_number=number
+                )
+        chosen.append(part)
+    for (number, etag), part in zip(parts[:-1], chosen[:-1], strict=True):
+        if part.size_bytes < part_bytes_min:
+            raise errors.PartTooSmall(
+                f"part {number} has {part.size_bytes} bytes, at least {part_bytes_min} are needed",
+                part_number=number,
+                etag=etag,
+                size_bytes=part.size_bytes,
+                size_bytes_min=part_bytes_min,
+            )
+    return chosen
+
+
+def _join(
+    upload_id: str,
+    upload: records.UploadRecord,
+    chosen: Sequence[records.PartRecord],
+    before: records.ObjectRecord | None,
+    now_ms: int,
+) -> records.ObjectRecord:
+    """Return the object that the chosen parts make."""
+    checksums_text = dict(upload.attributes.checksums)
+    algorithm = upload.checksum_algorithm
+    if algorithm is not None and all(algorithm in part.checksums for part in chosen):
+        texts = [(part.checksums[algorithm], part.size_bytes) for part in chosen]
+        if upload.checksum_type == "FULL_OBJECT" and algorithm in checksums.CRC_BYTES:
+            checksums_text[algorithm] = checksums.combine_text(algorithm, texts)
+        else:
+            checksums_text[algorithm] = checksums.composite_text(
+                algorithm, [text for text, _ in texts]
+            )
+    attributes = ObjectAttributes(
+        headers=upload.attributes.headers,
+        user_metadata=upload.attributes.user_metadata,
+        checksums=checksums_text,
+        checksum_type=upload.checksum_type,
+        tags=upload.attributes.tags,
+        storage_class=upload.attributes.storage_class,
+        owner=upload.attributes.owner,
+        part_sizes_bytes=tuple(part.size_bytes for part in chosen),
+    )
+    sequence = now_ms << objects.SEQUENCE_BITS
+    return records.ObjectRecord(
+        sequence=sequence if before is None else max(sequence, before.sequence + 1),
+        version_id=NULL_VERSION,
+        size_bytes=sum(part.size_bytes for part in chosen),
+        etag=etags.of_parts([part.etag for part in chosen]),
+        crc64nvme=checksums.combine(
+            checksums.CRC64NVME, [(part.crc64nvme, part.size_bytes) for part in chosen]
+        ),
+        modified_at_ms=now_ms,
+        segments=tuple(segment for part in chosen for segment in part.segments),
+        attributes=attributes,
+        upload_id=upload_id,
+    )
+
+
+def _rewritten(
+    key: str, before: records.ObjectRecord, born: records.ObjectRecord
+) -> records.ObjectRecord:
+    """Write-once: identical bytes leave the object as it is, shown and bound to this upload."""
+    if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
+        raise errors.ContentDiffers(
+            f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
+        )
+    return records.with_tombstone(before, None)
+
+
+def _is_repeat(
+    before: records.ObjectRecord | None, upload_id: str, parts: Sequence[tuple[int, str]]
+) -> bool:
+    """Say whether this very completion made the object that is there."""
+    if before is None or before.upload_id != upload_id:
+        return False
+    try:
+        return etags.of_parts([etag for _, etag in parts]) == before.etag
+    except ValueError:  # an ETag that is no digest is none of ours
+        return False
+
+
+def _part_key(upload_id: str, part_number: int) -> bytes:
+    return bytes.fromhex(upload_id) + _NUMBER.pack(part_number)
+
+
+def _id_bytes(upload_id: str) -> bytes | None:
+    if len(upload_id) != 32:
+        return None
+    try:
+        return bytes.fromhex(upload_id)
+    except ValueError:
+        return None
+
+
+def _entry_of(text: str) -> bytes:
+    return keys.encode_chunk(text.encode("utf-8", "surrogatepass"))
+
+
+def _position_of(key_marker: str, upload_id_marker: str) -> bytes:
+    if not key_marker:
+        return b""
+    behind = upload_id_marker.encode("utf-8", "surrogatepass") or b"\xff"
+    return _entry_of(key_marker) + keys.END + behind
+
+
+def _read_entry(entry: bytes) -> tuple[str, str]:
+    key, _, upload_id = entry.partition(keys.END)
+    return keys.decode_chunk(key).decode(), upload_id.decode()
+
+
+def _upload_info(bucket: str, key: str, upload_id: str, record: records.UploadRecord) -> UploadInfo:
+    return UploadInfo(
+        bucket=bucket,
+        key=key,
+        upload_id=upload_id,
+        initiated_at_ms=record.initiated_at_ms,
+        attributes=record.attributes,
+        checksum_algorithm=record.checksum_algorithm,
+        checksum_type=record.checksum_type,
+    )
+
+
+def _part_info(part_number: int, record: records.PartRecord) -> PartInfo:
+    return PartInfo(
+        part_number=part_number,
+        etag=record.etag,
+        size_bytes=record.size_bytes,
+        crc64nvme=record.crc64nvme,
+        modified_at_ms=record.modified_at_ms,
+        checksums=record.checksums,
+    )
