@@ -91,6 +91,10 @@ class TableBucketVerb(S3Error):
     """A table bucket is made and removed through the s3tables API."""
 
 
+class InvalidPartNumber(S3Error):
+    """The object has fewer parts than the one asked for."""
+
+
 class AccessDenied(S3Error):
     """The caller may not do that, or may not know whether it could be done."""
 

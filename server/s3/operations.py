@@ -27,6 +27,7 @@ class ListBuckets:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateBucket:
     bucket: str
+    integrity: fields.Integrity = fields.NO_INTEGRITY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,7 +201,7 @@ class UploadPartCopy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompleteMultipartUpload:
-    """Finish an upload. checksum: what the client expects of the whole object."""
+    """Finish an upload. checksum: what the client expects of the whole object, `-N` included."""
 
     bucket: str
     key: str
@@ -428,7 +429,7 @@ def _identify_bucket(
             return _list_objects(bucket, query)
         case "PUT":
             fields.check_headers_done(headers)
-            return CreateBucket(bucket=bucket)
+            return CreateBucket(bucket=bucket, integrity=fields.parse_integrity(headers))
         case "DELETE":
             return DeleteBucket(bucket=bucket)
         case "POST" if bucket == "WriteGetObjectResponse":

@@ -13,7 +13,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from storage import model
+from server import xmltext
+from storage import checksums, model
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -21,14 +22,6 @@ NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 PROLOGUE = '<?xml version="1.0" encoding="UTF-8"?>\n'
 XML_HEADERS: Headers = (("content-type", "application/xml"),)
 DEFAULT_CONTENT_TYPE = "binary/octet-stream"
-
-# What XML 1.0 cannot hold goes out as a character reference, as AWS writes it.
-_ESCAPES = {ord(c): f"&#x{ord(c):x};" for c in map(chr, range(32)) if c not in "\t\n"} | {
-    ord("&"): "&amp;",
-    ord("<"): "&lt;",
-    ord(">"): "&gt;",
-    ord('"'): "&quot;",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +41,9 @@ class Deletion:
     error: tuple[str, str] | None = None
 
 
-def escape(text: str) -> str:
-    """Return text as XML character data."""
-    return text.translate(_ESCAPES)
-
-
 def encode_key(key: str, *, encode: bool) -> str:
     """Return a key, prefix or marker as a listing shows it; encode: encoding-type=url."""
-    return urllib.parse.quote(key, safe="/") if encode else escape(key)
+    return urllib.parse.quote(key, safe="/") if encode else xmltext.escape(key)
 
 
 def document(root: str, content: str) -> bytes:
@@ -104,25 +92,35 @@ def object_headers(
     if attributes.tags:
         headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
     if with_checksums:
-        headers.extend(checksum_headers(attributes))
+        headers.extend(checksum_headers(info))
     return headers
 
 
-def checksum_headers(attributes: model.ObjectAttributes) -> Headers:
-    """Return the checksum headers of an object or part."""
-    if not attributes.checksums:
-        return ()
+def checksums_of(info: model.ObjectInfo) -> tuple[Mapping[str, str], model.ChecksumType]:
+    """Return an object's checksums and their type.
+
+    Where the client gave none, S3 shows the CRC64NVME that it computed itself.
+    """
+    attributes = info.attributes
+    if attributes.checksums:
+        return attributes.checksums, attributes.checksum_type
+    return {"crc64nvme": checksums.to_text(info.crc64nvme.to_bytes(8, "big"))}, "FULL_OBJECT"
+
+
+def checksum_headers(info: model.ObjectInfo) -> Headers:
+    """Return the checksum headers of an object."""
+    found, kind = checksums_of(info)
     return (
-        *((f"x-amz-checksum-{name}", value) for name, value in attributes.checksums.items()),
-        ("x-amz-checksum-type", attributes.checksum_type),
+        *((f"x-amz-checksum-{name}", value) for name, value in found.items()),
+        ("x-amz-checksum-type", kind),
     )
 
 
-def checksum_elements(checksums: Mapping[str, str], checksum_type: str | None = None) -> str:
+def checksum_elements(values: Mapping[str, str], checksum_type: str | None = None) -> str:
     """Return the checksum elements of an XML answer."""
     parts = [f"<Checksum{name.upper()}>{value}</Checksum{name.upper()}>"
-             for name, value in checksums.items()]  # fmt: skip
-    if checksums and checksum_type is not None:
+             for name, value in values.items()]  # fmt: skip
+    if values and checksum_type is not None:
         parts.append(f"<ChecksumType>{checksum_type}</ChecksumType>")
     return "".join(parts)
 
@@ -137,7 +135,7 @@ def list_buckets(
     rows = [
         f"<Bucket><Name>{bucket.name}</Name>"
         f"<CreationDate>{format_timestamp(bucket.created_at_ms)}</CreationDate>"
-        f"<BucketRegion>{escape(bucket.region)}</BucketRegion></Bucket>"
+        f"<BucketRegion>{xmltext.escape(bucket.region)}</BucketRegion></Bucket>"
         for bucket in buckets
     ]
     token = _element("ContinuationToken", continuation_token)
@@ -150,7 +148,7 @@ def list_buckets(
 
 def bucket_location(region: str) -> bytes:
     """Return GetBucketLocation's answer: empty for us-east-1, where clients expect it so."""
-    return document("LocationConstraint", "" if region == "us-east-1" else escape(region))
+    return document("LocationConstraint", "" if region == "us-east-1" else xmltext.escape(region))
 
 
 def list_objects(
@@ -216,26 +214,26 @@ def delete_result(deletions: Sequence[Deletion], *, quiet: bool) -> bytes:
         if deletion.error is not None:
             code, message = deletion.error
             rows.append(
-                f"<Error><Key>{escape(deletion.key)}</Key>{version}"
-                f"<Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+                f"<Error><Key>{xmltext.escape(deletion.key)}</Key>{version}"
+                f"<Code>{code}</Code><Message>{xmltext.escape(message)}</Message></Error>"
             )
         elif not quiet:
-            rows.append(f"<Deleted><Key>{escape(deletion.key)}</Key>{version}</Deleted>")
+            rows.append(f"<Deleted><Key>{xmltext.escape(deletion.key)}</Key>{version}</Deleted>")
     return document("DeleteResult", "".join(rows))
 
 
-def copy_result(root: str, *, etag: str, modified_at_ms: int, checksums: str) -> bytes:
-    """Return CopyObjectResult or CopyPartResult. checksums: elements, ready made."""
+def copy_result(root: str, *, etag: str, modified_at_ms: int, elements: str) -> bytes:
+    """Return CopyObjectResult or CopyPartResult. elements: the checksums', ready made."""
     return document(
         root,
         f"<LastModified>{format_timestamp(modified_at_ms)}</LastModified>"
-        f"<ETag>&quot;{etag}&quot;</ETag>{checksums}",
+        f"<ETag>&quot;{etag}&quot;</ETag>{elements}",
     )
 
 
 def tagging(tags: Mapping[str, str]) -> bytes:
     rows = [
-        f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>"
+        f"<Tag><Key>{xmltext.escape(name)}</Key><Value>{xmltext.escape(value)}</Value></Tag>"
         for name, value in tags.items()
     ]
     return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
@@ -249,17 +247,16 @@ def versioning() -> bytes:
 def initiate_multipart_upload(*, bucket: str, key: str, upload_id: str) -> bytes:
     return document(
         "InitiateMultipartUploadResult",
-        f"<Bucket>{bucket}</Bucket><Key>{escape(key)}</Key><UploadId>{upload_id}</UploadId>",
+        f"<Bucket>{bucket}</Bucket><Key>{xmltext.escape(key)}</Key><UploadId>{upload_id}</UploadId>",
     )
 
 
 def complete_multipart_upload(info: model.ObjectInfo, *, location: str) -> bytes:
-    attributes = info.attributes
     return document(
         "CompleteMultipartUploadResult",
-        f"<Location>{escape(location)}</Location><Bucket>{info.bucket}</Bucket>"
-        f"<Key>{escape(info.key)}</Key><ETag>&quot;{info.etag}&quot;</ETag>"
-        + checksum_elements(attributes.checksums, attributes.checksum_type),
+        f"<Location>{xmltext.escape(location)}</Location><Bucket>{info.bucket}</Bucket>"
+        f"<Key>{xmltext.escape(info.key)}</Key><ETag>&quot;{info.etag}&quot;</ETag>"
+        + checksum_elements(*checksums_of(info)),
     )
 
 
@@ -324,7 +321,7 @@ def list_multipart_uploads(
     return document(
         "ListMultipartUploadsResult",
         f"<Bucket>{bucket}</Bucket><KeyMarker>{encode_key(key_marker, encode=encode)}</KeyMarker>"
-        f"<UploadIdMarker>{escape(upload_id_marker)}</UploadIdMarker>"
+        f"<UploadIdMarker>{xmltext.escape(upload_id_marker)}</UploadIdMarker>"
         + _encoded("NextKeyMarker", next_key, encode=encode)
         + _element("NextUploadIdMarker", next_upload)
         + f"<Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
@@ -339,9 +336,9 @@ def list_multipart_uploads(
 
 def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
     """Return an error document. What XML cannot hold is replaced, so that clients can read it."""
-    rows = [f"<{name}>{escape(_legible(value))}</{name}>" for name, value in fields]
+    rows = [f"<{name}>{xmltext.escape(_legible(value))}</{name}>" for name, value in fields]
     return (
-        f"{PROLOGUE}<Error><Code>{code}</Code><Message>{escape(_legible(message))}</Message>"
+        f"{PROLOGUE}<Error><Code>{code}</Code><Message>{xmltext.escape(_legible(message))}</Message>"
         f"{''.join(rows)}</Error>"
     ).encode()
 
@@ -352,16 +349,15 @@ def _contents(objects: Sequence[model.ObjectInfo], *, encode: bool, owner: Owner
     rows = []
     for info in objects:
         attributes = info.attributes
-        checksums = "".join(
-            f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
-            for name in attributes.checksums
+        found, kind = checksums_of(info)
+        algorithms = "".join(
+            f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>" for name in found
         )
-        if checksums:
-            checksums += f"<ChecksumType>{attributes.checksum_type}</ChecksumType>"
         rows.append(
             f"<Contents><Key>{encode_key(info.key, encode=encode)}</Key>"
             f"<LastModified>{format_timestamp(info.modified_at_ms)}</LastModified>"
-            f"<ETag>&quot;{info.etag}&quot;</ETag>{checksums}"
+            f"<ETag>&quot;{info.etag}&quot;</ETag>{algorithms}"
+            f"<ChecksumType>{kind}</ChecksumType>"
             f"<Size>{info.size_bytes}</Size>{shown_owner}"
             f"<StorageClass>{attributes.storage_class}</StorageClass></Contents>"
         )
@@ -390,13 +386,13 @@ def _owner(owner: Owner) -> str:
 
 def _named_owner(name: str, owner: Owner) -> str:
     return (
-        f"<{name}><ID>{escape(owner.canonical_id)}</ID>"
-        f"<DisplayName>{escape(owner.display_name)}</DisplayName></{name}>"
+        f"<{name}><ID>{xmltext.escape(owner.canonical_id)}</ID>"
+        f"<DisplayName>{xmltext.escape(owner.display_name)}</DisplayName></{name}>"
     )
 
 
 def _element(name: str, value: str | None) -> str:
-    return "" if value is None else f"<{name}>{escape(value)}</{name}>"
+    return "" if value is None else f"<{name}>{xmltext.escape(value)}</{name}>"
 
 
 def _encoded(name: str, value: str | None, *, encode: bool) -> str:

@@ -176,6 +176,7 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
     ),
     errors.BucketAlreadyOwnedByYou: Row(status=409, code="BucketAlreadyOwnedByYou", fields=_own),
     errors.TableBucketVerb: Row(status=405, code="MethodNotAllowed", fields=_own),
+    errors.InvalidPartNumber: Row(status=416, code="InvalidPartNumber", fields=_own),
     errors.AccessDenied: Row(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: Row(status=404, code="NotConfigured", fields=_own),
     errors.CorsNotEnabled: Row(status=403, code="AccessForbidden", fields=_own),
@@ -185,7 +186,7 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
         status=404,
         code="NoSuchBucket",
         message="The specified bucket does not exist",
-        fields=_from(BucketName="bucket"),
+        fields=_from(BucketName="name"),
     ),
     storage_errors.BucketAlreadyExists: Row(
         status=409,
@@ -194,16 +195,16 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
             "The requested bucket name is not available. The bucket namespace is shared by all "
             "users of the system. Please select a different name and try again."
         ),
-        fields=_from(BucketName="bucket"),
+        fields=_from(BucketName="name"),
     ),
     storage_errors.BucketNotEmpty: Row(
         status=409,
         code="BucketNotEmpty",
         message="The bucket you tried to delete is not empty",
-        fields=_from(BucketName="bucket"),
+        fields=_from(BucketName="name"),
     ),
     storage_errors.InvalidBucketName: Row(
-        status=400, code="InvalidBucketName", fields=_from(BucketName="bucket")
+        status=400, code="InvalidBucketName", fields=_from(BucketName="name")
     ),
     storage_errors.InvalidKey: Row(status=400, code="KeyTooLongError"),
     storage_errors.NoSuchKey: Row(

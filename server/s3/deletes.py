@@ -1,0 +1,90 @@
+"""face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
+
+Every key is authorised and asked of the guard as a single DELETE would be; those that are simply
+removed go in one index transaction.
+"""
+
+from __future__ import annotations
+
+from server import asgi
+from server.access import errors as access_errors
+from server.auth import callers
+from server.s3 import (
+    demands,
+    documents,
+    engines,
+    errors,
+    incoming,
+    objects,
+    operations,
+    wire,
+    wire_errors,
+)
+from storage import model
+
+
+async def delete_objects(
+    house: engines.Engines,
+    operation: operations.DeleteObjects,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    bucket = operation.bucket
+    integrity = operation.integrity
+    if integrity.content_md5 is None and integrity.checksum is None and integrity.trailer is None:
+        raise errors.InvalidRequest(
+            "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
+        )
+    deletes = documents.parse_deletes(
+        await incoming.read_document(request, caller, integrity=integrity)
+    )
+    house.buckets.get(bucket)
+    failed: dict[int, Exception] = {}
+    together: list[int] = []
+    for number, target in enumerate(deletes.targets):
+        try:
+            if await _begin(house, bucket, target, caller):
+                together.append(number)
+        except Exception as error:  # noqa: BLE001 - each key has its own answer
+            failed[number] = _known(error)
+    if together:
+        keys = [deletes.targets[number].key for number in together]
+        outcome = await house.objects.delete_many(bucket, keys)
+        for number, (_, fault) in zip(together, outcome, strict=True):
+            if fault is not None:
+                failed[number] = fault
+    rows = []
+    for number, target in enumerate(deletes.targets):
+        answer = None
+        if number in failed:
+            row, message = wire_errors.find(failed[number])
+            answer = row.code, message
+        rows.append(wire.Deletion(key=target.key, version_id=target.version_id, error=answer))
+    return asgi.Response(200, wire.XML_HEADERS, wire.delete_result(rows, quiet=deletes.quiet))
+
+
+async def _begin(
+    house: engines.Engines, bucket: str, target: documents.Target, caller: callers.Caller
+) -> bool:
+    """Authorise one key and delete it, unless it can go with the others: then return True."""
+    demand = demands.key(house.guard, bucket, target.key, "s3:DeleteObject")
+    house.authoriser.check(caller.principal, demand)
+    if target.version_id not in (None, model.NULL_VERSION):
+        raise errors.InvalidArgument("Invalid version id specified")
+    if target.etag is None and house.guard.on_delete(bucket, target.key) == "remove":
+        return True
+    precondition = (
+        model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
+    )
+    await objects.delete(house, bucket, target.key, precondition, by=caller.principal.arn)
+    return False
+
+
+def _known(error: Exception) -> Exception:
+    """Return an error that a row of the answer may name; a fault of ours fails the request."""
+    if isinstance(error, access_errors.AccessDenied):
+        return error
+    row, _ = wire_errors.find(error)
+    if row.status >= 500:
+        raise error
+    return error

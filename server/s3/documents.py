@@ -1,0 +1,150 @@
+"""rule: the XML bodies that S3 requests carry, as values.
+
+Names are taken without their namespace: some clients leave it out. What is not the document that
+the operation takes is MalformedXml; what asks for more than Boathouse does is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from server import xmltext
+from server.s3 import errors, fields
+
+_PART_FIELDS = frozenset({"ETag", "PartNumber"})
+_TARGET_FIELDS = frozenset({"Key", "VersionId", "ETag"})
+_CHECKSUM_FIELDS: Mapping[str, str] = {
+    f"Checksum{name.upper()}": name for name in fields.CHECKSUM_BYTES
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """One key of DeleteObjects. etag: the delete happens only if the object has it."""
+
+    key: str
+    version_id: str | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletes:
+    """The body of DeleteObjects. quiet: only failures are reported."""
+
+    targets: tuple[Target, ...]
+    quiet: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedPart:
+    """One part that CompleteMultipartUpload names; etag is bare."""
+
+    part_number: int
+    etag: str
+    checksums: Mapping[str, str]
+
+
+def parse_create_bucket(data: bytes) -> str | None:
+    """Return the region that CreateBucket asks for, None for the server's own."""
+    if not data.strip():
+        return None
+    root = _root(data, "CreateBucketConfiguration")
+    for child in root.children:
+        if child.name != "LocationConstraint":
+            raise _not_done(child.name)
+    constraint = root.child("LocationConstraint")
+    return None if constraint is None else constraint.text.strip() or None
+
+
+def parse_deletes(data: bytes) -> Deletes:
+    """Return which keys DeleteObjects names, at most a thousand."""
+    root = _root(data, "Delete")
+    targets = []
+    quiet = False
+    for child in root.children:
+        if child.name == "Quiet":
+            quiet = child.text.strip().lower() == "true"
+        elif child.name == "Object":
+            targets.append(_target(child))
+        else:
+            raise _malformed()
+    if not 1 <= len(targets) <= fields.KEYS_MAX:
+        raise _malformed()
+    return Deletes(targets=tuple(targets), quiet=quiet)
+
+
+def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
+    """Return the parts that CompleteMultipartUpload names, in the order it names them."""
+    root = _root(data, "CompleteMultipartUpload")
+    parts = tuple(_part(child) for child in root.children)
+    if not 1 <= len(parts) <= fields.PARTS_MAX:
+        raise _malformed()
+    return parts
+
+
+def parse_tagging(data: bytes) -> dict[str, str]:
+    """Return the tags that PutObjectTagging sets; raises InvalidTag for those it may not."""
+    root = _root(data, "Tagging")
+    tag_set = root.child("TagSet")
+    if tag_set is None:
+        raise _malformed()
+    pairs = []
+    for tag in tag_set.children:
+        name, value = tag.child("Key"), tag.child("Value")
+        if tag.name != "Tag" or name is None or value is None:
+            raise _malformed()
+        pairs.append((name.text, value.text))
+    return fields.check_tags(pairs)
+
+
+def _target(element: xmltext.Element) -> Target:
+    for child in element.children:
+        if child.name not in _TARGET_FIELDS:
+            raise _not_done(child.name)
+    key = element.child("Key")
+    if key is None or not key.text:
+        raise _malformed()
+    version_id, etag = element.child("VersionId"), element.child("ETag")
+    return Target(
+        key=key.text,
+        version_id=None if version_id is None else version_id.text or None,
+        etag=None if etag is None else etag.text.strip().strip('"'),
+    )
+
+
+def _part(element: xmltext.Element) -> NamedPart:
+    number, etag = element.child("PartNumber"), element.child("ETag")
+    if element.name != "Part" or number is None or etag is None:
+        raise _malformed()
+    digits = number.text.strip()
+    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= fields.PARTS_MAX):
+        raise _malformed()
+    checksums = {}
+    for child in element.children:
+        if child.name in _PART_FIELDS:
+            continue
+        algorithm = _CHECKSUM_FIELDS.get(child.name)
+        if algorithm is None:
+            raise _malformed()
+        checksums[algorithm] = child.text.strip()
+    return NamedPart(
+        part_number=int(digits), etag=etag.text.strip().strip('"'), checksums=checksums
+    )
+
+
+def _root(data: bytes, name: str) -> xmltext.Element:
+    root = xmltext.parse(data)
+    if root.name != name:
+        raise _malformed()
+    return root
+
+
+def _malformed() -> errors.MalformedXml:
+    return errors.MalformedXml("the body is not the document that this operation takes")
+
+
+def _not_done(name: str) -> errors.NotImplementedHere:
+    return errors.NotImplementedHere(
+        f"The element {name} asks for functionality that is not implemented", Element=name
+    )

@@ -1,0 +1,105 @@
+"""face: what every S3 handler works with, handed over once.
+
+Handlers are functions of (engines, operation, request, caller). What several of them ask first,
+"may something be written here", stands here too, so that no write path can forget it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NoReturn
+
+from server.access import decide, principals
+from server.access import model as access_model
+from server.s3 import demands, errors, guard, operations, wire
+from storage import blobs, buckets, conditions, model, objects, uploads
+from storage import errors as storage_errors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engines:
+    """The engines behind the face. root: whose name stands for the server's own account."""
+
+    buckets: buckets.Buckets
+    objects: objects.Objects
+    uploads: uploads.Uploads
+    blobs: blobs.Blobs
+    guard: guard.Guard
+    authoriser: decide.Authoriser
+    root: access_model.Principal
+    region: str
+
+
+def check_writable(engines: Engines, bucket: str, key: str, size_bytes: int | None) -> None:
+    """Raise unless the bucket exists and takes a body of this size at key.
+
+    size_bytes: None where it is not known yet. Called before the first byte of a body is read.
+    """
+    engines.buckets.get(bucket)
+    engines.guard.check_write(bucket, key)
+    if not operations.is_text(key):
+        raise errors.InvalidUri("Couldn't parse the specified URI.")
+    if size_bytes is not None:
+        engines.guard.check_body(bucket, key, size_bytes)
+
+
+def precondition_of(
+    engines: Engines, bucket: str, key: str, asked: model.Precondition
+) -> model.Precondition:
+    """Return what storage is to judge: the client's conditions, and write-once if it applies.
+
+    What can be known to fail already is raised here, before the body is sent for nothing.
+    """
+    if asked is not model.ALWAYS:
+        try:
+            etag = engines.objects.head(bucket, key).etag
+        except storage_errors.NoSuchKey:
+            etag = None
+        conditions.check_write(asked, key=key, etag=etag)
+    if engines.guard.write_once(bucket, key):
+        return dataclasses.replace(asked, write_once=True)
+    return asked
+
+
+def refuse_overwrite(key: str) -> NoReturn:
+    """Raise what a write-once key answers to other bytes."""
+    segments = key.split("/")
+    position = len(segments) - 1
+    raise guard.LayoutRefused(
+        rule="write-once",
+        segment=segments[-1],
+        position=position,
+        message=(
+            f'Table bucket layout rule write-once: segment "{segments[-1]}" (position {position}) '
+            "exists with other bytes, and the files of a table never change"
+        ),
+    )
+
+
+def find(
+    engines: Engines,
+    principal: access_model.Principal,
+    bucket: str,
+    key: str,
+    version_id: str | None = None,
+) -> model.ObjectInfo:
+    """Return an object for a read.
+
+    An absent key is NoSuchKey only to those who may list it; others learn nothing.
+    """
+    try:
+        return engines.objects.head(bucket, key, version_id=version_id)
+    except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
+        demand = demands.listing(engines.guard, bucket, key)
+        if not engines.authoriser.permits(principal, demand):
+            raise errors.AccessDenied("Access Denied") from None
+        raise
+
+
+def owner_of(engines: Engines, account: str, principal: access_model.Principal) -> wire.Owner:
+    """Return the Owner that S3 shows for an account. principal: the caller, who may be of it."""
+    for known in (engines.root, principal):
+        if known.account_id == account:
+            return wire.Owner(canonical_id=known.canonical_id, display_name=known.display_name)
+    return wire.Owner(canonical_id=principals.canonical_id_of(account), display_name=account)

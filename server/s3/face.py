@@ -1,0 +1,156 @@
+"""face: S3, mounted: identify, what is asked of the caller, one handler per operation.
+
+The table of handlers is closed over the operation type: mypy sees each case, and a test that none
+is missing. Decides nothing; rules and engines do.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final, assert_never
+
+from server import asgi, dispatch, exchange
+from server.access import decide
+from server.access import model as access_model
+from server.auth import callers
+from server.s3 import (
+    buckets,
+    deletes,
+    demands,
+    engines,
+    errors,
+    guard,
+    listing,
+    objects,
+    operations,
+    uploads,
+    wire_errors,
+)
+from storage import opening
+
+
+class Face:
+    """The S3 face.
+
+    root: the server's own principal, whose account owns what nobody else does. guard: who knows
+    tables. domain: the configured one for virtual-hosted buckets, besides `localhost`.
+    """
+
+    name: Final = dispatch.S3
+
+    def __init__(
+        self,
+        *,
+        storage: opening.Storage,
+        guard: guard.Guard,
+        authoriser: decide.Authoriser,
+        root: access_model.Principal,
+        region: str,
+        domain: str | None = None,
+    ) -> None:
+        self._domain = domain
+        self._guard = guard
+        self._house = engines.Engines(
+            buckets=storage.buckets,
+            objects=storage.objects,
+            uploads=storage.uploads,
+            blobs=storage.blobs,
+            guard=guard,
+            authoriser=authoriser,
+            root=root,
+            region=region,
+        )
+
+    def identify(self, request: asgi.Request) -> operations.Operation:
+        """Return which operation the request is."""
+        headers = request.headers
+        return operations.identify(
+            method=request.method,
+            raw_path=request.raw_path,
+            host_bucket=dispatch.bucket_of_host(headers.get("host") or "", self._domain),
+            pairs=request.pairs,
+            headers=headers,
+        )
+
+    def authentication(self, operation: operations.Operation) -> exchange.Authentication:
+        """Return SIGNED_OR_ANONYMOUS: what an anonymous caller may do, policies say."""
+        return exchange.Authentication.SIGNED_OR_ANONYMOUS
+
+    def demands(
+        self, operation: operations.Operation, principal: access_model.Principal
+    ) -> tuple[access_model.Demand, ...]:
+        """Return everything that must be allowed before the operation is begun."""
+        return demands.of_operation(operation, self._guard)
+
+    async def handle(
+        self, operation: operations.Operation, request: asgi.Request, caller: callers.Caller
+    ) -> asgi.Response:
+        """Do the operation."""
+        house = self._house
+        match operation:
+            case operations.GetObject():
+                return await objects.get_object(house, operation, request, caller)
+            case operations.PutObject():
+                return await objects.put_object(house, operation, request, caller)
+            case operations.HeadObject():
+                return await objects.head_object(house, operation, request, caller)
+            case operations.DeleteObject():
+                return await objects.delete_object(house, operation, request, caller)
+            case operations.ListObjectsV2():
+                return await listing.list_objects_v2(house, operation, request, caller)
+            case operations.ListObjects():
+                return await listing.list_objects(house, operation, request, caller)
+            case operations.DeleteObjects():
+                return await deletes.delete_objects(house, operation, request, caller)
+            case operations.CopyObject():
+                return await objects.copy_object(house, operation, request, caller)
+            case operations.CreateMultipartUpload():
+                return await uploads.create_upload(house, operation, request, caller)
+            case operations.UploadPart():
+                return await uploads.upload_part(house, operation, request, caller)
+            case operations.UploadPartCopy():
+                return await uploads.upload_part_copy(house, operation, request, caller)
+            case operations.CompleteMultipartUpload():
+                return await uploads.complete_upload(house, operation, request, caller)
+            case operations.AbortMultipartUpload():
+                return await uploads.abort_upload(house, operation, request, caller)
+            case operations.ListParts():
+                return await uploads.list_parts(house, operation, request, caller)
+            case operations.ListMultipartUploads():
+                return await uploads.list_uploads(house, operation, request, caller)
+            case operations.GetObjectTagging():
+                return await objects.get_object_tagging(house, operation, request, caller)
+            case operations.PutObjectTagging():
+                return await objects.put_object_tagging(house, operation, request, caller)
+            case operations.DeleteObjectTagging():
+                return await objects.delete_object_tagging(house, operation, request, caller)
+            case operations.ListBuckets():
+                return await buckets.list_buckets(house, operation, request, caller)
+            case operations.CreateBucket():
+                return await buckets.create_bucket(house, operation, request, caller)
+            case operations.HeadBucket():
+                return await buckets.head_bucket(house, operation, request, caller)
+            case operations.DeleteBucket():
+                return await buckets.delete_bucket(house, operation, request, caller)
+            case operations.GetBucketLocation():
+                return await buckets.get_bucket_location(house, operation, request, caller)
+            case operations.GetBucketVersioning():
+                return await buckets.get_bucket_versioning(house, operation, request, caller)
+            case operations.GetBucketConfiguration():
+                return await buckets.get_bucket_configuration(house, operation, request, caller)
+            case operations.Preflight():
+                return await buckets.preflight(house, operation, request, caller)
+            case operations.Unsupported(name=name):
+                raise errors.NotImplementedHere(
+                    f"The operation {name} is not implemented.", Operation=name
+                )
+            case _:
+                assert_never(operation)
+
+    def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
+        """Return S3's answer to an error."""
+        return wire_errors.encode(
+            error,
+            resource=urllib.parse.unquote(request.raw_path, errors="replace"),
+            request_id=request.request_id,
+        )

@@ -1,0 +1,129 @@
+"""face: a request's body on its way into storage, with every digest the client sent checked.
+
+The payload's decoder takes off aws-chunked framing and checks signatures; storage computes the
+digests off the event loop, each once. Nothing that fails here has a name in the index yet, and what
+was written of it is removed.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Final
+
+from server import asgi, limits
+from server.auth import callers
+from server.s3 import errors, fields
+from storage import blobs, checksums, model
+
+OBJECT_BYTES_MAX: Final = 5 * 1024**3
+"""What one PutObject or UploadPart may hold; larger objects come in parts."""
+
+
+def check_size(size_bytes: int | None) -> int:
+    """Return the announced size; raises MissingContentLength or EntityTooLarge."""
+    if size_bytes is None:
+        raise errors.MissingContentLength("You must provide the Content-Length HTTP header.")
+    if size_bytes > OBJECT_BYTES_MAX:
+        raise errors.EntityTooLarge(
+            "Your proposed upload exceeds the maximum allowed size",
+            ProposedSize=str(size_bytes),
+            MaxSizeAllowed=str(OBJECT_BYTES_MAX),
+        )
+    return size_bytes
+
+
+async def receive(
+    store: blobs.Blobs,
+    request: asgi.Request,
+    caller: callers.Caller,
+    *,
+    size_bytes: int,
+    integrity: fields.Integrity,
+    also: str | None = None,
+) -> tuple[model.Received, Mapping[str, str]]:
+    """Return the durable body, and the checksum that the client sent for it, if any, as base64.
+
+    also: a further algorithm to digest by. Raises BadDigest, IncompleteBody and what the payload
+    and storage raise.
+    """
+    payload = caller.payload
+    sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
+    wanted = {checksums.MD5}
+    if payload.sha256 is not None:
+        wanted.add("sha256")
+    if sent is not None:
+        wanted.add(sent)
+    if also is not None:
+        wanted.add(also)
+    decoder = payload.decoder(verify_hash=False)
+    receiver = store.receive(size_hint=size_bytes, digests=frozenset(wanted))
+    try:
+        async for data in request.chunks():
+            plain = decoder.feed(data)
+            if plain:
+                if receiver.size_bytes + len(plain) > size_bytes:
+                    raise _incomplete(size_bytes)
+                await receiver.write(plain)
+        trailers = decoder.finish()
+        if receiver.size_bytes != size_bytes:
+            raise _incomplete(size_bytes)
+        received = await receiver.finish()
+        if payload.sha256 is not None:
+            payload.check_sha256(received.digests["sha256"])
+        return received, check_integrity(integrity, trailers, received.digests)
+    except BaseException:
+        await receiver.abort()
+        raise
+
+
+async def read_document(
+    request: asgi.Request,
+    caller: callers.Caller,
+    *,
+    integrity: fields.Integrity = fields.NO_INTEGRITY,
+) -> bytes:
+    """Return a small body, an XML document, once its signature and digests held."""
+    decoder = caller.payload.decoder()
+    wire_bytes = await request.read(limit_bytes=limits.XML_BYTES_MAX)
+    data = decoder.feed(wire_bytes) if wire_bytes else b""
+    trailers = decoder.finish()
+    sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
+    wanted = {checksums.MD5} if sent is None else {checksums.MD5, sent}
+    check_integrity(integrity, trailers, checksums.digest(data, wanted))
+    return data
+
+
+def check_integrity(
+    integrity: fields.Integrity, trailers: Mapping[str, str], digests: Mapping[str, bytes]
+) -> Mapping[str, str]:
+    """Return the checksum that the client sent, by algorithm; raises BadDigest if one is wrong."""
+    if integrity is fields.NO_INTEGRITY:
+        return {}
+    if integrity.content_md5 is not None and not hmac.compare_digest(
+        integrity.content_md5, digests[checksums.MD5]
+    ):
+        raise errors.BadDigest(
+            "The Content-MD5 you specified did not match what we received.",
+            ExpectedDigest=checksums.to_text(integrity.content_md5),
+            CalculatedDigest=checksums.to_text(digests[checksums.MD5]),
+        )
+    if integrity.checksum is not None:
+        name, value = integrity.checksum
+    elif integrity.trailer is not None:
+        name = integrity.trailer
+        value = fields.parse_checksum(name, trailers.get(fields.CHECKSUM_PREFIX + name, ""))
+    else:
+        return {}
+    if checksums.to_text(digests[name]) != value:
+        raise errors.BadDigest(
+            f"The {name.upper()} you specified did not match the calculated checksum."
+        )
+    return {name: value}
+
+
+def _incomplete(size_bytes: int) -> errors.IncompleteBody:
+    return errors.IncompleteBody(
+        "You did not provide the number of bytes specified by the Content-Length HTTP header",
+        NumberBytesExpected=str(size_bytes),
+    )

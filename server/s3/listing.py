@@ -1,0 +1,87 @@
+"""face: ListObjects and ListObjectsV2: one page of a bucket's keys, in UTF-8 byte order."""
+
+from __future__ import annotations
+
+from server import asgi
+from server.auth import callers
+from server.s3 import engines, fields, operations, tokens, wire
+from storage import model
+
+
+async def list_objects(
+    house: engines.Engines,
+    operation: operations.ListObjects,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    bucket = house.buckets.get(operation.bucket)
+    page = _page(
+        house,
+        operation.bucket,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        after=operation.marker,
+        max_keys=operation.max_keys,
+    )
+    body = wire.list_objects(
+        page,
+        bucket=bucket.name,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        marker=operation.marker,
+        max_keys=operation.max_keys,
+        encode=operation.encode_keys,
+        owner=engines.owner_of(house, bucket.owner, caller.principal),
+    )
+    return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
+
+
+async def list_objects_v2(
+    house: engines.Engines,
+    operation: operations.ListObjectsV2,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    bucket = house.buckets.get(operation.bucket)
+    query = ("objects", operation.bucket, operation.prefix, operation.delimiter)
+    after = operation.start_after or ""
+    if operation.continuation_token is not None:
+        redeemed = tokens.redeem(operation.continuation_token, *query)
+        if redeemed is None:
+            raise fields.bad_token(operation.continuation_token)
+        after = redeemed
+    page = _page(
+        house,
+        operation.bucket,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        after=after,
+        max_keys=operation.max_keys,
+    )
+    owner = None
+    if operation.fetch_owner:
+        owner = engines.owner_of(house, bucket.owner, caller.principal)
+    body = wire.list_objects_v2(
+        page,
+        bucket=bucket.name,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        start_after=operation.start_after,
+        continuation_token=operation.continuation_token,
+        next_token=None if page.next_after is None else tokens.issue(page.next_after, *query),
+        max_keys=operation.max_keys,
+        encode=operation.encode_keys,
+        owner=owner,
+    )
+    return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
+
+
+def _page(
+    house: engines.Engines, bucket: str, *, prefix: str, delimiter: str, after: str, max_keys: int
+) -> model.ListPage:
+    if max_keys == 0:
+        # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
+        return model.ListPage(objects=(), common_prefixes=(), next_after=None)
+    return house.objects.list(
+        bucket, prefix=prefix, delimiter=delimiter, start_after=after, max_keys=max_keys
+    )

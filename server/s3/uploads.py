@@ -1,0 +1,297 @@
+"""face: multipart uploads: create, put and copy parts, list, complete, abort.
+
+Completing copies nothing, so its answer never needs to keep a client waiting with white space: an
+error is an error's status. What the client says of the whole object, its checksum and its size, is
+compared with the named parts before they become the object; a part's ETag pins its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from server import asgi
+from server.auth import callers
+from server.s3 import documents, engines, errors, incoming, objects, operations, wire
+from storage import checksums, model
+from storage import errors as storage_errors
+
+
+async def create_upload(
+    house: engines.Engines,
+    operation: operations.CreateMultipartUpload,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    engines.check_writable(house, operation.bucket, operation.key, None)
+    written = operation.written
+    upload = await house.uploads.create(
+        operation.bucket,
+        operation.key,
+        attributes=model.ObjectAttributes(
+            headers=written.headers,
+            user_metadata=written.user_metadata,
+            tags=written.tags,
+            storage_class=written.storage_class,
+            owner=caller.principal.account_id,
+        ),
+        checksum_algorithm=operation.checksum_algorithm,
+        checksum_type=operation.checksum_type or "FULL_OBJECT",
+    )
+    headers = wire.XML_HEADERS
+    if upload.checksum_algorithm is not None:
+        headers = (
+            *headers,
+            ("x-amz-checksum-algorithm", upload.checksum_algorithm.upper()),
+            ("x-amz-checksum-type", upload.checksum_type),
+        )
+    body = wire.initiate_multipart_upload(
+        bucket=upload.bucket, key=upload.key, upload_id=upload.upload_id
+    )
+    return asgi.Response(200, headers, body)
+
+
+async def upload_part(
+    house: engines.Engines,
+    operation: operations.UploadPart,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    size_bytes = incoming.check_size(operation.size_bytes)
+    upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    integrity, expected = operation.integrity, upload.checksum_algorithm
+    sent_by = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
+    if expected is not None and sent_by is not None and sent_by != expected:
+        raise errors.InvalidRequest(
+            f"Checksum Type mismatch occurred, expected checksum Type: {expected}, "
+            f"actual checksum Type: {sent_by}"
+        )
+    received, sent = await incoming.receive(
+        house.blobs, request, caller, size_bytes=size_bytes, integrity=integrity, also=expected
+    )
+    if expected is not None and not sent:
+        sent = {expected: checksums.to_text(received.digests[expected])}
+    part = await house.uploads.put_part(
+        operation.bucket,
+        operation.key,
+        operation.upload_id,
+        operation.part_number,
+        received,
+        checksums_text=sent,
+    )
+    return asgi.Response(
+        200,
+        (
+            ("etag", f'"{part.etag}"'),
+            *((f"x-amz-checksum-{name}", value) for name, value in part.checksums.items()),
+        ),
+    )
+
+
+async def upload_part_copy(
+    house: engines.Engines,
+    operation: operations.UploadPartCopy,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    house.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    source = objects.find_source(house, operation.source, caller)
+    part = await house.uploads.copy_part(
+        operation.bucket,
+        operation.key,
+        operation.upload_id,
+        operation.part_number,
+        source,
+        _copied_range(operation, source),
+    )
+    body = wire.copy_result(
+        "CopyPartResult",
+        etag=part.etag,
+        modified_at_ms=part.modified_at_ms,
+        elements=wire.checksum_elements(part.checksums),
+    )
+    return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+async def complete_upload(
+    house: engines.Engines,
+    operation: operations.CompleteMultipartUpload,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
+    named = documents.parse_complete(await incoming.read_document(request, caller))
+    engines.check_writable(house, bucket, key, None)
+    _check_whole(house, operation, named)
+    precondition = engines.precondition_of(house, bucket, key, operation.conditions)
+    try:
+        info = await house.uploads.complete(
+            bucket,
+            key,
+            upload_id,
+            [(part.part_number, part.etag) for part in named],
+            precondition=precondition,
+            part_checksums={part.part_number: part.checksums for part in named if part.checksums},
+        )
+    except storage_errors.ContentDiffers:
+        engines.refuse_overwrite(key)
+    location = f"{request.origin}/{bucket}/{key}"
+    body = wire.complete_multipart_upload(info, location=location)
+    return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+async def abort_upload(
+    house: engines.Engines,
+    operation: operations.AbortMultipartUpload,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    await house.uploads.abort(operation.bucket, operation.key, operation.upload_id)
+    return asgi.Response(204)
+
+
+async def list_parts(
+    house: engines.Engines,
+    operation: operations.ListParts,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    page = house.uploads.list_parts(
+        operation.bucket,
+        operation.key,
+        operation.upload_id,
+        after=operation.after_part_number,
+        parts_max=operation.max_parts,
+    )
+    bucket = house.buckets.get(operation.bucket)
+    body = wire.list_parts(
+        page,
+        upload=upload,
+        owner=engines.owner_of(house, bucket.owner, caller.principal),
+        after_part_number=operation.after_part_number,
+        max_parts=operation.max_parts,
+        encode=operation.encode_keys,
+    )
+    return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+async def list_uploads(
+    house: engines.Engines,
+    operation: operations.ListMultipartUploads,
+    request: asgi.Request,
+    caller: callers.Caller,
+) -> asgi.Response:
+    bucket = house.buckets.get(operation.bucket)
+    page = house.uploads.list(
+        operation.bucket,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        key_marker=operation.key_marker,
+        upload_id_marker=operation.upload_id_marker,
+        uploads_max=operation.max_uploads,
+    )
+    body = wire.list_multipart_uploads(
+        page,
+        bucket=bucket.name,
+        owner=engines.owner_of(house, bucket.owner, caller.principal),
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        key_marker=operation.key_marker,
+        upload_id_marker=operation.upload_id_marker,
+        max_uploads=operation.max_uploads,
+        encode=operation.encode_keys,
+    )
+    return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+def _copied_range(
+    operation: operations.UploadPartCopy, source: model.ObjectInfo
+) -> model.ByteRange | None:
+    if operation.byte_range is None:
+        return None
+    first, last = operation.byte_range
+    if last >= source.size_bytes:
+        raise errors.InvalidArgument(
+            f"Range specified is not valid for source object of size: {source.size_bytes}",
+            ArgumentName="x-amz-copy-source-range",
+            ArgumentValue=f"bytes={first}-{last}",
+        )
+    return model.ByteRange(start=first, stop=last + 1)
+
+
+def _check_whole(
+    house: engines.Engines,
+    operation: operations.CompleteMultipartUpload,
+    named: Sequence[documents.NamedPart],
+) -> None:
+    """Raise if the named parts do not make what the client, or the layout, says of the whole.
+
+    Parts that are not there, and uploads that are finished, are left to storage to judge.
+    """
+    wanted = operation.checksum
+    if (
+        wanted is None
+        and operation.checksum_type is None
+        and operation.object_size_bytes is None
+        and not operation.key.endswith("/")
+    ):
+        return
+    try:
+        upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
+        stored = _all_parts(house, operation)
+    except storage_errors.NoSuchUpload:
+        return
+    parts = [stored[part.part_number] for part in named if part.part_number in stored]
+    if len(parts) != len(named):
+        return
+    size_bytes = sum(part.size_bytes for part in parts)
+    house.guard.check_body(operation.bucket, operation.key, size_bytes)
+    if operation.object_size_bytes not in (None, size_bytes):
+        raise errors.InvalidRequest(
+            "The provided 'x-amz-mp-object-size' header value "
+            f"{operation.object_size_bytes} does not match what was computed: {size_bytes}"
+        )
+    if operation.checksum_type not in (None, upload.checksum_type):
+        raise errors.InvalidRequest(
+            f"The upload was created using the {upload.checksum_type} checksum mode. "
+            "The complete request must use the same checksum mode."
+        )
+    if wanted is not None and _whole_checksum(wanted[0], upload, parts) != wanted[1]:
+        raise errors.BadDigest(
+            f"The {wanted[0].upper()} you specified did not match the calculated checksum."
+        )
+
+
+def _all_parts(
+    house: engines.Engines, operation: operations.CompleteMultipartUpload
+) -> Mapping[int, model.PartInfo]:
+    found: dict[int, model.PartInfo] = {}
+    after: int | None = 0
+    while after is not None:
+        page = house.uploads.list_parts(
+            operation.bucket, operation.key, operation.upload_id, after=after
+        )
+        found.update((part.part_number, part) for part in page.parts)
+        after = page.next_after
+    return found
+
+
+def _whole_checksum(
+    algorithm: str, upload: model.UploadInfo, parts: Sequence[model.PartInfo]
+) -> str | None:
+    """Return the checksum of the object that the parts make, or None if it cannot be told."""
+    if algorithm == checksums.CRC64NVME and upload.checksum_algorithm in (None, algorithm):
+        pieces = [(part.crc64nvme, part.size_bytes) for part in parts]
+        return checksums.to_text(checksums.combine(algorithm, pieces).to_bytes(8, "big"))
+    texts = [
+        (part.checksums[algorithm], part.size_bytes)
+        for part in parts
+        if algorithm in part.checksums
+    ]
+    if len(texts) != len(parts):
+        return None
+    if upload.checksum_algorithm == algorithm and upload.checksum_type == "COMPOSITE":
+        return checksums.composite_text(algorithm, [text for text, _ in texts])
+    if algorithm in checksums.CRC_BYTES:
+        return checksums.combine_text(algorithm, texts)
+    return None
