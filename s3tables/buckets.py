@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from catalog import records
 from s3tables import errors, labels, names, settings, tokens
 from s3tables.resources import Resources, format_bucket_id
 from server.access import arns, model
+from storage import batch
+from storage import errors as storage_errors
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
@@ -26,12 +29,18 @@ async def create_table_bucket(
         resources.check(principal, "TagResource", arn)
     names.check_tags(tags)
     settings.check_storage(members)
-    made = await resources.buckets.create(
-        name, kind="table", owner=account, region=resources.region
-    )
-    if tags:
-        key = labels.ResourceKey(bucket_id=made.bucket_id)
-        await resources.tags.change(key, lambda old: {**old, **tags})
+    try:
+        await resources.buckets.create(
+            name,
+            kind="table",
+            owner=account,
+            region=resources.region,
+            settings={labels.BUCKET_SETTING: tags},
+        )
+    except storage_errors.BucketAlreadyExists as error:
+        if error.fields["owner"] != account or error.fields["kind"] != "table":
+            raise errors.BucketNameTaken from None
+        raise
     return {"arn": arn}
 
 
@@ -76,9 +85,18 @@ async def delete_table_bucket(
 ) -> Members:
     """DeleteTableBucket: refused while it holds a namespace or a file."""
     bucket = resources.bucket(members["tableBucketARN"])
-    if resources.namespaces.list(bucket.name):
-        raise errors.BucketNotEmpty
-    await resources.buckets.delete(bucket.name)
+
+    def refuse(reading: batch.Reading) -> Sequence[batch.Write]:
+        place = records.Place(table_bucket=bucket.name, bucket_id=bucket.bucket_id)
+        start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
+        for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
+            raise errors.BucketNotEmpty
+        return ()
+
+    # One transaction, so that no namespace moves in between the look and the deletion.
+    deletion = resources.buckets.plan_delete(bucket.name)
+    check = batch.Batch(derive=(refuse,), makes_room=True)
+    await resources.index.commit(batch.merge((check, deletion)))
     return {}
 
 

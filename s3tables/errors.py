@@ -77,10 +77,13 @@ class BucketNotEmpty(Conflict):
     sentence = "The bucket that you tried to delete is not empty."
 
 
-class TagsChanged(Conflict):
-    """Other writers changed the tags every time."""
+class BucketNameTaken(Conflict):
+    """Another account, or a general bucket, has the name."""
 
-    sentence = "The tags of the resource are being changed by another request. Try again."
+    sentence = (
+        "The requested bucket name is not available. The bucket namespace is shared by all users "
+        "of the system. Specify a different name and try again."
+    )
 
 
 class NotImplementedHere(S3TablesError):

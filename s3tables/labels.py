@@ -1,79 +1,88 @@
-"""engine: what resources are tagged with, one row each in the index.
+"""engine: what resources are tagged with.
 
-A row belongs to a bucket's id or a table's object uuid, neither of which is ever given again: it
-outlives renames, and a table dropped and brought back has its tags again. A change is decided on
-the row as it stands and commits only if it still does.
+A table bucket's tags are one of its settings. A table's are a row of their own under its object
+uuid, which is never given again: it outlives renames, and a table dropped and brought back has its
+tags again. Every change is decided on the tags as they stand when it commits.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from s3tables import errors
 from storage import batch
 from storage import errors as storage_errors
+from storage.buckets import Buckets
 from storage.index import Index
 
-ATTEMPTS_MAX: Final = 20
 FORMAT: Final = b"\x01"
+BUCKET_SETTING: Final = "tags"
 
 Tags: TypeAlias = dict[str, str]
+Change: TypeAlias = Callable[[Tags], Tags]
+"""Makes the new tags of the old. Pure; may be asked more than once, and may refuse by raising."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ResourceKey:
-    """Whose tags: a table bucket's or, with object_uuid, a table's."""
+class TableKey:
+    """Whose tags."""
 
     bucket_id: int
-    object_uuid: str | None = None
+    object_uuid: str
 
     def encode(self) -> bytes:
         """Return the key of the row in TAGS."""
-        bucket = self.bucket_id.to_bytes(4, "big")
-        return bucket if self.object_uuid is None else bucket + uuid.UUID(self.object_uuid).bytes
+        return self.bucket_id.to_bytes(4, "big") + uuid.UUID(self.object_uuid).bytes
 
 
 class TagsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A resource's tags. A row of TAGS; there is none for a resource without tags."""
+    """A table's tags. A row of TAGS; there is none for a table without tags."""
 
     tags: dict[str, str]
 
 
-class ResourceTags:
-    """Tags by resource."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labels:
+    """The tags of table buckets and tables."""
 
-    def __init__(self, *, index: Index) -> None:
-        self._index = index
+    index: Index
+    buckets: Buckets
 
-    def get(self, key: ResourceKey) -> Tags:
-        """Return a resource's tags."""
-        return _decode(self._index.get(batch.Store.TAGS, key.encode()))
+    def of_bucket(self, name: str) -> Tags:
+        """Return a table bucket's tags. Raises NoSuchBucket."""
+        return _of_settings(self.buckets.get(name).settings)
 
-    async def change(self, key: ResourceKey, change: Callable[[Tags], Tags]) -> None:
-        """Replace a resource's tags by what change makes of them, in one step.
+    async def change_bucket(self, name: str, change: Change) -> None:
+        """Change a table bucket's tags in one step. Raises NoSuchBucket and what change raises."""
 
-        change: pure; asked again when another request came first. Raises what it raises, and
-        TagsChanged when another request came first every time.
-        """
+        def change_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+            return {**settings, BUCKET_SETTING: change(_of_settings(settings))}
+
+        await self.buckets.change(name, change_settings)
+
+    def of_table(self, key: TableKey) -> Tags:
+        """Return a table's tags."""
+        return _decode(self.index.get(batch.Store.TAGS, key.encode()))
+
+    async def change_table(self, key: TableKey, change: Change) -> None:
+        """Change a table's tags in one step. Raises what change raises."""
         row_key = key.encode()
-        for _ in range(ATTEMPTS_MAX):
-            before = self._index.get(batch.Store.TAGS, row_key)
-            after = change(_decode(before))
-            expect = batch.Expect(store=batch.Store.TAGS, key=row_key, value=before)
-            write: batch.Write = batch.Delete(store=batch.Store.TAGS, key=row_key)
-            if after:
-                write = batch.Put(store=batch.Store.TAGS, key=row_key, value=_encode(after))
-            try:
-                await self._index.commit(batch.Batch(expects=(expect,), writes=(write,)))
-            except storage_errors.ExpectationFailed:
-                continue
-            return
-        raise errors.TagsChanged
+
+        def derive(reading: batch.Reading) -> Sequence[batch.Write]:
+            after = change(_decode(reading.get(batch.Store.TAGS, row_key)))
+            if not after:
+                return (batch.Delete(store=batch.Store.TAGS, key=row_key),)
+            return (batch.Put(store=batch.Store.TAGS, key=row_key, value=_encode(after)),)
+
+        await self.index.commit(batch.Batch(derive=(derive,)))
+
+
+def _of_settings(settings: Mapping[str, Any]) -> Tags:
+    return dict(settings.get(BUCKET_SETTING, {}))
 
 
 def _encode(tags: Tags) -> bytes:

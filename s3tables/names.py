@@ -47,6 +47,12 @@ def parse_arn(arn: str) -> ResourceName | None:
     )
 
 
+def is_table_arn(arn: str) -> bool:
+    """Say whether an ARN is that of a table of this service."""
+    name = parse_arn(arn)
+    return name is not None and name.object_uuid is not None
+
+
 def check_namespace_name(name: str) -> None:
     """Raise InvalidNamespaceName if no namespace may be created under name."""
     if not _NAMESPACE_NAME.fullmatch(name) or name.startswith("aws"):

@@ -13,11 +13,13 @@ from typing import Any, Final
 from catalog import idents, records
 from catalog.namespaces import Namespace, Namespaces
 from catalog.tables import Tables
-from s3tables import errors, labels, names
+from s3tables import errors, names
+from s3tables.labels import Labels, TableKey
 from server.access import arns, decide, model
-from storage import buckets as storage_buckets
 from storage import errors as storage_errors
 from storage import model as storage_model
+from storage.buckets import Buckets
+from storage.index import Index
 
 BRANCH: Final = "main"
 
@@ -31,21 +33,20 @@ class Table:
     pointer: records.Pointer
 
     @property
-    def tag_key(self) -> labels.ResourceKey:
+    def label_key(self) -> TableKey:
         """What its tags are kept under."""
-        return labels.ResourceKey(
-            bucket_id=self.bucket.bucket_id, object_uuid=self.pointer.object_uuid
-        )
+        return TableKey(bucket_id=self.bucket.bucket_id, object_uuid=self.pointer.object_uuid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
     """The engines below, and the region and account that ARNs are written with."""
 
-    buckets: storage_buckets.Buckets
+    buckets: Buckets
     namespaces: Namespaces
     tables: Tables
-    tags: labels.ResourceTags
+    labels: Labels
+    index: Index
     authoriser: decide.Authoriser
     region: str
     account_id: str
@@ -76,13 +77,6 @@ class Resources:
         ident, pointer = self.tables.by_object_uuid(bucket.name, name.object_uuid)
         return Table(bucket=bucket, ident=ident, pointer=pointer)
 
-    def tag_key(self, arn: str) -> labels.ResourceKey:
-        """Return what the tags of a bucket or table are kept under. Raises as those above."""
-        name = names.parse_arn(arn)
-        if name is not None and name.object_uuid is not None:
-            return self.table_by_arn(arn).tag_key
-        return labels.ResourceKey(bucket_id=self.bucket(arn).bucket_id)
-
     def bucket_arn(self, bucket: storage_model.BucketInfo) -> str:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self.account_of(bucket), bucket.name)
@@ -94,7 +88,7 @@ class Resources:
 
     def account_of(self, bucket: storage_model.BucketInfo) -> str:
         """Return the account that owns a table bucket."""
-        return bucket.owner or self.account_id
+        return bucket.owner
 
     def account_of_principal(self, arn: str) -> str:
         """Return the account of who did something, from the ARN the catalog remembers."""

@@ -54,7 +54,7 @@ async def create_table(
         pointer = await resources.tables.create_empty(ident, by=principal.arn)
     table = Table(bucket=bucket, ident=ident, pointer=pointer)
     if wanted:
-        await resources.tags.change(table.tag_key, lambda old: {**old, **wanted})
+        await resources.labels.change_table(table.label_key, lambda old: {**old, **wanted})
     return {
         "tableARN": resources.table_arn(table),
         "versionToken": records.version_token(pointer),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from s3tables import labels, names
@@ -44,10 +44,14 @@ async def list_tags_for_resource(
     resources: Resources, members: Members, principal: model.Principal
 ) -> Members:
     """ListTagsForResource."""
-    return {"tags": resources.tags.get(resources.tag_key(members["resourceArn"]))}
+    arn = members["resourceArn"]
+    if names.is_table_arn(arn):
+        return {"tags": resources.labels.of_table(resources.table_by_arn(arn).label_key)}
+    return {"tags": resources.labels.of_bucket(resources.bucket(arn).name)}
 
 
-async def _change(
-    resources: Resources, arn: str, change: Callable[[labels.Tags], labels.Tags]
-) -> None:
-    await resources.tags.change(resources.tag_key(arn), change)
+async def _change(resources: Resources, arn: str, change: labels.Change) -> None:
+    if names.is_table_arn(arn):
+        await resources.labels.change_table(resources.table_by_arn(arn).label_key, change)
+    else:
+        await resources.labels.change_bucket(resources.bucket(arn).name, change)

@@ -1,0 +1,176 @@
+"""Table buckets, by boto3's own client."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from tests.kit import lakes
+from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
+
+NO_BUCKET = (404, "NotFoundException", "The specified bucket does not exist.")
+
+
+def test_create_table_bucket_answers_its_arn_and_get_describes_it(client: Any) -> None:
+    made = client.create_table_bucket(name="described")
+    assert made["arn"] == bucket_arn("described")
+    assert made["ResponseMetadata"]["HTTPStatusCode"] == 200
+    found = client.get_table_bucket(tableBucketARN=made["arn"])
+    found.pop("ResponseMetadata")
+    bucket_id = found.pop("tableBucketId")
+    assert found == {
+        "arn": made["arn"],
+        "name": "described",
+        "ownerAccountId": ACCOUNT,
+        "createdAt": datetime.datetime.fromtimestamp(lakes.NOW_MS / 1000, datetime.UTC),
+        "type": "customer",
+    }
+    assert len(bucket_id) == 36
+
+
+def test_create_table_bucket_twice_conflicts(client: Any) -> None:
+    client.create_table_bucket(name="twice")
+    assert refused(client.create_table_bucket, name="twice") == (
+        409,
+        "ConflictException",
+        "The bucket that you tried to create already exists, and you own it.",
+    )
+
+
+def test_create_table_bucket_with_the_name_of_a_general_bucket_conflicts(
+    house: House, client: Any
+) -> None:
+    house.run(
+        house.lake.storage.buckets.create(
+            "general", kind="general", owner=ACCOUNT, region="us-east-1"
+        )
+    )
+    status, code, message = refused(client.create_table_bucket, name="general")
+    assert (status, code) == (409, "ConflictException")
+    assert message.startswith("The requested bucket name is not available.")
+    assert refused(client.get_table_bucket, tableBucketARN=bucket_arn("general")) == NO_BUCKET
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-ab", "ab-", "aws-x", "xn--a", "sthree-a", "amzn-s3-demo-a", "a--x-s3", "a--table-s3",
+     "a-s3alias", "a--ol-s3", "iceberg", "session", "tables"],
+)  # fmt: skip
+def test_create_table_bucket_with_a_reserved_name_is_refused(client: Any, name: str) -> None:
+    before = client.list_table_buckets()["tableBuckets"]
+    assert refused(client.create_table_bucket, name=name) == (
+        400,
+        "BadRequestException",
+        "The specified bucket name is not valid.",
+    )
+    assert client.list_table_buckets()["tableBuckets"] == before
+
+
+@pytest.mark.parametrize("name", ["ab", "A-bucket", "under_score", "dots.dots", "a" * 64])
+def test_create_table_bucket_with_a_name_outside_the_model_is_refused(
+    client: Any, name: str
+) -> None:
+    status, code, message = refused(client.create_table_bucket, name=name)
+    assert (status, code) == (400, "BadRequestException")
+    assert message.startswith(
+        f"1 validation error detected: Value '{name}' at 'name' failed to satisfy constraint: "
+    )
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        bucket_arn("nobody"),
+        bucket_arn("described").replace("us-east-1", "eu-west-1"),
+        bucket_arn("described").replace("000000000000", "123456789012"),
+        bucket_arn("described").replace("s3tables", "s3"),
+        bucket_arn("described").replace("arn:aws:", "arn:aws-cn:"),
+    ],
+)
+def test_an_arn_of_elsewhere_names_no_bucket(client: Any, arn: str) -> None:
+    for call in (client.get_table_bucket, client.delete_table_bucket, client.list_tables):
+        assert refused(call, tableBucketARN=arn) == NO_BUCKET
+
+
+def test_create_table_bucket_takes_what_is_done_by_default_and_refuses_the_rest(
+    client: Any,
+) -> None:
+    client.create_table_bucket(
+        name="defaults",
+        encryptionConfiguration={"sseAlgorithm": "AES256"},
+        storageClassConfiguration={"storageClass": "STANDARD"},
+    )
+    key = "arn:aws:kms:us-east-1:000000000000:key/k"
+    for members, status, code in (
+        ({"encryptionConfiguration": {"sseAlgorithm": "aws:kms", "kmsKeyArn": key}},
+         501, "NotImplementedException"),
+        ({"encryptionConfiguration": {"sseAlgorithm": "aws:kms"}}, 400, "BadRequestException"),
+        ({"encryptionConfiguration": {"sseAlgorithm": "AES256", "kmsKeyArn": key}},
+         400, "BadRequestException"),
+        ({"storageClassConfiguration": {"storageClass": "INTELLIGENT_TIERING"}},
+         501, "NotImplementedException"),
+    ):  # fmt: skip
+        assert refused(client.create_table_bucket, name="other", **members)[:2] == (status, code)
+    assert refused(client.get_table_bucket, tableBucketARN=bucket_arn("other")) == NO_BUCKET
+
+
+def test_list_table_buckets_pages_by_name_and_filters(client: Any) -> None:
+    names = [f"paged-{number}" for number in range(5)]
+    for name in reversed(names):
+        client.create_table_bucket(name=name)
+    first = client.list_table_buckets(prefix="paged-", maxBuckets=2)
+    assert [found["name"] for found in first["tableBuckets"]] == names[:2]
+    assert first["tableBuckets"][0]["arn"] == bucket_arn("paged-0")
+    pages = client.get_paginator("list_table_buckets").paginate(
+        prefix="paged-", PaginationConfig={"PageSize": 2}
+    )
+    found = [[bucket["name"] for bucket in page["tableBuckets"]] for page in pages]
+    assert found == [names[:2], names[2:4], names[4:]]
+    assert client.list_table_buckets(type="aws")["tableBuckets"] == []
+    last = client.list_table_buckets(prefix="paged-", maxBuckets=5)
+    assert "continuationToken" not in last
+
+
+def test_list_table_buckets_with_a_token_of_another_listing_is_refused(client: Any) -> None:
+    for name in ("token-a", "token-b"):
+        client.create_table_bucket(name=name)
+    token = client.list_table_buckets(prefix="token-", maxBuckets=1)["continuationToken"]
+    for members in (
+        {"prefix": "tok", "continuationToken": token},
+        {"prefix": "token-", "continuationToken": token[:-1]},
+        {"continuationToken": "x"},
+        {"continuationToken": "é"},
+    ):
+        assert refused(client.list_table_buckets, **members) == (
+            400,
+            "BadRequestException",
+            "The continuation token is not valid.",
+        )
+
+
+def test_delete_table_bucket_needs_it_empty(house: House, client: Any, sales: str) -> None:
+    expected = (
+        409,
+        "ConflictException",
+        "The bucket that you tried to delete is not empty.",
+    )
+    assert refused(client.delete_table_bucket, tableBucketARN=sales) == expected
+    client.delete_namespace(tableBucketARN=sales, namespace="sales")
+    name = sales.rpartition("/")[2]
+    house.put_object(name, "sales/orders/data/f.parquet", b"x")
+    assert refused(client.delete_table_bucket, tableBucketARN=sales) == expected
+    house.run(house.lake.storage.objects.delete(name, "sales/orders/data/f.parquet"))
+    done = client.delete_table_bucket(tableBucketARN=sales)
+    assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
+
+
+def test_a_bucket_made_again_starts_empty_with_another_id(client: Any) -> None:
+    arn = client.create_table_bucket(name="again", tags={"a": "b"})["arn"]
+    first = client.get_table_bucket(tableBucketARN=arn)["tableBucketId"]
+    client.delete_table_bucket(tableBucketARN=arn)
+    client.create_table_bucket(name="again")
+    assert client.get_table_bucket(tableBucketARN=arn)["tableBucketId"] != first
+    assert client.list_tags_for_resource(resourceArn=arn)["tags"] == {}

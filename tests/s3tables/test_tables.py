@@ -1,0 +1,512 @@
+"""Tables, by boto3's own client, over the real catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from catalog import idents
+from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
+
+NO_TABLE = (404, "NotFoundException", "The specified table does not exist.")
+STALE = (
+    409,
+    "ConflictException",
+    "Provided version token does not match the table version token.",
+)
+BAD_LOCATION = (400, "BadRequestException", "The specified metadata location is not valid.")
+FIELDS = [
+    {"name": "id", "type": "long", "required": True},
+    {"name": "day", "type": "date"},
+]
+
+
+def create(client: Any, bucket: str, name: str, **more: Any) -> Any:
+    return client.create_table(
+        tableBucketARN=bucket, namespace="sales", name=name, format="ICEBERG", **more
+    )
+
+
+def with_schema(client: Any, bucket: str, name: str, **iceberg: Any) -> Any:
+    metadata = {"iceberg": {"schema": {"fields": FIELDS}, **iceberg}}
+    return create(client, bucket, name, metadata=metadata)
+
+
+def names(bucket: str, name: str) -> dict[str, str]:
+    return {"tableBucketARN": bucket, "namespace": "sales", "name": name}
+
+
+def metadata_of(house: House, client: Any, bucket: str, name: str) -> Any:
+    location = client.get_table(**names(bucket, name))["metadataLocation"]
+    return json.loads(house.read_object(location))
+
+
+def test_create_table_without_metadata_has_a_place_and_no_metadata(client: Any, sales: str) -> None:
+    made = create(client, sales, "orders")
+    found = client.get_table(**names(sales, "orders"))
+    assert found["tableARN"] == made["tableARN"]
+    assert found["versionToken"] == made["versionToken"]
+    assert "metadataLocation" not in found
+    bucket = sales.rpartition("/")[2]
+    assert found["warehouseLocation"] == f"s3://{bucket}/sales/orders"
+    assert made["tableARN"].startswith(f"{sales}/table/")
+    located = client.get_table_metadata_location(**names(sales, "orders"))
+    assert located["versionToken"] == made["versionToken"]
+    assert located["warehouseLocation"] == found["warehouseLocation"]
+    assert "metadataLocation" not in located
+
+
+def test_create_table_with_a_schema_writes_real_metadata(
+    house: House, client: Any, sales: str
+) -> None:
+    made = with_schema(
+        client,
+        sales,
+        "orders",
+        partitionSpec={"fields": [{"sourceId": 2, "transform": "month", "name": "m"}]},
+        writeOrder={
+            "orderId": 1,
+            "fields": [
+                {
+                    "sourceId": 1,
+                    "transform": "identity",
+                    "direction": "asc",
+                    "nullOrder": "nulls-last",
+                }
+            ],
+        },
+        properties={"owner": "me"},
+    )
+    found = client.get_table(**names(sales, "orders"))
+    place = found["warehouseLocation"] + "/metadata/00000-"
+    assert found["metadataLocation"].startswith(place)
+    assert found["metadataLocation"].endswith(".metadata.json")
+    said = metadata_of(house, client, sales, "orders")
+    assert said["location"] == found["warehouseLocation"]
+    assert said["schemas"][0]["fields"] == [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "day", "required": False, "type": "date"},
+    ]
+    assert said["partition-specs"][0]["fields"] == [
+        {"source-id": 2, "field-id": 1000, "transform": "month", "name": "m"}
+    ]
+    assert said["sort-orders"][0]["fields"] == [
+        {
+            "source-id": 1,
+            "transform": "identity",
+            "direction": "asc",
+            "null-order": "nulls-last",
+        }
+    ]
+    assert said["properties"]["owner"] == "me"
+    assert said["table-uuid"] != made["tableARN"].rpartition("/")[2]
+
+
+def test_create_table_with_ids_of_its_own_keeps_what_refers_to_them(
+    house: House, client: Any, sales: str
+) -> None:
+    fields = [
+        {"name": "a", "type": "string"},
+        {"id": 1, "name": "b", "type": "int"},
+        {"id": 7, "name": "c", "type": "date"},
+    ]
+    spec = {"fields": [{"sourceId": 7, "transform": "day", "name": "d"}]}
+    metadata = {"iceberg": {"schema": {"fields": fields}, "partitionSpec": spec}}
+    create(client, sales, "ids", metadata=metadata)
+    said = metadata_of(house, client, sales, "ids")
+    (schema,) = said["schemas"]
+    by_id = {field["id"]: field["name"] for field in schema["fields"]}
+    assert len(by_id) == 3
+    (partition,) = said["partition-specs"][0]["fields"]
+    assert by_id[partition["source-id"]] == "c"
+
+
+def test_create_table_with_schema_v2_has_nested_types_and_identifiers(
+    house: House, client: Any, sales: str
+) -> None:
+    schema = {
+        "type": "struct",
+        "identifierFieldIds": [1],
+        "fields": [
+            {"id": 1, "name": "id", "type": "long", "required": True, "doc": "the key"},
+            {
+                "id": 2,
+                "name": "tags",
+                "required": False,
+                "type": {
+                    "type": "list",
+                    "element-id": 3,
+                    "element": "string",
+                    "element-required": True,
+                },
+            },
+        ],
+    }
+    create(client, sales, "nested", metadata={"iceberg": {"schemaV2": schema}})
+    said = metadata_of(house, client, sales, "nested")
+    assert said["schemas"][0]["fields"] == schema["fields"]
+    assert said["schemas"][0]["identifier-field-ids"] == [1]
+
+
+@pytest.mark.parametrize(
+    "iceberg",
+    [
+        {"schema": {"fields": FIELDS}, "schemaV2": {"type": "struct", "fields": []}},
+        {},
+        {"properties": {"a": "b"}},
+        {"schema": {"fields": [{"name": "a", "type": "no-such-type"}]}},
+        {"schema": {"fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]}},
+        {"schema": {"fields": FIELDS},
+         "partitionSpec": {"fields": [{"sourceId": 9, "transform": "day", "name": "d"}]}},
+        {"schema": {"fields": FIELDS},
+         "partitionSpec": {"fields": [{"sourceId": 1, "transform": "spin", "name": "d"}]}},
+        {"schema": {"fields": FIELDS}, "properties": {"write.data.path": "s3://else/where"}},
+    ],
+    ids=["both", "none", "no-schema", "type", "duplicate", "source", "transform", "path"],
+)  # fmt: skip
+def test_create_table_with_metadata_that_cannot_be_is_refused_whole(
+    client: Any, sales: str, iceberg: dict[str, Any]
+) -> None:
+    status, code, message = refused(
+        client.create_table, **names(sales, "bad"), format="ICEBERG", metadata={"iceberg": iceberg}
+    )
+    assert (status, code) == (400, "BadRequestException")
+    assert message
+    assert refused(client.get_table, **names(sales, "bad")) == NO_TABLE
+
+
+def test_create_table_twice_conflicts(client: Any, sales: str) -> None:
+    create(client, sales, "orders")
+    expected = (
+        409,
+        "ConflictException",
+        "A table with an identical name already exists in the namespace.",
+    )
+    assert refused(client.create_table, **names(sales, "orders"), format="ICEBERG") == expected
+    metadata = {"iceberg": {"schema": {"fields": FIELDS}}}
+    assert (
+        refused(client.create_table, **names(sales, "orders"), format="ICEBERG", metadata=metadata)
+        == expected
+    )
+
+
+def test_create_table_names_what_is_missing(client: Any, bucket: str) -> None:
+    assert refused(client.create_table, **names(bucket, "t"), format="ICEBERG") == (
+        404,
+        "NotFoundException",
+        "The specified namespace does not exist.",
+    )
+    missing = names(bucket_arn("nowhere"), "t")
+    assert refused(client.create_table, **missing, format="ICEBERG") == (
+        404,
+        "NotFoundException",
+        "The specified bucket does not exist.",
+    )
+
+
+def test_create_table_name_begins_with_a_letter_or_digit(client: Any, sales: str) -> None:
+    assert refused(client.create_table, **names(sales, "_t"), format="ICEBERG") == (
+        400,
+        "BadRequestException",
+        "The specified table name is not valid.",
+    )
+
+
+def test_get_table_takes_the_arn_alone_or_all_three_names(client: Any, sales: str) -> None:
+    arn = with_schema(client, sales, "orders")["tableARN"]
+    by_name = client.get_table(**names(sales, "orders"))
+    by_arn = client.get_table(tableArn=arn)
+    for found in (by_name, by_arn):
+        found.pop("ResponseMetadata")
+    assert by_arn == by_name
+    assert by_name["namespace"] == ["sales"]
+    assert by_name["name"] == "orders"
+    assert by_name["type"] == "customer"
+    assert by_name["format"] == "ICEBERG"
+    for member in ("createdBy", "modifiedBy", "ownerAccountId"):
+        assert by_name[member] == ACCOUNT
+    namespace = client.get_namespace(tableBucketARN=sales, namespace="sales")
+    assert by_name["namespaceId"] == namespace["namespaceId"]
+    for members in (
+        {},
+        {"tableBucketARN": sales},
+        {"tableBucketARN": sales, "namespace": "sales"},
+        {"tableBucketARN": sales, "name": "orders"},
+        {"tableArn": arn, "namespace": "sales"},
+        {"tableArn": arn, **names(sales, "orders")},
+    ):
+        assert refused(client.get_table, **members) == (
+            400,
+            "BadRequestException",
+            "Specify either tableArn, or all of tableBucketARN, namespace and name.",
+        )
+
+
+def test_get_table_by_an_arn_of_nothing_is_not_found(client: Any, sales: str) -> None:
+    nothing = "/table/0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
+    assert refused(client.get_table, tableArn=sales + nothing) == NO_TABLE
+    assert refused(client.get_table, tableArn=sales + "/table/not-a-uuid") == NO_TABLE
+    assert refused(client.get_table, tableArn=bucket_arn("nowhere") + nothing) == (
+        404,
+        "NotFoundException",
+        "The specified bucket does not exist.",
+    )
+
+
+def test_list_tables_pages_filters_and_summarises(client: Any, sales: str) -> None:
+    client.create_namespace(tableBucketARN=sales, namespace=["other"])
+    for name in ("b", "a", "ab"):
+        create(client, sales, name)
+    other = {"tableBucketARN": sales, "namespace": "other", "name": "a"}
+    client.create_table(**other, format="ICEBERG")
+    everything = [("other", "a"), ("sales", "a"), ("sales", "ab"), ("sales", "b")]
+
+    def listed(**more: Any) -> list[list[tuple[str, str]]]:
+        pages = client.get_paginator("list_tables").paginate(
+            tableBucketARN=sales, PaginationConfig={"PageSize": 2}, **more
+        )
+        return [
+            [(table["namespace"][0], table["name"]) for table in page["tables"]] for page in pages
+        ]
+
+    assert listed() == [everything[:2], everything[2:]]
+    assert listed(namespace="sales") == [everything[1:3], everything[3:]]
+    assert listed(prefix="a") == [everything[:2], everything[2:3]]
+    assert listed(namespace="sales", prefix="ab") == [[("sales", "ab")]]
+    summary = client.list_tables(tableBucketARN=sales, maxTables=1)["tables"][0]
+    whole = client.get_table(**other)
+    assert summary == {key: whole[key] for key in summary}
+    assert summary.keys() == {
+        "namespace", "name", "type", "tableARN", "createdAt", "modifiedAt", "namespaceId",
+        "tableBucketId",
+    }  # fmt: skip
+
+
+def test_delete_table_checks_the_token_when_given_and_frees_the_name(
+    client: Any, sales: str
+) -> None:
+    made = with_schema(client, sales, "orders")
+    where = names(sales, "orders")
+    assert refused(client.delete_table, **where, versionToken="stale") == STALE
+    done = client.delete_table(**where, versionToken=made["versionToken"])
+    assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
+    for call in (client.get_table, client.delete_table, client.get_table_metadata_location):
+        assert refused(call, **where) == NO_TABLE
+    assert refused(client.get_table, tableArn=made["tableARN"]) == NO_TABLE
+    again = create(client, sales, "orders")
+    assert again["tableARN"] != made["tableARN"]
+    old = f"s3://{sales.rpartition('/')[2]}/sales/orders"
+    place = client.get_table(**where)["warehouseLocation"]
+    assert place.startswith(old + "-")
+
+
+def test_rename_table_keeps_arn_and_location_and_changes_the_token(client: Any, sales: str) -> None:
+    client.create_namespace(tableBucketARN=sales, namespace=["other"])
+    made = with_schema(client, sales, "orders")
+    before = client.get_table(tableArn=made["tableARN"])
+    house.lake.clock.now_ms += 1
+    done = client.rename_table(**names(sales, "orders"), newNamespaceName="other", newName="moved")
+    assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
+    after = client.get_table(tableArn=made["tableARN"])
+    assert (after["namespace"], after["name"]) == (["other"], "moved")
+    assert after["versionToken"] != before["versionToken"]
+    for member in ("tableARN", "warehouseLocation", "metadataLocation", "createdAt"):
+        assert after[member] == before[member]
+    assert refused(client.get_table, **names(sales, "orders")) == NO_TABLE
+
+
+def test_rename_table_refuses_what_it_must(client: Any, sales: str) -> None:
+    create(client, sales, "orders")
+    create(client, sales, "taken")
+    where = names(sales, "orders")
+    before = client.get_table(**where)
+    for members, expected in (
+        (
+            {},
+            (
+                400,
+                "BadRequestException",
+                "Neither a new namespace name nor a new table name is specified.",
+            ),
+        ),
+        (
+            {"newName": "taken"},
+            (
+                409,
+                "ConflictException",
+                "A table with an identical name already exists in the namespace.",
+            ),
+        ),
+        (
+            {"newNamespaceName": "nowhere"},
+            (404, "NotFoundException", "The specified destination namespace does not exist."),
+        ),
+        ({"newName": "fresh", "versionToken": "stale"}, STALE),
+        ({"newName": "_x"}, (400, "BadRequestException", "The specified table name is not valid.")),
+    ):
+        assert refused(client.rename_table, **where, **members) == expected
+    after = client.get_table(**where)
+    assert after["versionToken"] == before["versionToken"]
+    client.rename_table(**where, newName="fresh", versionToken=before["versionToken"])
+
+
+def test_update_metadata_location_swaps_the_pointer_once_per_token(
+    house: House, client: Any, sales: str
+) -> None:
+    made = with_schema(client, sales, "orders")
+    where = names(sales, "orders")
+    first = client.get_table_metadata_location(**where)
+    next_file = house.next_metadata(
+        first["metadataLocation"], "00001-next.metadata.json", properties={"step": "1"}
+    )
+    answer = client.update_table_metadata_location(
+        **where, versionToken=made["versionToken"], metadataLocation=next_file
+    )
+    answer.pop("ResponseMetadata")
+    token = answer.pop("versionToken")
+    assert token != made["versionToken"]
+    assert answer == {
+        "name": "orders",
+        "tableARN": made["tableARN"],
+        "namespace": ["sales"],
+        "metadataLocation": next_file,
+    }
+    assert client.get_table_metadata_location(**where)["versionToken"] == token
+    other_file = house.next_metadata(next_file, "00001-other.metadata.json")
+    assert (
+        refused(
+            client.update_table_metadata_location,
+            **where,
+            versionToken=made["versionToken"],
+            metadataLocation=other_file,
+        )
+        == STALE
+    )
+    assert client.get_table(**where)["metadataLocation"] == next_file
+
+
+def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
+    house: House, client: Any, sales: str
+) -> None:
+    with_schema(client, sales, "other")
+    foreign = client.get_table(**names(sales, "other"))["metadataLocation"]
+    made = with_schema(client, sales, "orders")
+    where = names(sales, "orders")
+    found = client.get_table(**where)
+    warehouse, bucket = found["warehouseLocation"], sales.rpartition("/")[2]
+    house.put_object(bucket, "sales/orders/metadata/bad.metadata.json", b"{}")
+    house.put_object(bucket, "sales/orders/metadata/text.metadata.json", b"no json")
+    other_uuid = house.next_metadata(
+        found["metadataLocation"],
+        "uuid.metadata.json",
+        **{"table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"},
+    )
+    for location in (
+        foreign,
+        other_uuid,
+        f"{warehouse}/metadata/absent.metadata.json",
+        f"{warehouse}/metadata/bad.metadata.json",
+        f"{warehouse}/metadata/text.metadata.json",
+        f"{warehouse}2/metadata/00001.metadata.json",
+        warehouse,
+        f"s3://elsewhere/sales/orders/metadata/{found['metadataLocation'].rpartition('/')[2]}",
+        "file:///etc/passwd",
+        "http://169.254.169.254/x.metadata.json",
+        found["metadataLocation"] + ".txt",
+    ):
+        assert (
+            refused(
+                client.update_table_metadata_location,
+                **where,
+                versionToken=made["versionToken"],
+                metadataLocation=location,
+            )
+            == BAD_LOCATION
+        ), location
+    assert client.get_table(**where)["versionToken"] == made["versionToken"]
+
+
+def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
+    house: House, client: Any, sales: str
+) -> None:
+    with_schema(client, sales, "model")
+    model = json.loads(
+        house.read_object(client.get_table(**names(sales, "model"))["metadataLocation"])
+    )
+    made = create(client, sales, "late")
+    where = names(sales, "late")
+    warehouse = client.get_table(**where)["warehouseLocation"]
+    own = {
+        **model,
+        "location": warehouse,
+        "table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10",
+    }
+    bucket, _, path = warehouse.removeprefix("s3://").partition("/")
+    house.put_object(bucket, f"{path}/metadata/00000.metadata.json", json.dumps(own).encode())
+    client.update_table_metadata_location(
+        **where,
+        versionToken=made["versionToken"],
+        metadataLocation=f"{warehouse}/metadata/00000.metadata.json",
+    )
+    ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="late")
+    loaded = house.lake.tables.load(ident)
+    assert loaded.metadata.table_uuid == "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
+
+
+def test_one_of_many_concurrent_updates_with_the_same_token_wins(
+    house: House, client: Any, sales: str
+) -> None:
+    made = with_schema(client, sales, "orders")
+    where = names(sales, "orders")
+    first = client.get_table(**where)["metadataLocation"]
+    files = [house.next_metadata(first, f"{n}.metadata.json") for n in range(8)]
+    ident = idents.TableIdent(
+        table_bucket=sales.rpartition("/")[2], namespace=("sales",), name="orders"
+    )
+
+    async def race() -> list[Any]:
+        return await asyncio.gather(
+            *(
+                house.lake.tables.set_metadata_location(
+                    ident, location, version_token=made["versionToken"], by="arn:aws:iam::1:u"
+                )
+                for location in files
+            ),
+            return_exceptions=True,
+        )
+
+    results = house.run(race())
+    winners = [result for result in results if not isinstance(result, Exception)]
+    assert len(winners) == 1
+    assert client.get_table(**where)["metadataLocation"] == winners[0].metadata_location
+
+
+def test_a_table_made_here_is_the_catalogs_and_the_reverse(
+    house: House, client: Any, sales: str
+) -> None:
+    bucket = sales.rpartition("/")[2]
+    with_schema(client, sales, "orders")
+    ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="orders")
+    loaded = house.lake.tables.load(ident)
+    before = client.get_table(**names(sales, "orders"))
+    assert loaded.metadata_location == before["metadataLocation"]
+    house.run(
+        house.lake.tables.commit(
+            ident,
+            [],
+            [{"action": "set-properties", "updates": {"a": "b"}}],
+            by="arn:aws:iam::000000000000:user/u",
+        )
+    )
+    after = client.get_table(**names(sales, "orders"))
+    assert after["versionToken"] != before["versionToken"]
+    assert after["metadataLocation"] != before["metadataLocation"]
+    assert after["modifiedBy"] == ACCOUNT
+    theirs = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="theirs")
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "int", "required": True}]}
+    house.run(house.lake.tables.create(theirs, schema=schema, by="arn:aws:iam::1:user/u"))
+    found = client.get_table(**names(sales, "theirs"))
+    assert found["metadataLocation"].startswith(found["warehouseLocation"] + "/metadata/")
