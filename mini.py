@@ -7,17 +7,41 @@ need is imported late, because a start must stay under a second.
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import time
+
+STARTED = time.monotonic()
+
+import argparse  # noqa: E402 - the start is timed from before the first import
+import contextlib  # noqa: E402
+import dataclasses  # noqa: E402
+import errno  # noqa: E402
+import functools  # noqa: E402
+import os  # noqa: E402
+import secrets  # noqa: E402
+import signal  # noqa: E402
+import socket  # noqa: E402
+import sys  # noqa: E402
+import uuid  # noqa: E402
+from collections.abc import Awaitable, Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
+    from server.access.rootkeys import RootKeys
     from server.config import Config
+    from storage.model import BucketKind
+    from storage.opening import Storage
 
 CHECKOUT = Path(__file__).resolve().parent
 COMMANDS = ("serve", "sql", "connect")
+RUNNING_FILE = "running.json"
+BACKLOG = 2048
+DRAIN_SECONDS = 30
+RECOVERY_LINES_MAX = 5
+SAMPLE_QUERY = (
+    "select species, count(*) as birds, round(avg(body_mass_g)) as grams "
+    "from samples.penguins group by species order by species"
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -129,14 +153,366 @@ def _load_config(options: argparse.Namespace) -> Config:
 
 def _serve(options: argparse.Namespace) -> int:
     from server import config
+    from storage import errors as storage_errors
 
     try:
         settings = _load_config(options)
+        listener = _listen(settings.host, settings.port)
     except config.InvalidConfig as error:
         return _fail(f"mini.py: {error}")
-    import serving
+    except OSError as error:
+        return _fail(_why_not_listening(settings.host, settings.port, error))
+    try:
+        with contextlib.closing(listener):
+            return _run(settings, listener)
+    except storage_errors.StorageError as error:
+        return _fail(f"mini.py: {error}")
+    except PermissionError as error:
+        return _fail(f"mini.py: the data folder cannot be used: {error}")
 
-    return serving.run(settings)
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _why_not_listening(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"mini.py: port {port} on {host} is taken by another process; stop it, or choose "
+            "another with --port (0 takes a free one)."
+        )
+    return f"mini.py: cannot listen on {host}:{port}: {error.strerror or error}"
+
+
+def _run(settings: Config, listener: socket.socket) -> int:
+    """Serve until SIGTERM or Ctrl-C; then let requests in flight finish and close everything."""
+    import uvloop
+
+    from storage import disk, opening
+
+    with contextlib.ExitStack() as stack:
+        storage = opening.open_storage(
+            Path(settings.data), disk=disk.Disk(), now_ms=_now_ms, new_id=_new_id
+        )
+        stack.callback(storage.close)
+        house = _build(settings, storage)
+        port = listener.getsockname()[1]
+        url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
+        uvloop.run(_live(settings, house, listener, url))
+    return 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class House:
+    """What was built. late_sql: the SQL floor, which is joined at its first request."""
+
+    application: Any
+    storage: Storage
+    root: RootKeys
+    audit: Any
+    late_sql: LateSql
+
+
+def _build(settings: Config, storage: Storage) -> House:
+    """Join the floors, from the ground up. Nothing begins to run here."""
+    from catalog import guard, namespaces, tables
+    from catalog import store as catalog_store
+    from s3tables import face as s3tables_face
+    from s3tables import labels, resources
+    from server import config, counters, exchange, native
+    from server.access import audit, decide, principals, rootkeys
+    from server.auth import verify
+    from server.s3 import face as s3_face
+    from server.s3 import ownership
+
+    root = rootkeys.open_root(
+        storage.path,
+        disk=storage.disk,
+        random_bytes=secrets.token_bytes,
+        access_key=settings.access_key,
+        secret_key=settings.secret_key,
+    )
+    ring = rootkeys.open_ring(storage.path, disk=storage.disk, random_bytes=secrets.token_bytes)
+    people = principals.Principals(account=settings.account, root=root, users=settings.users)
+    log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=_now_ms)
+    authoriser = decide.Authoriser(
+        now_ms=_now_ms,
+        resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+        record=log.record,
+    )
+    catalog = catalog_store.CatalogStore(
+        index=storage.index,
+        buckets=storage.buckets,
+        objects=storage.objects,
+        blobs=storage.blobs,
+        now_ms=_now_ms,
+        new_id=_new_id,
+    )
+    all_namespaces = namespaces.Namespaces(store=catalog)
+    all_tables = tables.Tables(store=catalog)
+    counts = counters.Counters()
+    late_sql = LateSql(
+        settings=settings,
+        storage=storage,
+        namespaces=all_namespaces,
+        tables=all_tables,
+        people=people,
+        ring=ring,
+        authoriser=authoriser,
+    )
+    application = exchange.Exchange(
+        faces={
+            "s3": s3_face.Face(
+                storage=storage,
+                guard=guard.TableGuard(
+                    store=catalog, region=settings.region, account_id=settings.account
+                ),
+                authoriser=authoriser,
+                root=people.root,
+                region=settings.region,
+                domain=settings.domain,
+            ),
+            "s3tables": s3tables_face.make_face(
+                resources.Resources(
+                    buckets=storage.buckets,
+                    namespaces=all_namespaces,
+                    tables=all_tables,
+                    labels=labels.Labels(index=storage.index, buckets=storage.buckets),
+                    index=storage.index,
+                    authoriser=authoriser,
+                    region=settings.region,
+                    account_id=settings.account,
+                )
+            ),
+            "snowflake": late_sql,
+            "native": native.NativeFace(counts=counts, version=config.VERSION),
+        },
+        verifier=verify.Verifier(
+            principals=people,
+            ring=ring,
+            now_ms=_now_ms,
+            domain=settings.domain,
+            open_to_all=settings.no_auth,
+        ),
+        authoriser=authoriser,
+        now_ms=_now_ms,
+        new_id=_new_id,
+        monotonic_ns=time.monotonic_ns,
+        files=storage.disk,
+        domain=settings.domain,
+        counts=counts,
+        audit_log=log,
+    )
+    return House(application=application, storage=storage, root=root, audit=log, late_sql=late_sql)
+
+
+class LateSql:
+    """The Snowflake face, joined at its first request. Mutable: it holds the face once it is there.
+
+    An idle server carries neither Arrow nor a SQL grammar; importing them costs a third of a second
+    and 50 MB, which whoever never asks a query should not pay.
+    """
+
+    name = "snowflake"
+
+    def __init__(self, **parts: Any) -> None:
+        self._parts = parts
+        self._face: Any = None
+        self._stop: list[Callable[[], Awaitable[None]]] = []
+
+    def identify(self, request: Any) -> Any:
+        """Parse a request; the first one builds the floor."""
+        if self._face is None:
+            self._face = self._build(**self._parts)
+        return self._face.identify(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._face, name)
+
+    async def stop(self) -> None:
+        """End queries and workers, write what sessions remember."""
+        for stop in self._stop:
+            await stop()
+
+    def _build(self, *, settings: Config, storage: Storage, **parts: Any) -> Any:
+        raise AssertionError(parts)
+
+
+async def _live(settings: Config, house: House, listener: socket.socket, url: str) -> None:
+    """Serve from the first request to the last."""
+    import asyncio
+
+    import uvicorn
+
+    await house.audit.start()
+    await _seed(settings, house.storage)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            house.application,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            log_level="warning",
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, functools.partial(setattr, server, "should_exit", True))
+    sweeping = asyncio.create_task(house.storage.sweep.run())
+    announcing = asyncio.create_task(_announce(settings, house, server, url))
+    try:
+        # `serve` would take the signals itself and raise them again at the end: exit code 143.
+        await server._serve(sockets=[listener])  # noqa: SLF001 - uvicorn is pinned
+    finally:
+        for task in (announcing, sweeping):
+            task.cancel()
+        await asyncio.gather(announcing, sweeping, return_exceptions=True)
+        await house.late_sql.stop()
+        await house.audit.stop()
+        _forget(house.storage)
+
+
+async def _seed(settings: Config, storage: Storage) -> None:
+    """Make the buckets that exist from the start."""
+    from storage import errors
+
+    kinds: dict[str, BucketKind] = dict.fromkeys(settings.table_buckets, "table")
+    kinds |= dict.fromkeys(settings.buckets, "general")
+    for name, kind in kinds.items():
+        try:
+            found = storage.buckets.get(name)
+        except errors.NoSuchBucket:
+            await storage.buckets.create(
+                name, kind=kind, owner=settings.account, region=settings.region
+            )
+        else:
+            if found.kind != kind:
+                raise errors.BucketAlreadyExists(
+                    f"{name!r} is a {found.kind} bucket already; it cannot be a {kind} bucket too",
+                    bucket=name,
+                    owner=found.owner,
+                )
+
+
+async def _announce(settings: Config, house: House, server: Any, url: str) -> None:
+    """Once the port answers: leave the address where it is looked for, print the banner."""
+    import asyncio
+
+    import orjson
+
+    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event
+        await asyncio.sleep(0.002)
+    disk, folder = house.storage.disk, house.storage.path
+    running = {
+        "url": url,
+        "pid": os.getpid(),
+        "region": settings.region,
+        "table_buckets": settings.table_buckets,
+    }
+    disk.write_file(folder / RUNNING_FILE, orjson.dumps(running))
+    ready = {
+        "url": url,
+        "access_key": house.root.access_key,
+        "secret_key": house.root.secret_key,
+        "data": str(folder.resolve()),
+        "pid": os.getpid(),
+    }
+    if settings.ready_file:
+        disk.write_file(Path(settings.ready_file), orjson.dumps(ready))
+    seconds = time.monotonic() - STARTED
+    if settings.json:
+        print(orjson.dumps({**ready, "ready_seconds": round(seconds, 3)}).decode(), flush=True)  # noqa: T201
+    else:
+        print(_banner(settings, house, url, seconds), flush=True)  # noqa: T201
+    if settings.sample_data:
+        await _load_samples(settings, url)
+
+
+def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
+    from server import config, connect
+
+    folder = Path(settings.data)
+    lines = [f"Boathouse {config.VERSION}  {url}"]
+    if house.root.created:
+        lines += [
+            f"  access key  {house.root.access_key}",
+            f"  secret key  {house.root.secret_key}   (shown this once)",
+        ]
+    keys = "environment" if settings.access_key else str(folder / "root.json")
+    lines += [
+        f"  keys        {keys}",
+        f"  data        {folder}",
+        '  try         .venv/bin/python mini.py sql "select current_version()"',
+        f"  clients     .venv/bin/python mini.py connect {'|'.join(sorted(connect.CLIENTS))}",
+    ]
+    if settings.no_auth:
+        lines.append("  WARNING     --no-auth: every process on this machine is let in as root")
+    if not config.is_loopback(settings.host) and not settings.tls_cert:
+        lines.append(
+            f"  WARNING     {settings.host} without TLS: keys and data can be read on the way; "
+            "use --tls-cert and --tls-key"
+        )
+    lines += [
+        f"  WARNING     {missing.bucket}/{missing.key} has lost its bytes: blob {missing.blob}"
+        for missing in house.storage.recovery.missing[:RECOVERY_LINES_MAX]
+    ]
+    return "\n".join([*lines, f"ready in {seconds:.1f} s"])
+
+
+async def _load_samples(settings: Config, url: str) -> None:
+    """Load the sample data in a process of its own, as any client would."""
+    import asyncio
+
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pipeline",
+        "samples",
+        "--data",
+        settings.data,
+        "--warehouse",
+        settings.table_buckets[0],
+        cwd=CHECKOUT,
+    )
+    if await child.wait() == 0:
+        print(f'try: .venv/bin/python mini.py sql "{SAMPLE_QUERY}"', flush=True)  # noqa: T201
+
+
+def _forget(storage: Storage) -> None:
+    path = storage.path / RUNNING_FILE
+    if storage.disk.exists(path):
+        storage.disk.unlink(path)
+
+
+def _shown_host(host: str) -> str:
+    """The host as a URL has it; an address that means "all" is reached by this machine's own."""
+    if host in {"0.0.0.0", "::"}:
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
 
 
 def _sql(options: argparse.Namespace) -> int:

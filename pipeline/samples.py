@@ -15,10 +15,6 @@ FILE = Path(__file__).with_name("data") / "penguins.csv"
 NAMESPACE = "samples"
 NAME = "penguins"
 TABLE = f"{NAMESPACE}.{NAME}"
-QUERY = (
-    "select species, count(*) as birds, round(avg(body_mass_g)) as grams "
-    f"from {TABLE} group by species order by species"
-)
 
 
 def load(server: settings.Server, warehouse: str) -> int:
