@@ -1,0 +1,139 @@
+"""The three streaming forms of a body, framed and signed by hand."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import pytest
+
+from tests.kit import s3 as kit
+
+BODY = b"the quick brown fox jumps over the lazy dog\n" * 3000
+CHUNKS = (BODY[:65536], BODY[65536:100000], BODY[100000:])
+CRC32 = base64.b64encode(zlib.crc32(BODY).to_bytes(4, "big")).decode()
+
+
+def trailer_of(mode: str, value: str = CRC32) -> tuple[str, str] | None:
+    return ("x-amz-checksum-crc32", value) if "TRAILER" in mode else None
+
+
+@pytest.mark.parametrize("mode", kit.STREAMING_MODES)
+def test_a_streamed_body_is_stored_without_its_framing(
+    house: kit.House, bucket: str, mode: str
+) -> None:
+    target = f"/{bucket}/k"
+    headers = {"content-type": "text/x", "content-encoding": "gzip,aws-chunked"}
+    put = kit.stream(
+        house, "PUT", target, CHUNKS, mode=mode, headers=headers, trailer=trailer_of(mode)
+    )
+    assert put.status == 200, put.body
+    got = kit.call(house, "GET", target, {"x-amz-checksum-mode": "ENABLED"})
+    assert got.body == BODY
+    assert got.headers["content-encoding"] == "gzip"
+    if "TRAILER" in mode:
+        assert put.headers["x-amz-checksum-crc32"] == CRC32
+        assert got.headers["x-amz-checksum-crc32"] == CRC32
+
+
+@pytest.mark.parametrize("mode", kit.STREAMING_MODES)
+def test_an_empty_streamed_body_is_empty(house: kit.House, bucket: str, mode: str) -> None:
+    empty = base64.b64encode(bytes(4)).decode()
+    put = kit.stream(
+        house, "PUT", f"/{bucket}/dir/", (), mode=mode, trailer=trailer_of(mode, empty)
+    )
+    assert put.status == 200, put.body
+    assert kit.call(house, "HEAD", f"/{bucket}/dir/").headers["content-length"] == "0"
+
+
+@pytest.mark.parametrize("mode", kit.STREAMING_MODES)
+@pytest.mark.parametrize(
+    ("what", "spoil"),
+    [
+        ("cut short", lambda body: body[: len(body) // 2]),
+        ("without its last chunk", lambda body: body[: body.rindex(b"\r\n0") + 2]),
+        ("with bytes behind it", lambda body: body + b"5\r\nextra\r\n"),
+        ("with a length that is none", lambda body: b"zz" + body[2:]),
+    ],
+)  # fmt: skip
+def test_a_streamed_body_that_is_not_whole_stores_nothing(
+    house: kit.House, bucket: str, mode: str, what: str, spoil: object
+) -> None:
+    put = kit.stream(
+        house, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode), spoil=spoil
+    )
+    assert (put.status, put.code) == (400, "IncompleteBody"), what
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+
+
+@pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "HMAC" in each])
+def test_a_chunk_that_was_changed_on_its_way_is_refused(
+    house: kit.House, bucket: str, mode: str
+) -> None:
+    put = kit.stream(
+        house,
+        "PUT",
+        f"/{bucket}/k",
+        CHUNKS,
+        mode=mode,
+        trailer=trailer_of(mode),
+        spoil=lambda body: body.replace(b"lazy", b"busy", 1),
+    )
+    assert (put.status, put.code) == (403, "SignatureDoesNotMatch")
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+
+
+@pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "TRAILER" in each])
+def test_a_trailer_that_does_not_fit_the_body_is_a_bad_digest(
+    house: kit.House, bucket: str, mode: str
+) -> None:
+    wrong = base64.b64encode(b"nope").decode()
+    put = kit.stream(
+        house, "PUT", f"/{bucket}/k", CHUNKS, mode=mode, trailer=trailer_of(mode, wrong)
+    )
+    assert (put.status, put.code) == (400, "BadDigest")
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+
+
+def test_a_streamed_body_without_its_decoded_length_is_refused(
+    house: kit.House, bucket: str
+) -> None:
+    mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+    put = kit.call(house, "PUT", f"/{bucket}/k", body=b"0\r\n\r\n", payload_hash=mode)
+    assert (put.status, put.code) == (411, "MissingContentLength")
+
+
+def test_a_streamed_body_shorter_than_announced_is_incomplete(
+    house: kit.House, bucket: str
+) -> None:
+    put = kit.stream(
+        house,
+        "PUT",
+        f"/{bucket}/k",
+        CHUNKS,
+        mode="STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+        headers={"x-amz-decoded-content-length": str(len(BODY) + 1)},
+    )
+    assert (put.status, put.code) == (400, "IncompleteBody")
+
+
+def test_a_streamed_part_is_stored_without_its_framing(house: kit.House, bucket: str) -> None:
+    s3 = kit.client(house)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+    put = kit.stream(
+        house,
+        "PUT",
+        f"/{bucket}/k?partNumber=1&uploadId={upload}",
+        CHUNKS,
+        mode=mode,
+        trailer=trailer_of(mode),
+    )
+    assert put.status == 200, put.body
+    s3.complete_multipart_upload(
+        Bucket=bucket,
+        Key="k",
+        UploadId=upload,
+        MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": put.headers["etag"]}]},
+    )
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
