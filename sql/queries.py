@@ -179,6 +179,7 @@ class Queries:
         self._running = 0
         self._requests: dict[int, OrderedDict[str, tuple[str, str]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
+        sessions.add_chore(self.sweep)
 
     @property
     def running(self) -> int:

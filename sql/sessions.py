@@ -148,6 +148,7 @@ class Sessions:
         self._unwritten: dict[int, bytes | None] = {}
         self._writing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._chores: list[Callable[[], None]] = []
         self._log = logging.getLogger("boathouse.sql.sessions")
 
     def open(self, principal: access.Principal, **fields: Any) -> Grant:
@@ -159,7 +160,7 @@ class Sessions:
         # 52 bits: every client, JavaScript too, holds the id exactly.
         session = Session(id=int(self._new_id()[:13], 16) + 1, principal=principal, **fields)
         session.used_at_ms = self._now_ms()
-        self._sessions[session.id] = session
+        self._keep(session)
         return self._granted(session)
 
     def authenticate(self, token: str | None, *, context: access.Context) -> Session:
@@ -248,9 +249,9 @@ class Sessions:
         if self._unwritten:
             self._write_soon()
 
-    async def start(self) -> None:
-        """Begin to sweep now and then."""
-        self._sweeping = asyncio.create_task(self._sweep_forever())
+    def add_chore(self, chore: Callable[[], None]) -> None:
+        """Have something else done at each sweep."""
+        self._chores.append(chore)
 
     async def stop(self) -> None:
         """Write what is unwritten, and stop sweeping."""
@@ -322,7 +323,7 @@ class Sessions:
         fields["principal"] = self._current(fields.pop("principal"), {})
         # The clock of idleness starts anew: nobody could use the session while we were down.
         session = Session(id=number, used_at_ms=self._now_ms(), **fields)
-        self._sessions[number] = session
+        self._keep(session)
         self._stored[number] = record
         return session
 
@@ -338,6 +339,12 @@ class Sessions:
         record = _encode(session)
         self._stored[session.id] = self._unwritten[session.id] = record
         self._write_soon()
+
+    def _keep(self, session: Session) -> None:
+        self._sessions[session.id] = session
+        if self._sweeping is None:
+            # Where there are no sessions, there is nothing to sweep.
+            self._sweeping = asyncio.get_running_loop().create_task(self._sweep_forever())
 
     def _write_soon(self) -> None:
         if self._writing is None or self._writing.done():
@@ -365,6 +372,8 @@ class Sessions:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
                 self.sweep()
+                for chore in self._chores:
+                    chore()
             except Exception:  # noqa: BLE001 - the next sweep tries again
                 self._log.exception("the sweep of sessions failed")
 

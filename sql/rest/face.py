@@ -134,6 +134,11 @@ class Face:
                 self._log.error("request %s failed", request.request_id, exc_info=error)
                 return _json(wire.fault_answer(errors.internal_error(request.request_id), None))
 
+    async def stop(self) -> None:
+        """End what runs, and write what sessions remember. No request may come after."""
+        await self._queries.stop()
+        await self._sessions.stop()
+
     def _session(self, request: asgi.Request, caller: exchange.Caller) -> sessions.Session:
         token = wire.session_token(request.headers.get("authorization"))
         return self._sessions.authenticate(token, context=caller.principal.context)

@@ -26,7 +26,7 @@ TEXT_LENGTH_MAX = 1 << 20
 GZIP_BYTES_MIN = 4096
 """Answers below this size are not worth compressing."""
 
-JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET"})
+JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET", "BOATHOUSESHELL"})
 """Clients that read no Arrow, by CLIENT_APP_ID in upper case."""
 
 FORMAT_PARAMETERS: Mapping[str, str] = {

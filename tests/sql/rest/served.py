@@ -7,7 +7,6 @@ that a test decides every cell, delay and fault.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import socket
 import threading
 import time
@@ -214,8 +213,7 @@ def build(
         new_id=lambda: uuid.uuid4().hex,
         monotonic_ns=time.monotonic_ns,
         files=disk,
-        on_startup=(all_sessions.start,),
-        on_shutdown=(all_sessions.stop, all_queries.stop),
+        on_shutdown=(snowflake.stop,),
     )
     return Parts(
         clock=clock,
@@ -245,7 +243,7 @@ class Served:
 @contextmanager
 def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
     """Serve a face on a free port while the context lasts."""
-    # With the protocol named, asyncio sets TCP_NODELAY on what it accepts; without, answers wait 40 ms.
+    # With the protocol named, asyncio sets TCP_NODELAY on what it accepts: else answers take 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -261,7 +259,7 @@ def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
         )
         servers.append(server)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started and not serving.done():
+        while not server.started and not serving.done():  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.005)
         ready.set()
         await serving
@@ -277,6 +275,3 @@ def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
         thread.join(20)
         listener.close()
     assert not thread.is_alive(), "the face did not stop"
-
-
-numbers = itertools.count()
