@@ -215,8 +215,8 @@ class Commits:
         if changes:
             batches.append(commit.plan(place, changes, author=by, via=via, time_ms=now_ms))
         if receipt is not None:
-            single = loaded[0].metadata_location if len(loaded) == 1 else None
-            batches.append(receipt.plan(metadata_location=single))
+            single = loaded[0].pointer if len(loaded) == 1 else None
+            batches.append(receipt.plan(pointer=single))
         planned = store.Planned(
             result=None,
             batch=batch.merge(batches) if batches else None,

@@ -161,7 +161,7 @@ class Namespaces:
                 removed=tuple(name for name in removed_names if name in old.properties),
                 missing=tuple(name for name in removed_names if name not in old.properties),
             )
-            note = _receipt(receipt, _updated_json(result))
+            note = _receipt(receipt, describe_update(result))
             if stored == old.properties:
                 return Planned(result=result, batch=batch.merge(note) if note else None)
             row = records.NamespaceRow(
@@ -235,6 +235,15 @@ class Namespaces:
             time_ms=now_ms,
             makes_room=change.after is None,
         )
+
+
+def describe_update(result: UpdatedProperties) -> dict[str, list[str]]:
+    """Return what an update came to, as JSON: names updated, removed and missing."""
+    return {
+        "updated": list(result.updated),
+        "removed": list(result.removed),
+        "missing": list(result.missing),
+    }
 
 
 def _change(
@@ -327,14 +336,6 @@ def _describe(
         created_at_ms=row.created_at_ms,
         created_by=row.created_by,
     )
-
-
-def _updated_json(result: UpdatedProperties) -> dict[str, list[str]]:
-    return {
-        "updated": list(result.updated),
-        "removed": list(result.removed),
-        "missing": list(result.missing),
-    }
 
 
 def _receipt(receipt: receipts.Receipt | None, reply: object) -> tuple[batch.Batch, ...]:

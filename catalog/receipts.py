@@ -41,12 +41,12 @@ class Receipt:
         status: int = 200,
         error_type: str | None = None,
         error_message: str = "",
-        metadata_location: str | None = None,
+        pointer: records.Pointer | None = None,
         reply: object = None,
     ) -> batch.Batch:
         """Return the Batch that remembers an outcome.
 
-        metadata_location: of the table or view that the reply shows. reply: any other, as JSON.
+        pointer: of the table or view that the reply shows. reply: any other, as JSON.
         """
         expires_at_ms = self.now_ms + LIFETIME_MS + GRACE_MS
         row = records.IdempotencyRow(
@@ -54,7 +54,7 @@ class Receipt:
             status=status,
             expires_at_ms=expires_at_ms,
             error=None if error_type is None else (error_type, error_message),
-            metadata_location=metadata_location,
+            pointer=pointer,
             reply=b"" if reply is None else msgspec.json.encode(reply),
         )
         store = batch.Store.IDEMPOTENCY

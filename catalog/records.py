@@ -148,15 +148,15 @@ class IdempotencyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
     """What a request with an idempotency key came to. A row of IDEMPOTENCY.
 
     fingerprint: digest of operation and body. error: (type, message) of a final refusal.
-    metadata_location: the result of a request on a table or view, whose reply is made anew from it.
-    reply: the result of another request, whole.
+    pointer: the result of a request on a table or view, whose reply is made anew from it.
+    reply: JSON, the result of another request, or the metadata of a staged create.
     """
 
     fingerprint: bytes
     status: int
     expires_at_ms: int
     error: tuple[str, str] | None = None
-    metadata_location: str | None = None
+    pointer: Pointer | None = None
     reply: bytes = b""
 
 
@@ -270,7 +270,7 @@ def decode_integer(value: bytes) -> int:
 
 def location_key(bucket_id: int, path: str) -> bytes:
     """Return the key of a location's row."""
-    return _INTEGER(bucket_id) + path.encode() + b"/"
+    return _INTEGER(bucket_id) + path.encode("utf-8", "surrogatepass") + b"/"
 
 
 def interior_value() -> bytes:

@@ -34,6 +34,7 @@ CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 CACHE_OVERHEAD: Final = 3
 """A decoded table holds about this many times its file's bytes."""
 
+REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
 
 Result = TypeVar("Result")
@@ -107,6 +108,9 @@ class CatalogStore:
         self._blobs = blobs
         self._turns = _Turns()
         self._cache = _Cache(cache_bytes_max)
+        self._refs_only: OrderedDict[str, tuple[metadata_model.TableMetadata, bytes]] = (
+            OrderedDict()
+        )
         self._namespace_ids: dict[tuple[int, idents.Namespace], int] = {}
 
     # Reading.
@@ -263,6 +267,17 @@ class CatalogStore:
         loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
         self._cache.put(place.bucket_id, loaded)
         return loaded
+
+    def refs_only(self, location: str, table: metadata_model.TableMetadata) -> bytes:
+        """Return the JSON of metadata with just the snapshots that branches and tags point at."""
+        kept = self._refs_only.get(location)
+        if kept is not None and kept[0] is table:
+            return kept[1]
+        data = metadata_model.encode_refs_only(table)
+        self._refs_only[location] = (table, data)
+        if len(self._refs_only) > REFS_ONLY_CACHED_MAX:
+            self._refs_only.popitem(last=False)
+        return data
 
     def read_file(self, location: str, *, table_bucket: str) -> bytes:
         """Return the bytes of a metadata file of this table bucket. Raises MetadataFileMissing."""

@@ -193,7 +193,10 @@ class Tables:
             )
             if stage:
                 loaded = step.staged(by=by, now_ms=now_ms)
-                note = () if receipt is None else (receipt.plan(reply=msgspec.Raw(loaded.data)),)
+                note: tuple[batch.Batch, ...] = ()
+                if receipt is not None:
+                    reply = msgspec.Raw(loaded.data)
+                    note = (receipt.plan(pointer=loaded.pointer, reply=reply),)
                 return store.Planned(result=loaded, batch=batch.merge((site.claim, *note)))
             (loaded,), planned = await self._commits.finish(
                 place, [step], by=by, via=via, now_ms=now_ms, receipt=receipt
@@ -304,7 +307,7 @@ class Tables:
                 summary={"operation": "register"},
             )
             made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-            note = () if receipt is None else (receipt.plan(metadata_location=metadata_location),)
+            note = () if receipt is None else (receipt.plan(pointer=pointer),)
             return store.Planned(
                 result=LoadedTable(
                     ident=ident, pointer=pointer, metadata=file.table, data=file.data
@@ -526,7 +529,7 @@ class Tables:
             made = commit.plan(place, [change], author=by, via=via, time_ms=self._store.now_ms())
             note: tuple[batch.Batch, ...] = ()
             if receipt is not None:
-                note = (receipt.plan(metadata_location=found.pointer.metadata_location),)
+                note = (receipt.plan(pointer=found.pointer),)
             # Dropping leads to freeing, so a full disk lets it through.
             whole = dataclasses.replace(batch.merge((made, *note)), makes_room=True)
             return store.Planned(result=found.pointer, batch=whole)

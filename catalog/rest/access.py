@@ -1,0 +1,185 @@
+"""engine: what must be allowed before an operation of the REST catalog begins.
+
+What path and query tell is asked for here; what stands in a body (new names, targets, the tables of
+a transaction) the handler asks for before it changes anything. A table that does not exist is "not
+found" only to those who may list its namespace; to everybody else it looks like one they may not
+touch. Actions and resources are those of S3 Tables, so one policy holds at every door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from catalog import claims, errors, idents, properties, records
+from catalog.rest import routes
+from catalog.store import CatalogStore
+from server.access import arns, decide, model
+
+BRANCH: Final = records.MAIN_BRANCH
+
+COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
+LOAD_ACTIONS: Final = ("GetTable", "GetTableMetadataLocation")
+
+_ON_NAMESPACE: Final[dict[routes.OperationName, str]] = {
+    "loadNamespaceMetadata": "GetNamespace",
+    "namespaceExists": "GetNamespace",
+    "dropNamespace": "DeleteNamespace",
+    "updateProperties": "UpdateNamespace",
+    "listTables": "ListTables",
+    "listViews": "ListTables",
+    "createTable": "CreateTable",
+    "createView": "CreateTable",
+    "registerTable": "CreateTable",
+    "registerView": "CreateTable",
+    "listFunctions": "ListTables",
+    "loadFunction": "ListTables",
+}
+"""Operations on a namespace, or on something new in it, and their action on the bucket."""
+
+_ON_TABLE: Final[dict[routes.OperationName, tuple[str, ...]]] = {
+    "loadTable": LOAD_ACTIONS,
+    "updateTable": COMMIT_ACTIONS,
+    "dropTable": ("DeleteTable",),
+    "tableExists": ("GetTable",),
+    "unregisterTable": ("DeleteTable",),
+    "loadCredentials": (*LOAD_ACTIONS, "GetTableData"),
+    "signRequest": LOAD_ACTIONS,
+    "reportMetrics": ("GetTable",),
+    "planTableScan": (*LOAD_ACTIONS, "GetTableData"),
+    "fetchPlanningResult": (*LOAD_ACTIONS, "GetTableData"),
+    "cancelPlanning": (*LOAD_ACTIONS, "GetTableData"),
+    "fetchScanTasks": (*LOAD_ACTIONS, "GetTableData"),
+}
+
+_ON_VIEW: Final[dict[routes.OperationName, tuple[str, ...]]] = {
+    "loadView": LOAD_ACTIONS,
+    "replaceView": ("UpdateTableMetadataLocation",),
+    "dropView": ("DeleteTable",),
+    "viewExists": ("GetTable",),
+}
+
+_ON_BUCKET: Final[dict[routes.OperationName, str]] = {
+    "listNamespaces": "ListNamespaces",
+    "createNamespace": "CreateNamespace",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """What to ask for, and asking for it. account_id: of buckets that name no owner."""
+
+    store: CatalogStore
+    authoriser: decide.Authoriser
+    region: str
+    account_id: str
+
+    def demands(self, operation: routes.Operation, table_bucket: str) -> tuple[model.Demand, ...]:
+        """Return what an operation asks for as far as its path tells."""
+        name = operation.operation
+        if name in _ON_BUCKET:
+            return (self.on_bucket(table_bucket, _ON_BUCKET[name]),)
+        if name in _ON_NAMESPACE:
+            return (self.on_namespace(table_bucket, operation.namespace, _ON_NAMESPACE[name]),)
+        ident = idents.TableIdent(
+            table_bucket=table_bucket, namespace=operation.namespace, name=operation.name
+        )
+        if name in _ON_TABLE:
+            return self.on_table(ident, _ON_TABLE[name])
+        if name in _ON_VIEW:
+            return self.on_table(ident, _ON_VIEW[name], kind="view")
+        return ()
+
+    def check(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
+        """Raise AccessDenied unless everything is allowed."""
+        for demand in demands:
+            self.authoriser.check(principal, demand)
+
+    def permits(self, principal: model.Principal, demands: Sequence[model.Demand]) -> bool:
+        """Say whether everything is allowed; nothing is recorded."""
+        return all(self.authoriser.permits(principal, demand) for demand in demands)
+
+    def on_bucket(self, table_bucket: str, action: str) -> model.Demand:
+        """Return the demand for an action on a table bucket, there or not."""
+        return _demand(action, self.bucket_arn(table_bucket), {})
+
+    def on_namespace(
+        self, table_bucket: str, namespace: idents.Namespace, action: str
+    ) -> model.Demand:
+        """Return the demand for an action on a namespace, which is its bucket's resource."""
+        return _demand(action, self.bucket_arn(table_bucket), _namespace_context(namespace))
+
+    def on_table(
+        self,
+        ident: idents.TableIdent,
+        actions: Sequence[str],
+        *,
+        kind: records.Kind = "table",
+    ) -> tuple[model.Demand, ...]:
+        """Return the demands for actions on a table or view; listing, if it does not exist."""
+        place = self.store.place(ident.table_bucket)
+        with self.store.index.view() as view:
+            found = self.store.find_pointer(view, place, kind, ident)
+        if found is None:
+            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
+        return self.on_object(ident, found.pointer.object_uuid, actions)
+
+    def on_object(
+        self, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
+    ) -> tuple[model.Demand, ...]:
+        """Return the demands for actions on the table with this uuid."""
+        arn = arns.table_arn(
+            self.region, self._account_of(ident.table_bucket), ident.table_bucket, object_uuid
+        )
+        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+        return tuple(_demand(action, arn, context) for action in actions)
+
+    def on_new_table(self, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
+        """Return the demands for making a table and writing to it. It has no uuid yet."""
+        bucket_arn = self.bucket_arn(ident.table_bucket)
+        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+        return (
+            _demand("CreateTable", bucket_arn, context),
+            _demand("PutTableData", f"{bucket_arn}/table/*", context),
+        )
+
+    def on_file(self, uri: str) -> tuple[model.Demand, ...]:
+        """Return the demand for reading a file: as the data of the table it belongs to, or as an
+        object of a general bucket."""
+        bucket, _, key = properties.plain_uri(uri).removeprefix("s3://").partition("/")
+        read = model.Demand(
+            action="s3:GetObject", resource=arns.object_arn(bucket, key), place=f"{bucket}/{key}"
+        )
+        try:
+            place = self.store.place(bucket)
+        except errors.NoSuchWarehouse:
+            return (read,)
+        with self.store.index.view() as view:
+            found = claims.find_location(view, place.bucket_id, key)
+        if found is None:
+            return (self.on_bucket(bucket, "GetTableData"),)
+        arn = arns.table_arn(self.region, self._account_of(bucket), bucket, found[1].object_uuid)
+        return (_demand("GetTableData", arn, {}),)
+
+    def bucket_arn(self, table_bucket: str) -> str:
+        """Return the ARN of a table bucket."""
+        return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)
+
+    def _account_of(self, table_bucket: str) -> str:
+        try:
+            return self.store.bucket(table_bucket).owner or self.account_id
+        except errors.NoSuchWarehouse:
+            return self.account_id
+
+
+def _demand(action: str, resource: str, context: dict[str, str]) -> model.Demand:
+    return model.Demand(
+        action=f"s3tables:{action}",
+        resource=resource,
+        context={"lake:branch": BRANCH, **context},
+    )
+
+
+def _namespace_context(namespace: idents.Namespace) -> dict[str, str]:
+    return {"s3tables:namespace": idents.dotted(namespace)} if namespace else {}

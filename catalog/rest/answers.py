@@ -1,0 +1,119 @@
+"""face: what is answered about a table: its metadata, where its files are, and keys for them.
+
+The entity tag covers everything an answer depends on, the quarter of an hour of its keys included,
+so a client that is told "not modified" never goes on with keys that have ended. Answers to repeated
+requests are made anew from what the first one came to.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any, Final
+
+from catalog import errors, idents, records
+from catalog.commits import LoadedTable
+from catalog.metadata import model
+from catalog.rest import credentials, wire
+from catalog.rest.service import Asked, Service
+from server import asgi
+
+DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
+
+
+def answer_table(
+    service: Service, asked: Asked, loaded: LoadedTable, *, refs_only: bool = False
+) -> asgi.Response:
+    """Return a table with everything a client needs to use it, or 304 if it has that already."""
+    grant = service.credentials.grant(asked.caller, loaded.ident, loaded.pointer)
+    etag = table_etag(service, asked, loaded, grant, refs_only=refs_only)
+    if wire.etag_matches(asked.request.headers.get("if-none-match"), etag):
+        return asgi.Response(304, (("etag", etag), wire.VARY))
+    config: Mapping[str, str] = {}
+    listed: list[Mapping[str, Any]] = []
+    if grant is not None:
+        vended = vend(service, asked, loaded.ident, grant)
+        config = vended.config
+        listed = [vended.credential]
+    data = loaded.data
+    if refs_only and loaded.metadata_location is not None:
+        data = service.store.refs_only(loaded.metadata_location, loaded.metadata)
+    return wire.encode_table(
+        metadata_location=loaded.metadata_location,
+        data=data,
+        config=config,
+        credentials=listed,
+        # A staged create is not there yet, so nobody can ask whether it has changed.
+        etag=None if loaded.metadata_location is None else etag,
+    )
+
+
+def answer_commit(service: Service, asked: Asked, loaded: LoadedTable) -> asgi.Response:
+    """Return what a commit answers: the table as it is now."""
+    assert loaded.metadata_location is not None, "a committed table has a metadata file"
+    grant = service.credentials.grant(asked.caller, loaded.ident, loaded.pointer)
+    return wire.encode_commit(
+        metadata_location=loaded.metadata_location,
+        data=loaded.data,
+        etag=table_etag(service, asked, loaded, grant, refs_only=False),
+    )
+
+
+def answer_unregistered(loaded: LoadedTable) -> asgi.Response:
+    """Return what is left of a table that the catalog has forgotten: its file and its bytes."""
+    return wire.encode_table(
+        metadata_location=loaded.metadata_location, data=loaded.data, config={}, etag=None
+    )
+
+
+def remembered(
+    service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
+) -> LoadedTable:
+    """Return the table that an earlier request came to, whatever became of it since.
+
+    Raises MetadataFileMissing once its file is gone.
+    """
+    if row.pointer is None:
+        raise errors.IntegrityBroken("A receipt about a table has no pointer")
+    if row.pointer.metadata_location is None:
+        data = row.reply
+        metadata = model.decode(data)
+    else:
+        place = service.store.place(ident.table_bucket)
+        file = service.store.metadata(row.pointer.metadata_location, place=place)
+        data, metadata = file.data, file.table
+    return LoadedTable(ident=ident, pointer=row.pointer, metadata=metadata, data=data)
+
+
+def vend(
+    service: Service, asked: Asked, ident: idents.TableIdent, grant: credentials.Grant
+) -> credentials.Vended:
+    """Return keys for a table's files and where those are, as the client reached us."""
+    namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
+    name = urllib.parse.quote(ident.name, safe="")
+    return service.credentials.vend(
+        asked.caller,
+        grant,
+        origin=asked.request.origin,
+        refresh_path=f"v1/{ident.table_bucket}/namespaces/{namespace}/tables/{name}/credentials",
+    )
+
+
+def table_etag(
+    service: Service,
+    asked: Asked,
+    loaded: LoadedTable,
+    grant: credentials.Grant | None,
+    *,
+    refs_only: bool,
+) -> str:
+    """Return the entity tag of an answer: of all that it depends on."""
+    return wire.format_etag(
+        loaded.etag_seed,
+        "refs" if refs_only else "all",
+        asked.request.headers.get(DELEGATION_HEADER) or "",
+        asked.by,
+        "" if grant is None else f"{grant.location} {grant.mode}",
+        asked.request.origin,
+        service.region,
+    )

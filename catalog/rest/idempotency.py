@@ -1,0 +1,109 @@
+"""engine: requests with an idempotency key are done once, and answered as often as they come.
+
+The first request with a key does its work, and leaves a receipt in the very transaction of its
+effect; or, if it was refused for good, a receipt of the refusal. A second one with the same key
+waits for the first, then gets an answer made from the receipt. What may still change (a server's
+fault, missing rights) leaves no receipt: the client may try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable
+
+from catalog import errors, receipts, records
+from catalog.rest import errors as rest_errors
+from catalog.rest import wire_errors
+from catalog.store import CatalogStore
+from server import asgi
+from storage import errors as storage_errors
+
+Work = Callable[[receipts.Receipt | None], Awaitable[asgi.Response]]
+Replay = Callable[[records.IdempotencyRow], asgi.Response]
+
+HEADER = "idempotency-key"
+
+
+class Idempotency:
+    """The requests under way, by key; everything else is in the index."""
+
+    def __init__(self, *, store: CatalogStore) -> None:
+        self._store = store
+        self._running: dict[bytes, asyncio.Future[None]] = {}
+
+    async def run(
+        self,
+        key: str | None,
+        *,
+        table_bucket: str,
+        principal: str,
+        operation: str,
+        body: bytes,
+        work: Work,
+        replay: Replay,
+    ) -> asgi.Response:
+        """Do work once for a key, or answer by replay. key None: just do it.
+
+        operation: what is asked of what, as text. Raises IdempotencyKeyReused, InvalidArgument,
+        and whatever work raises.
+        """
+        if key is None:
+            return await work(None)
+        place = self._store.place(table_bucket)
+        row_key = _row_key(place, principal, key)
+        fingerprint = hashlib.blake2b(
+            operation.encode("utf-8", "surrogatepass") + b"\x00" + body, digest_size=16
+        ).digest()
+        while (running := self._running.get(row_key)) is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.shield(running)
+        done = self._find(row_key)
+        if done is not None:
+            if done.fingerprint != fingerprint:
+                raise errors.IdempotencyKeyReused(
+                    f"The idempotency key {key} was used for another request"
+                )
+            return _answer(done, replay)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running[row_key] = ended
+        receipt = receipts.Receipt(
+            key=row_key, fingerprint=fingerprint, now_ms=self._store.now_ms()
+        )
+        try:
+            return await work(receipt)
+        except Exception as error:
+            await self._remember_refusal(receipt, error)
+            raise
+        finally:
+            del self._running[row_key]
+            ended.set_result(None)
+
+    def _find(self, row_key: bytes) -> records.IdempotencyRow | None:
+        with self._store.index.view() as view:
+            return receipts.find(view, row_key, now_ms=self._store.now_ms())
+
+    async def _remember_refusal(self, receipt: receipts.Receipt, error: Exception) -> None:
+        status, error_type, message = wire_errors.describe(error)
+        if not 400 <= status < 500 or status in (401, 403, 413):
+            return
+        planned = receipt.plan(status=status, error_type=error_type, error_message=message)
+        with contextlib.suppress(storage_errors.StorageError):
+            await self._store.index.commit(planned)
+
+
+def _answer(done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
+    if done.error is not None:
+        error_type, message = done.error
+        return wire_errors.encode(done.status, error_type, message)
+    return replay(done)
+
+
+def _row_key(place: records.Place, principal: str, key: str) -> bytes:
+    try:
+        return records.idempotency_key(place.bucket_id, principal, key)
+    except ValueError:
+        raise rest_errors.MalformedBody(
+            f"Malformed request: the idempotency key {key[:50]!r} is not a UUID"
+        ) from None

@@ -1,0 +1,129 @@
+"""face: namespaces over HTTP: one function per operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from catalog import idents, namespaces, receipts, records
+from catalog.metadata import reading
+from catalog.rest import pages, wire
+from catalog.rest.service import Asked, Service
+from server import asgi
+
+
+async def list_namespaces(service: Service, asked: Asked) -> asgi.Response:
+    """Answer with the direct children of a namespace, or of the warehouse."""
+    table_bucket = service.table_bucket(asked.operation)
+    text = asked.operation.parameters.get("parent", "")
+    parent = idents.parse_namespace(text) if text else ()
+    found = service.namespaces.list(table_bucket, parent)
+    page, token = pages.cut(
+        [namespace[-1] for namespace in found],
+        asked.operation.parameters,
+        listing=f"namespaces of {text}",
+    )
+    return wire.encode({"namespaces": [[*parent, name] for name in page], "next-page-token": token})
+
+
+async def create_namespace(service: Service, asked: Asked) -> asgi.Response:
+    """Create a namespace and answer with what is stored of it."""
+    namespace = wire.get_namespace(asked.values)
+    properties = wire.get_texts(asked.values, "properties")
+    table_bucket = service.table_bucket(asked.operation)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        made = await service.namespaces.create(
+            table_bucket, namespace, properties, by=asked.by, receipt=receipt
+        )
+        return _answer(made.namespace, made.properties, made.location)
+
+    def replay(row: records.IdempotencyRow) -> asgi.Response:
+        stored = msgspec.json.decode(row.reply)
+        return _answer(namespace, stored["properties"], stored["location"])
+
+    return await service.idempotency.run(
+        asked.idempotency_key,
+        table_bucket=table_bucket,
+        principal=asked.by,
+        operation="createNamespace",
+        body=asked.body,
+        work=work,
+        replay=replay,
+    )
+
+
+async def load_namespace(service: Service, asked: Asked) -> asgi.Response:
+    """Answer with a namespace and its properties."""
+    found = service.namespaces.load(
+        service.table_bucket(asked.operation), asked.operation.namespace
+    )
+    return _answer(found.namespace, found.properties, found.location)
+
+
+async def namespace_exists(service: Service, asked: Asked) -> asgi.Response:
+    """Answer whether there is such a namespace."""
+    service.namespaces.load(service.table_bucket(asked.operation), asked.operation.namespace)
+    return wire.no_content()
+
+
+async def drop_namespace(service: Service, asked: Asked) -> asgi.Response:
+    """Drop an empty namespace."""
+    table_bucket = service.table_bucket(asked.operation)
+    namespace = asked.operation.namespace
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await service.namespaces.drop(table_bucket, namespace, by=asked.by, receipt=receipt)
+        return wire.no_content()
+
+    return await service.idempotency.run(
+        asked.idempotency_key,
+        table_bucket=table_bucket,
+        principal=asked.by,
+        operation=f"dropNamespace {idents.format_namespace(namespace)}",
+        body=b"",
+        work=work,
+        replay=lambda _: wire.no_content(),
+    )
+
+
+async def update_properties(service: Service, asked: Asked) -> asgi.Response:
+    """Set and remove properties of a namespace."""
+    table_bucket = service.table_bucket(asked.operation)
+    namespace = asked.operation.namespace
+    updates = wire.get_texts(asked.values, "updates")
+    removals = (
+        reading.get_texts(asked.values, "removals")
+        if asked.values.get("removals") is not None
+        else []
+    )
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        done = await service.namespaces.update(
+            table_bucket,
+            namespace,
+            updates=updates,
+            removals=removals,
+            by=asked.by,
+            receipt=receipt,
+        )
+        return wire.encode(namespaces.describe_update(done))
+
+    return await service.idempotency.run(
+        asked.idempotency_key,
+        table_bucket=table_bucket,
+        principal=asked.by,
+        operation=f"updateProperties {idents.format_namespace(namespace)}",
+        body=asked.body,
+        work=work,
+        replay=lambda row: asgi.Response(200, (wire.JSON,), row.reply),
+    )
+
+
+def _answer(
+    namespace: idents.Namespace, properties: Mapping[str, str], location: str
+) -> asgi.Response:
+    return wire.encode(
+        {"namespace": list(namespace), "properties": {"location": location, **properties}}
+    )

@@ -1,0 +1,155 @@
+"""face: the token endpoint: an access key pair, or an older token, for a new token.
+
+OAuth's client credentials and token exchange, by form or by Basic, never by the query string:
+addresses end up in logs. A token that has ended may still be exchanged by who shows the key pair
+too, as Iceberg's Java client does. Refusals have OAuth's own form.
+Source: RFC 6749 sections 2.3.1, 4.4, 5; RFC 8693.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import urllib.parse
+from typing import Final
+
+import msgspec
+
+from catalog.rest import errors
+from server import asgi, limits
+from server.access import errors as access_errors
+from server.access import model, principals, tokens
+from storage import model as storage_model
+
+CLIENT_CREDENTIALS: Final = "client_credentials"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
+SECRETS: Final = frozenset({"client_secret", "subject_token", "actor_token"})
+EXCHANGEABLE: Final[tuple[tokens.TokenType, ...]] = ("access",)
+ROLE_SCOPE: Final = "PRINCIPAL_ROLE:"
+
+
+class TokenEndpoint:
+    """Issues access tokens to who proves to be somebody."""
+
+    def __init__(
+        self,
+        *,
+        principals: principals.Principals,
+        ring: tokens.KeyRing,
+        now_ms: storage_model.NowMs,
+        new_id: storage_model.NewId,
+    ) -> None:
+        self._principals = principals
+        self._ring = ring
+        self._now_ms = now_ms
+        self._new_id = new_id
+
+    async def issue(self, request: asgi.Request) -> asgi.Response:
+        """Answer a token request. Raises TokenRefused."""
+        if any(name in SECRETS for name, _ in request.pairs):
+            raise errors.TokenRefused(
+                "invalid_request", "credentials belong in the body, never in the query string"
+            )
+        body = await request.read(limit_bytes=limits.FORM_BODY_BYTES_MAX)
+        form = dict(reversed(asgi.parse_pairs(body)))
+        client = self._client(request, form)
+        grant = form.get("grant_type")
+        if grant == CLIENT_CREDENTIALS:
+            if client is None:
+                raise errors.TokenRefused(
+                    "invalid_client", "client_id and client_secret are needed"
+                )
+            principal = client
+        elif grant == TOKEN_EXCHANGE:
+            principal = self._exchange(form, client)
+        elif grant is None:
+            raise errors.TokenRefused("invalid_request", "grant_type is missing")
+        else:
+            raise errors.TokenRefused(
+                "unsupported_grant_type",
+                f"grant_type must be {CLIENT_CREDENTIALS} or {TOKEN_EXCHANGE}",
+            )
+        return self._answer(principal, form.get("scope"))
+
+    def _client(self, request: asgi.Request, form: dict[str, str]) -> model.Principal | None:
+        """Return who the client proves to be by its key pair, None if it shows none."""
+        scheme, _, rest = (request.headers.get("authorization") or "").partition(" ")
+        if scheme.lower() == "basic":
+            client_id, secret = _parse_basic(rest.strip())
+        elif "client_secret" in form:
+            client_id, secret = form.get("client_id", ""), form["client_secret"]
+        else:
+            return None
+        # The RFC has both parts of Basic form-encoded; most clients send them as they are.
+        for user, password in ((client_id, secret), _decoded(client_id, secret)):
+            with contextlib.suppress(access_errors.WrongPassword):
+                return self._principals.check_password(user, password)
+        raise errors.TokenRefused("invalid_client", "the access key or the secret key is wrong")
+
+    def _exchange(self, form: dict[str, str], client: model.Principal | None) -> model.Principal:
+        """Return whom an older token was issued to."""
+        token = form.get("subject_token")
+        if not token:
+            raise errors.TokenRefused("invalid_request", "subject_token is missing")
+        if form.get("subject_token_type", ACCESS_TOKEN_TYPE) != ACCESS_TOKEN_TYPE:
+            raise errors.TokenRefused(
+                "invalid_request", f"subject_token_type must be {ACCESS_TOKEN_TYPE}"
+            )
+        try:
+            claims = tokens.verify(self._ring, token, types=EXCHANGEABLE, now_ms=self._now_ms())
+        except access_errors.ExpiredToken:
+            if client is not None:
+                return client
+            raise errors.TokenRefused("invalid_grant", "the token has expired") from None
+        except access_errors.InvalidToken as error:
+            raise errors.TokenRefused("invalid_grant", str(error)) from None
+        known = self._principals.by_name(claims.subject)
+        if known is None or (client is not None and client.name != known.principal.name):
+            raise errors.TokenRefused("invalid_grant", "the token belongs to somebody else")
+        return known.principal
+
+    def _answer(self, principal: model.Principal, scope: str | None) -> asgi.Response:
+        _check_scope(scope)
+        token = tokens.issue(
+            self._ring,
+            typ="access",
+            subject=principal.name,
+            token_id=self._new_id(),
+            now_ms=self._now_ms(),
+            lifetime_seconds=limits.ACCESS_TOKEN_SECONDS,
+        )
+        content = {
+            "access_token": token,
+            "token_type": "bearer",
+            "expires_in": limits.ACCESS_TOKEN_SECONDS,
+            "issued_token_type": ACCESS_TOKEN_TYPE,
+        }
+        if scope:
+            content["scope"] = scope
+        headers = (("content-type", "application/json"), ("cache-control", "no-store"))
+        return asgi.Response(200, headers, msgspec.json.encode(content))
+
+
+def _check_scope(scope: str | None) -> None:
+    """Refuse a scope that asks for a role: there are none, and a token must not pass for one."""
+    for word in (scope or "").split():
+        if word.startswith(ROLE_SCOPE) and word != f"{ROLE_SCOPE}ALL":
+            raise errors.TokenRefused(
+                "invalid_scope", f"there is no role {word.removeprefix(ROLE_SCOPE)[:100]!r}"
+            )
+
+
+def _parse_basic(text: str) -> tuple[str, str]:
+    try:
+        user, colon, secret = base64.b64decode(text, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        colon = ""
+    if not colon:
+        raise errors.TokenRefused("invalid_client", "the Basic credentials cannot be read")
+    return user, secret
+
+
+def _decoded(user: str, secret: str) -> tuple[str, str]:
+    return urllib.parse.unquote_plus(user), urllib.parse.unquote_plus(secret)

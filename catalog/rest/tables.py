@@ -1,0 +1,270 @@
+"""face: tables over HTTP: one function per operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalog import idents, loads, receipts, records
+from catalog.commits import TableChange
+from catalog.metadata import reading, requirements
+from catalog.rest import access, answers, errors, pages, wire
+from catalog.rest.idempotency import Replay, Work
+from catalog.rest.service import Asked, Service
+from server import asgi
+
+
+async def list_tables(service: Service, asked: Asked) -> asgi.Response:
+    """Answer with the tables of a namespace."""
+    namespace = asked.operation.namespace
+    found = service.tables.list(service.table_bucket(asked.operation), namespace)
+    page, token = pages.cut(
+        [ident.name for ident in found],
+        asked.operation.parameters,
+        listing=f"tables of {idents.format_namespace(namespace)}",
+    )
+    return wire.encode(
+        {
+            "identifiers": [wire.format_ident(namespace, name) for name in page],
+            "next-page-token": token,
+        }
+    )
+
+
+async def create_table(service: Service, asked: Asked) -> asgi.Response:
+    """Create a table, or stage its creation."""
+    values = asked.values
+    ident = _new_ident(service, asked)
+    schema = reading.get_object(values, "schema")
+    location = reading.find_text(values, "location")
+    properties = wire.get_texts(values, "properties")
+    stage = wire.get_flag(values, "stage-create")
+    service.access.check(asked.caller.principal, service.access.on_new_table(ident))
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.tables.create(
+            ident,
+            schema=schema,
+            partition_spec=values.get("partition-spec"),
+            sort_order=values.get("write-order"),
+            location=location,
+            properties=properties,
+            stage=stage,
+            by=asked.by,
+            receipt=receipt,
+        )
+        return answers.answer_table(service, asked, loaded)
+
+    return await _once(service, asked, work, _replay_table(service, asked, ident))
+
+
+async def register_table(service: Service, asked: Asked) -> asgi.Response:
+    """Make a table of a metadata file."""
+    ident = _new_ident(service, asked)
+    metadata_location = reading.get_text(asked.values, "metadata-location")
+    overwrite = wire.get_flag(asked.values, "overwrite")
+    demands = [service.access.on_new_table(ident)[0]]
+    demands.extend(service.access.on_file(metadata_location))
+    if overwrite and service.tables.exists(ident):
+        demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
+    service.access.check(asked.caller.principal, demands)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.tables.register(
+            ident, metadata_location, overwrite=overwrite, by=asked.by, receipt=receipt
+        )
+        return answers.answer_table(service, asked, loaded)
+
+    return await _once(service, asked, work, _replay_table(service, asked, ident))
+
+
+async def load_table(service: Service, asked: Asked) -> asgi.Response:
+    """Answer with a table's metadata, or that the client's is still right."""
+    snapshots = asked.operation.parameters.get("snapshots", "all")
+    if snapshots not in ("all", "refs", ""):
+        raise errors.MalformedBody(f"Invalid snapshots: {snapshots} is neither all nor refs")
+    loaded = service.tables.load(service.ident(asked.operation))
+    return answers.answer_table(service, asked, loaded, refs_only=snapshots == "refs")
+
+
+async def commit_table(service: Service, asked: Asked) -> asgi.Response:
+    """Commit to one table."""
+    ident = service.ident(asked.operation)
+    given = asked.values.get("identifier")
+    if given is not None:
+        named = wire.get_ident(asked.values, "identifier", table_bucket=ident.table_bucket)
+        if named != ident:
+            raise errors.MalformedBody(
+                f"Malformed request: the body is about {named.dotted()}, the path about"
+                f" {ident.dotted()}"
+            )
+    change = _change(asked.values, ident)
+    _check_lists(service, asked, [change])
+    if requirements.asks_create(change.requirements) and not service.tables.exists(ident):
+        service.access.check(asked.caller.principal, service.access.on_new_table(ident))
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.tables.commit(
+            ident, change.requirements, change.updates, by=asked.by, receipt=receipt
+        )
+        return answers.answer_commit(service, asked, loaded)
+
+    def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_commit(service, asked, answers.remembered(service, ident, row))
+
+    return await _once(service, asked, work, replay)
+
+
+async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
+    """Commit to several tables, all or none."""
+    table_bucket = service.table_bucket(asked.operation)
+    changes = []
+    for position, value in enumerate(reading.get_list(asked.values, "table-changes")):
+        given = reading.check_object(value, what="table change")
+        if given.get("identifier") is None:
+            raise errors.MalformedBody(
+                f"Malformed request: table change {position} has no identifier"
+            )
+        ident = wire.get_ident(given, "identifier", table_bucket=table_bucket)
+        changes.append(_change(given, ident))
+    for ident in dict.fromkeys(change.ident for change in changes):
+        creates = any(
+            change.ident == ident and requirements.asks_create(change.requirements)
+            for change in changes
+        )
+        demands = service.access.on_table(ident, access.COMMIT_ACTIONS)
+        if creates and not service.tables.exists(ident):
+            demands = service.access.on_new_table(ident)
+        service.access.check(asked.caller.principal, demands)
+    _check_lists(service, asked, changes)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        if changes:
+            await service.tables.commit_many(changes, by=asked.by, receipt=receipt)
+        return wire.no_content()
+
+    return await _once(service, asked, work, lambda _: wire.no_content())
+
+
+async def drop_table(service: Service, asked: Asked) -> asgi.Response:
+    """Drop a table. With purgeRequested its files go with the next sweep."""
+    ident = service.ident(asked.operation)
+    purge = asked.operation.parameters.get("purgeRequested", "false").lower() == "true"
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await service.tables.drop(ident, purge=purge, by=asked.by, receipt=receipt)
+        return wire.no_content()
+
+    return await _once(service, asked, work, lambda _: wire.no_content())
+
+
+async def table_exists(service: Service, asked: Asked) -> asgi.Response:
+    """Answer whether there is such a table."""
+    service.tables.pointer(service.ident(asked.operation))
+    return wire.no_content()
+
+
+async def unregister_table(service: Service, asked: Asked) -> asgi.Response:
+    """Forget a table, keep its files, and answer with what it was."""
+    ident = service.ident(asked.operation)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.tables.unregister(ident, by=asked.by, receipt=receipt)
+        return answers.answer_unregistered(loaded)
+
+    def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_unregistered(answers.remembered(service, ident, row))
+
+    return await _once(service, asked, work, replay)
+
+
+async def rename_table(service: Service, asked: Asked) -> asgi.Response:
+    """Give a table another name."""
+    table_bucket = service.table_bucket(asked.operation)
+    source = wire.get_ident(asked.values, "source", table_bucket=table_bucket)
+    target = wire.get_ident(asked.values, "destination", table_bucket=table_bucket)
+    service.access.check(
+        asked.caller.principal,
+        (
+            *service.access.on_table(source, ("RenameTable",)),
+            service.access.on_new_table(target)[0],
+        ),
+    )
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await service.tables.rename(source, target, by=asked.by, receipt=receipt)
+        return wire.no_content()
+
+    return await _once(service, asked, work, lambda _: wire.no_content())
+
+
+async def load_credentials(service: Service, asked: Asked) -> asgi.Response:
+    """Answer with fresh keys for a table's files."""
+    ident = service.ident(asked.operation)
+    pointer = service.tables.pointer(ident)
+    grant = service.credentials.grant(asked.caller, ident, pointer)
+    if grant is None:
+        return wire.encode({"storage-credentials": []})
+    return wire.encode(
+        {"storage-credentials": [answers.vend(service, asked, ident, grant).credential]},
+        ("cache-control", "no-store"),
+    )
+
+
+async def report_metrics(service: Service, asked: Asked) -> asgi.Response:
+    """Keep a client's report about a scan or a commit."""
+    report_type = reading.get_text(asked.values, "report-type")
+    if report_type not in ("scan-report", "commit-report"):
+        raise errors.MalformedBody(f"Malformed request: unknown report-type {report_type[:100]}")
+    await service.tables.report_metrics(service.ident(asked.operation), asked.body, by=asked.by)
+    return wire.no_content()
+
+
+def _new_ident(service: Service, asked: Asked) -> idents.TableIdent:
+    return idents.TableIdent(
+        table_bucket=service.table_bucket(asked.operation),
+        namespace=asked.operation.namespace,
+        name=reading.get_text(asked.values, "name"),
+    )
+
+
+def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
+    return TableChange(
+        ident=ident,
+        requirements=reading.get_list(values, "requirements"),
+        updates=reading.get_list(values, "updates"),
+    )
+
+
+def _check_lists(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
+    """Check that the caller may read the objects that the changes' summaries have us read."""
+    for change in changes:
+        for uri in loads.objects_named(change.updates):
+            service.access.check(asked.caller.principal, service.access.on_file(uri))
+
+
+def _replay_table(service: Service, asked: Asked, ident: idents.TableIdent) -> Replay:
+    def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_table(service, asked, answers.remembered(service, ident, row))
+
+    return replay
+
+
+async def _once(service: Service, asked: Asked, work: Work, replay: Replay) -> asgi.Response:
+    operation = asked.operation
+    return await service.idempotency.run(
+        asked.idempotency_key,
+        table_bucket=service.table_bucket(operation),
+        principal=asked.by,
+        operation=" ".join(
+            (
+                operation.operation,
+                idents.format_namespace(operation.namespace),
+                operation.name,
+                operation.parameters.get("purgeRequested", ""),
+            )
+        ),
+        body=asked.body,
+        work=work,
+        replay=replay,
+    )

@@ -1,0 +1,134 @@
+"""rule: bodies of the REST catalog: JSON in, JSON out.
+
+A request's body is decoded once, with integers exact whatever their size, and every member is read
+by its type. An answer about a table is put together from the bytes of its metadata file: they are
+never decoded and encoded again on the way out.
+Source: Iceberg REST catalog specification, components.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from catalog import idents
+from catalog.metadata import reading
+from catalog.rest import errors
+from server import asgi
+
+JSON: Final = ("content-type", "application/json")
+VARY: Final = ("vary", "X-Iceberg-Access-Delegation")
+
+BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+ETAGS_MAX: Final = 100
+
+
+def parse_object(body: bytes) -> reading.Json:
+    """Return a request's JSON object. Raises MalformedBody."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise errors.MalformedBody(f"Malformed request: the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise errors.MalformedBody("Malformed request: the body is not a JSON object")
+    return value
+
+
+def get_texts(source: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return a member that maps names to text; empty if it is absent. Raises BadUpdate."""
+    if source.get(name) is None:
+        return {}
+    return reading.get_text_map(source, name)
+
+
+def get_flag(source: Mapping[str, Any], name: str) -> bool:
+    """Return a member that is true or false; false if it is absent. Raises MalformedBody."""
+    value = source.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise errors.MalformedBody(f"Cannot parse to a boolean value: {name}")
+    return value
+
+
+def get_namespace(source: Mapping[str, Any], name: str = "namespace") -> idents.Namespace:
+    """Return a member that is a namespace. Raises BadUpdate."""
+    return tuple(reading.get_texts(source, name))
+
+
+def get_ident(source: Mapping[str, Any], name: str, *, table_bucket: str) -> idents.TableIdent:
+    """Return a member that identifies a table or view. Raises BadUpdate."""
+    value = reading.get_object(source, name)
+    return idents.TableIdent(
+        table_bucket=table_bucket,
+        namespace=get_namespace(value),
+        name=reading.get_text(value, "name"),
+    )
+
+
+def encode(value: object, *headers: tuple[str, str], status: int = 200) -> asgi.Response:
+    """Return a JSON answer."""
+    return asgi.Response(status, (JSON, *headers), msgspec.json.encode(value))
+
+
+def no_content() -> asgi.Response:
+    """Return the answer of what has nothing to say."""
+    return asgi.Response(204)
+
+
+def encode_table(
+    *,
+    metadata_location: str | None,
+    data: bytes,
+    config: Mapping[str, str],
+    credentials: Sequence[Mapping[str, Any]] = (),
+    etag: str | None,
+) -> asgi.Response:
+    """Return what load, create and register answer. data: the metadata's JSON."""
+    parts = [b"{"]
+    if metadata_location is not None:
+        parts += [b'"metadata-location":', msgspec.json.encode(metadata_location), b","]
+    parts += [b'"metadata":', data, b',"config":', msgspec.json.encode(config)]
+    if credentials:
+        parts += [b',"storage-credentials":', msgspec.json.encode(credentials)]
+    parts.append(b"}")
+    headers = (JSON, VARY) if etag is None else (JSON, VARY, ("etag", etag))
+    return asgi.Response(200, headers, b"".join(parts))
+
+
+def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Response:
+    """Return what a commit answers. data: the metadata's JSON."""
+    body = b"".join(
+        (
+            b'{"metadata-location":',
+            msgspec.json.encode(metadata_location),
+            b',"metadata":',
+            data,
+            b"}",
+        )
+    )
+    return asgi.Response(200, (JSON, VARY, ("etag", etag)), body)
+
+
+def format_etag(*parts: str) -> str:
+    """Return the entity tag of an answer that depends on parts and on nothing else."""
+    text = "\x00".join(parts).encode("utf-8", "surrogatepass")
+    return f'"{hashlib.blake2b(text, digest_size=16).hexdigest()}"'
+
+
+def etag_matches(header: str | None, etag: str) -> bool:
+    """Say whether an If-None-Match header, a list or `*`, names the entity tag."""
+    if header is None:
+        return False
+    if header.strip() == "*":
+        return True
+    given = header.split(",", ETAGS_MAX)[:ETAGS_MAX]
+    return any(each.strip().removeprefix("W/") == etag for each in given)
+
+
+def format_ident(namespace: idents.Namespace, name: str) -> dict[str, Any]:
+    """Return the name of a table or view as lists hold it."""
+    return {"namespace": list(namespace), "name": name}

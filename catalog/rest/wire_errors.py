@@ -1,0 +1,96 @@
+"""rule: error class -> status and type, and the one form in which the catalog's errors travel.
+
+Clients branch on the type: a 404 without one means "no such table" to them. A 4xx to a commit lets
+the client delete the files it wrote, so it is given only to what certainly did not happen.
+Source: Iceberg REST catalog specification, IcebergErrorResponse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from catalog import errors
+from catalog.metadata import errors as metadata_errors
+from catalog.rest import errors as rest_errors
+from server import asgi
+from server import errors as kit_errors
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+from server.s3 import guard
+from storage import errors as storage_errors
+
+WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    errors.InvalidArgument: (400, "BadRequestException"),
+    errors.InvalidName: (400, "IllegalArgumentException"),
+    errors.InvalidLocation: (400, "ValidationException"),
+    errors.InvalidProperty: (400, "ValidationException"),
+    errors.InvalidMetadataFile: (400, "BadRequestException"),
+    errors.InvalidPageToken: (400, "BadRequestException"),
+    errors.IdempotencyKeyReused: (400, "BadRequestException"),
+    errors.NoSuchWarehouse: (404, "NoSuchWarehouseException"),
+    errors.NoSuchNamespace: (404, "NoSuchNamespaceException"),
+    errors.NamespaceAlreadyExists: (409, "AlreadyExistsException"),
+    errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
+    errors.PropertiesOverlap: (422, "UnprocessableEntityException"),
+    errors.NoSuchTable: (404, "NoSuchTableException"),
+    errors.TableWithoutMetadata: (404, "NoSuchTableException"),
+    errors.TableAlreadyExists: (409, "AlreadyExistsException"),
+    errors.NoSuchView: (404, "NoSuchViewException"),
+    errors.ViewAlreadyExists: (409, "AlreadyExistsException"),
+    errors.MetadataFileMissing: (404, "NotFoundException"),
+    errors.CommitFailed: (409, "CommitFailedException"),
+    errors.LoadAlreadyTaken: (409, "CommitFailedException"),
+    errors.StaleVersionToken: (409, "CommitFailedException"),
+    errors.CommitStateUnknown: (500, "CommitStateUnknownException"),
+    errors.IntegrityBroken: (500, "InternalServerError"),
+    metadata_errors.InvalidMetadata: (400, "BadRequestException"),
+    metadata_errors.BadUpdate: (400, "IllegalArgumentException"),
+    metadata_errors.BadRequirement: (400, "IllegalArgumentException"),
+    metadata_errors.RequirementFailed: (409, "CommitFailedException"),
+    metadata_errors.StaleSequenceNumber: (409, "CommitFailedException"),
+    rest_errors.NotImplementedHere: (406, "UnsupportedOperationException"),
+    rest_errors.NoSuchRoute: (404, "NotFoundException"),
+    rest_errors.MalformedBody: (400, "BadRequestException"),
+    guard.LayoutRefused: (400, "ValidationException"),
+    storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
+    storage_errors.DiskFull: (507, "InsufficientStorageException"),
+    kit_errors.MalformedRequest: (400, "BadRequestException"),
+    kit_errors.RequestTooLarge: (400, "BadRequestException"),
+    kit_errors.BodyTooLarge: (413, "BadRequestException"),
+    access_errors.AccessDenied: (403, "ForbiddenException"),
+    access_errors.AuditUnavailable: (503, "ServiceUnavailableException"),
+    auth_errors.AuthError: (401, "NotAuthorizedException"),
+    auth_errors.PayloadError: (400, "BadRequestException"),
+}
+
+INTERNAL: Final = (500, "InternalServerError", "an internal error; see the server's log")
+
+
+def describe(error: Exception) -> tuple[int, str, str]:
+    """Return the status, type and message of an error; of an unknown one, nothing but that."""
+    for kind in type(error).__mro__:
+        row = WIRE_ERRORS.get(kind)
+        if row is not None:
+            return (*row, str(error))
+    return INTERNAL
+
+
+def encode(status: int, error_type: str, message: str) -> asgi.Response:
+    """Return an error as clients expect it."""
+    content = {"error": {"message": message, "type": error_type, "code": status}}
+    headers = [("content-type", "application/json")]
+    if status == 401:
+        headers.append(("www-authenticate", "Bearer"))
+    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
+
+
+def encode_oauth(status: int, error: str, description: str) -> asgi.Response:
+    """Return a refusal of the token endpoint, in OAuth's form (RFC 6749, section 5.2)."""
+    content = {"error": error, "error_description": description}
+    headers = [("content-type", "application/json"), ("cache-control", "no-store")]
+    if status == 401:
+        headers.append(("www-authenticate", 'Basic realm="Boathouse"'))
+    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
