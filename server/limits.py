@@ -20,8 +20,9 @@ HEADERS_BYTES_MAX: Final = 64 * 1024
 SIGNED_BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
-UNREAD_BODY_BYTES_MAX: Final = 1024 * 1024
-"""What may be left unread of a refused request's body before its connection is closed."""
+UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What is received and dropped of a refused request's body, so that the client reads its answer
+instead of a reset; beyond it the connection is closed."""
 
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -40,9 +41,7 @@ PRESIGN_SECONDS_MAX: Final = 7 * 24 * 60 * 60
 SIGNED_HEADERS_MAX: Final = 256
 SIGNING_KEYS_MAX: Final = 1_024
 CHUNK_HEADER_BYTES_MAX: Final = 1_024
-CHUNK_BYTES_MAX: Final = 64 * 1024 * 1024
 TRAILERS_BYTES_MAX: Final = 16 * 1024
-TRAILERS_MAX: Final = 32
 POST_POLICY_BYTES_MAX: Final = 64 * 1024
 POST_POLICY_CONDITIONS_MAX: Final = 1_000
 
@@ -56,7 +55,6 @@ ACCESS_TOKEN_SECONDS: Final = 60 * 60
 POLICY_BYTES_MAX: Final = 20_480
 POLICY_STATEMENTS_MAX: Final = 500
 POLICY_VALUES_MAX: Final = 5_000
-COMPILED_POLICIES_MAX: Final = 4_096
 
 # The audit log.
 AUDIT_WAITING_MAX: Final = 10_000

@@ -38,10 +38,10 @@ PRINCIPAL_TYPES: Final = frozenset({"AWS", "CanonicalUser", "Service", "Federate
 
 _ACTION: Final = re.compile(r"([a-z0-9-]+):([a-z0-9*?]+)", re.IGNORECASE)
 _PRINCIPAL_ARN: Final = re.compile(
-    r"arn:aws[a-z-]*:(iam|sts)::(\d{12})?:(root|user/.+|role/.+|assumed-role/.+)"
+    r"arn:aws[a-z-]*:(iam|sts)::([0-9]{12})?:(root|user/.+|role/.+|assumed-role/.+)"
 )
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
-_EPOCH: Final = re.compile(r"\d{1,12}")
+_EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -296,7 +296,7 @@ def _principals(value: Any, path: str) -> Principals:
                 continue  # a service or a federation: checked as text, and never one of ours
             elif text == "*":
                 everyone = True
-            elif re.fullmatch(r"\d{12}", text):
+            elif re.fullmatch(r"[0-9]{12}", text):
                 accounts.add(text)
             elif match := _PRINCIPAL_ARN.fullmatch(text):
                 if match[3] == "root" and match[2]:

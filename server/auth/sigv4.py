@@ -28,7 +28,7 @@ TERMINATOR: Final = "aws4_request"
 
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
-_TIMESTAMP: Final = re.compile(r"\d{8}T\d{6}Z")
+_TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SIGNATURE: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]*")
 _PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9_.~=&-]*")
@@ -160,7 +160,7 @@ def canonical_headers(raw: RawHeaders, signed: tuple[str, ...]) -> bytes:
     """Return the canonical headers, each line ended. A signed header that is absent is empty."""
     found: dict[bytes, bytes] = {}
     for name, value in raw:
-        if b"  " in value or value[:1].isspace() or value[-1:].isspace():
+        if b"  " in value or b"\t" in value or value[:1] == b" " or value[-1:] == b" ":
             value = b" ".join(value.split())
         found[name] = found[name] + b"," + value if name in found else value
     return b"".join(
@@ -258,7 +258,8 @@ def check_scope(
         )
     if credential.service not in services:
         raise errors.ServiceMismatch(
-            f"the Credential's service {credential.service!r} should be {services[0]!r}",
+            f"the Credential's service {credential.service!r} is none of those taken here: "
+            f"{', '.join(services)}",
             expected=services,
             given=credential.service,
         )

@@ -32,7 +32,7 @@ SERVICES: Final = {
     dispatch.ICEBERG: ("s3tables", "glue", "execute-api"),
     dispatch.NATIVE: ("s3tables", "execute-api"),
 }
-"""Which services of a credential scope each face takes; the first is named in refusals."""
+"""Which services of a credential scope each face takes."""
 
 BEARER_FACES: Final = frozenset({dispatch.ICEBERG, dispatch.NATIVE})
 BASIC_FACES: Final = frozenset({dispatch.NATIVE})
@@ -448,8 +448,7 @@ class Verifier:
             )
             if len(self._signing_keys) >= limits.SIGNING_KEYS_MAX:
                 self._signing_keys.clear()
-            if secret_key != NO_SECRET:
-                self._signing_keys[name] = key
+            self._signing_keys[name] = key
         return key
 
     def _in_context(self, principal: model.Principal, request: asgi.Request) -> model.Principal:

@@ -1,0 +1,89 @@
+"""What a presigned request's query may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.auth import errors, presign
+
+V4 = {
+    "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+    "X-Amz-Credential": "AK/20251121/us-east-1/s3/aws4_request",
+    "X-Amz-Date": "20251121T160000Z",
+    "X-Amz-Expires": "600",
+    "X-Amz-SignedHeaders": "host",
+    "X-Amz-Signature": "0" * 64,
+}
+V2 = {"AWSAccessKeyId": "AK", "Expires": "1763741400", "Signature": "abc="}
+
+
+def test_parse_v4_reads_every_parameter():
+    asked = presign.parse_v4([*V4.items(), ("prefix", "a"), ("X-Amz-Security-Token", "t")])
+    assert asked.proof.credential.access_key == "AK"
+    assert asked.proof.signed_headers == ("host",)
+    assert asked.signed_at_ms == 1_763_740_800_000
+    assert asked.expires_seconds == 600
+    assert asked.security_token == "t"
+    assert asked.content_sha256 is None
+
+
+@pytest.mark.parametrize("name", V4)
+def test_parse_v4_needs_every_parameter_exactly_once(name):
+    without = [(other, value) for other, value in V4.items() if other != name]
+    with pytest.raises(errors.MalformedAuthorization) as caught:
+        presign.parse_v4(without)
+    assert caught.value.in_query
+    with pytest.raises(errors.MalformedAuthorization):
+        presign.parse_v4([*V4.items(), (name, V4[name])])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"X-Amz-Expires": "0"},
+        {"X-Amz-Expires": "-1"},
+        {"X-Amz-Expires": "604801"},
+        {"X-Amz-Expires": "1e3"},
+        {"X-Amz-Expires": "９"},
+        {"X-Amz-Date": "2025-11-21"},
+        {"X-Amz-Credential": "AK"},
+        {"X-Amz-SignedHeaders": "range"},
+    ],
+)
+def test_parse_v4_refuses_what_it_cannot_read(change):
+    with pytest.raises(errors.MalformedAuthorization):
+        presign.parse_v4({**V4, **change}.items())
+
+
+def test_parse_v4_names_an_algorithm_it_does_not_take():
+    with pytest.raises(errors.UnsupportedAuthorization):
+        presign.parse_v4({**V4, "X-Amz-Algorithm": "AWS4-ECDSA-P256-SHA256"}.items())
+
+
+def test_a_week_is_the_longest_life_and_a_second_the_shortest():
+    for expires in ("1", "604800"):
+        asked = presign.parse_v4({**V4, "X-Amz-Expires": expires}.items())
+        assert asked.expires_seconds == int(expires)
+
+
+@pytest.mark.parametrize("name", V2)
+def test_parse_v2_needs_every_parameter_exactly_once(name):
+    assert presign.parse_v2(V2.items()).expires_at_ms == 1_763_741_400_000
+    with pytest.raises(errors.MalformedAuthorization):
+        presign.parse_v2([(other, value) for other, value in V2.items() if other != name])
+    with pytest.raises(errors.MalformedAuthorization):
+        presign.parse_v2([*V2.items(), (name, V2[name])])
+
+
+def test_parse_v2_refuses_an_end_that_is_no_number():
+    for expires in ("soon", "-5", "1" * 20, "1.5"):
+        with pytest.raises(errors.MalformedAuthorization):
+            presign.parse_v2({**V2, "Expires": expires}.items())
+
+
+def test_recognition_is_by_parameters():
+    assert presign.is_v4(b"a=1&X-Amz-Algorithm=x")
+    assert presign.is_v2(b"AWSAccessKeyId=A&Expires=1&Signature=x")
+    assert not presign.is_v4(b"AWSAccessKeyId=A&Signature=x")
+    assert not presign.is_v2(b"Signature=x")
+    assert not presign.is_v4(b"prefix=x")
