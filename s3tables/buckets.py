@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog import records
-from s3tables import errors, labels, names, settings, tokens
+from s3tables import emptiness, errors, labels, names, settings, tokens
 from s3tables.resources import Resources, format_bucket_id
 from server.access import arns, model
 from storage import batch
@@ -87,15 +86,12 @@ async def delete_table_bucket(
     bucket = resources.bucket(members["tableBucketARN"])
 
     def refuse(reading: batch.Reading) -> Sequence[batch.Write]:
-        place = records.Place(table_bucket=bucket.name, bucket_id=bucket.bucket_id)
-        start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
-        for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
-            raise errors.BucketNotEmpty
+        emptiness.check_empty(reading, bucket)
         return ()
 
-    # One transaction, so that no namespace moves in between the look and the deletion.
-    deletion = resources.buckets.plan_delete(bucket.name)
+    # One transaction, so that nothing moves in between the look and the deletion.
     check = batch.Batch(derive=(refuse,), makes_room=True)
+    deletion = resources.buckets.plan_delete(bucket.name, discard=True)
     await resources.index.commit(batch.merge((check, deletion)))
     return {}
 

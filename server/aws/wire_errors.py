@@ -50,6 +50,7 @@ COMMON: Final[Table] = {
     kit_errors.RequestTooLarge: WireError(status=400, code="ValidationException"),
     kit_errors.BodyTooLarge: WireError(status=413, code="RequestEntityTooLargeException"),
     access_errors.AccessDenied: WireError(status=403, code="AccessDeniedException"),
+    access_errors.AuditUnavailable: WireError(status=503, code="ServiceUnavailableException"),
     auth_errors.AuthError: _BAD_SIGNATURE,
     auth_errors.MissingCredentials: WireError(
         status=403,

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -63,13 +63,14 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class House:
-    """One running application. users: (access key, secret key) by name."""
+    """One running application. users: (access key, secret key) by name. log: all that was sent."""
 
     lake: lakes.Lake
     resources: Resources
     application: exchange.Exchange
     runner: asyncio.Runner
     users: dict[str, tuple[str, str]]
+    log: list[tuple[str, str, bytes, Answer]] = field(default_factory=list)
 
     def client(self, user: str = "root", *, region: str = REGION) -> Any:
         """boto3's client of the service, as that user."""
@@ -111,11 +112,13 @@ class House:
 
         self.runner.run(self.application(scope, receive, send))
         start = sent[0]
-        return Answer(
+        answer = Answer(
             status=start["status"],
             headers={name.decode(): value.decode() for name, value in start["headers"]},
             body=b"".join(message.get("body", b"") for message in sent[1:]),
         )
+        self.log.append((method, url, body, answer))
+        return answer
 
     def run(self, work: Any) -> Any:
         return self.runner.run(work)

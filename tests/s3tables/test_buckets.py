@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from catalog import idents
 from tests.kit import lakes
 from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
 
@@ -164,6 +165,30 @@ def test_delete_table_bucket_needs_it_empty(house: House, client: Any, sales: st
     house.run(house.lake.storage.objects.delete(name, "sales/orders/data/f.parquet"))
     done = client.delete_table_bucket(tableBucketARN=sales)
     assert done["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
+
+
+def test_delete_table_bucket_goes_with_the_files_of_deleted_tables_but_of_no_others(
+    house: House, client: Any, sales: str
+) -> None:
+    where = {"tableBucketARN": sales, "namespace": "sales"}
+    schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+    for name in ("deleted", "dropped"):
+        client.create_table(**where, name=name, format="ICEBERG", metadata=schema)
+    bucket = sales.rpartition("/")[2]
+    house.put_object(bucket, "sales/deleted/data/f.parquet", b"x")
+    client.delete_table(**where, name="deleted")
+    dropped = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="dropped")
+    location = client.get_table(**where, name="dropped")["metadataLocation"]
+    house.run(house.lake.tables.drop(dropped, purge=False, by=lakes.BY))
+    client.delete_namespace(**where)
+    assert refused(client.delete_table_bucket, tableBucketARN=sales)[:2] == (
+        409,
+        "ConflictException",
+    )
+    house.read_object(location)
+    house.run(house.lake.storage.objects.delete(bucket, location.partition(f"{bucket}/")[2]))
+    client.delete_table_bucket(tableBucketARN=sales)
     assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
 
 

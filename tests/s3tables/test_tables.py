@@ -303,7 +303,9 @@ def test_delete_table_checks_the_token_when_given_and_frees_the_name(
     assert place.startswith(old + "-")
 
 
-def test_rename_table_keeps_arn_and_location_and_changes_the_token(client: Any, sales: str) -> None:
+def test_rename_table_keeps_arn_and_location_and_changes_the_token(
+    house: House, client: Any, sales: str
+) -> None:
     client.create_namespace(tableBucketARN=sales, namespace=["other"])
     made = with_schema(client, sales, "orders")
     before = client.get_table(tableArn=made["tableARN"])

@@ -1,0 +1,193 @@
+"""Who may do what through this API: the table of protocol operations and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.s3tables.house import House, allow, bucket_arn, opened, policy, refused
+
+BUCKET = bucket_arn("lake-house")
+TABLES = f"{BUCKET}/table/*"
+IN_SALES = {"Condition": {"StringEquals": {"s3tables:namespace": "sales"}}}
+ORDERS = {"tableBucketARN": BUCKET, "namespace": "sales", "name": "orders"}
+
+USERS: dict[str, list[dict[str, Any]]] = {
+    "nobody": [],
+    "lister": [
+        policy(
+            allow(["s3tables:ListTables", "s3tables:ListNamespaces"], BUCKET),
+            allow("s3tables:ListTableBuckets", "*"),
+        )
+    ],
+    "reader": [
+        policy(
+            allow(
+                ["s3tables:ListTables", "s3tables:ListNamespaces", "s3tables:GetTableBucket"],
+                BUCKET,
+            ),
+            allow("s3tables:ListTableBuckets", "*"),
+            allow("s3tables:GetNamespace", BUCKET, **IN_SALES),
+            allow(["s3tables:GetTable", "s3tables:GetTableMetadataLocation"], TABLES, **IN_SALES),
+        )
+    ],
+    "writer": [
+        policy(
+            allow("s3tables:CreateTable", BUCKET, **IN_SALES),
+            allow(
+                [
+                    "s3tables:GetTable",
+                    "s3tables:GetTableMetadataLocation",
+                    "s3tables:UpdateTableMetadataLocation",
+                    "s3tables:RenameTable",
+                    "s3tables:PutTableData",
+                ],
+                TABLES,
+                **IN_SALES,
+            ),
+        )
+    ],
+    "tagger": [policy(allow(["s3tables:TagResource", "s3tables:ListTagsForResource"], TABLES))],
+    "builder": [policy(allow("s3tables:CreateTableBucket", bucket_arn("built-*")))],
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    path: Path = tmp_path_factory.mktemp("guarded") / "data"
+    with opened(path, users=USERS) as house:
+        root = house.client()
+        root.create_table_bucket(name="lake-house")
+        for namespace in ("sales", "other"):
+            root.create_namespace(tableBucketARN=BUCKET, namespace=[namespace])
+            root.create_table(**{**ORDERS, "namespace": namespace}, format="ICEBERG")
+        yield house
+
+
+def denied(call: Any, **members: Any) -> str:
+    """The action that a denied call lacked."""
+    status, code, message = refused(call, **members)
+    assert (status, code) == (403, "AccessDeniedException")
+    return message.partition("to perform ")[2].partition(" on resource ")[0]
+
+
+def test_a_user_without_policies_may_do_nothing(guarded: House) -> None:
+    client = guarded.client("nobody")
+    table = guarded.client().get_table(**ORDERS)
+    arn = table["tableARN"]
+    schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+    where = {"tableBucketARN": BUCKET}
+    for expected, call, members in (
+        ("CreateTableBucket", client.create_table_bucket, {"name": "mine"}),
+        ("ListTableBuckets", client.list_table_buckets, {}),
+        ("GetTableBucket", client.get_table_bucket, where),
+        ("DeleteTableBucket", client.delete_table_bucket, where),
+        ("CreateNamespace", client.create_namespace, {**where, "namespace": ["x"]}),
+        ("ListNamespaces", client.list_namespaces, where),
+        ("GetNamespace", client.get_namespace, {**where, "namespace": "sales"}),
+        ("DeleteNamespace", client.delete_namespace, {**where, "namespace": "sales"}),
+        ("CreateTable", client.create_table, {**ORDERS, "format": "ICEBERG", "metadata": schema}),
+        ("ListTables", client.list_tables, where),
+        ("GetTable", client.get_table, ORDERS),
+        ("GetTable", client.get_table, {"tableArn": arn}),
+        ("DeleteTable", client.delete_table, ORDERS),
+        ("RenameTable", client.rename_table, {**ORDERS, "newName": "x"}),
+        ("GetTableMetadataLocation", client.get_table_metadata_location, ORDERS),
+        (
+            "UpdateTableMetadataLocation",
+            client.update_table_metadata_location,
+            {**ORDERS, "versionToken": "x", "metadataLocation": "s3://x/y"},
+        ),
+        ("TagResource", client.tag_resource, {"resourceArn": arn, "tags": {"a": "b"}}),
+        ("TagResource", client.tag_resource, {"resourceArn": BUCKET, "tags": {"a": "b"}}),
+        ("ListTagsForResource", client.list_tags_for_resource, {"resourceArn": arn}),
+        ("UntagResource", client.untag_resource, {"resourceArn": arn, "tagKeys": ["a"]}),
+        ("GetTablePolicy", client.get_table_policy, ORDERS),
+        ("PutTableBucketPolicy", client.put_table_bucket_policy,
+         {**where, "resourcePolicy": "{}"}),
+        ("GetTableReplication", client.get_table_replication, {"tableArn": arn}),
+    ):  # fmt: skip
+        assert denied(call, **members) == f"s3tables:{expected}"
+    after = guarded.client().get_table(**ORDERS)
+    assert after["versionToken"] == table["versionToken"]
+    assert (
+        "tags" not in guarded.client().list_tags_for_resource(resourceArn=arn)
+        or not (guarded.client().list_tags_for_resource(resourceArn=arn)["tags"])
+    )
+
+
+def test_listings_leave_out_what_the_caller_may_not_see(guarded: House) -> None:
+    lister, reader = guarded.client("lister"), guarded.client("reader")
+    where = {"tableBucketARN": BUCKET}
+    assert lister.list_table_buckets()["tableBuckets"] == []
+    assert lister.list_namespaces(**where)["namespaces"] == []
+    assert lister.list_tables(**where)["tables"] == []
+    assert [b["name"] for b in reader.list_table_buckets()["tableBuckets"]] == ["lake-house"]
+    assert [n["namespace"] for n in reader.list_namespaces(**where)["namespaces"]] == [["sales"]]
+    assert [t["namespace"] for t in reader.list_tables(**where)["tables"]] == [["sales"]]
+
+
+def test_a_condition_on_the_namespace_opens_that_namespace_alone(guarded: House) -> None:
+    reader = guarded.client("reader")
+    arn = reader.get_table(**ORDERS)["tableARN"]
+    assert reader.get_table(tableArn=arn)["name"] == "orders"
+    reader.get_table_metadata_location(**ORDERS)
+    assert denied(reader.get_table, **{**ORDERS, "namespace": "other"}) == "s3tables:GetTable"
+    assert (
+        denied(reader.get_namespace, tableBucketARN=BUCKET, namespace="other")
+        == "s3tables:GetNamespace"
+    )
+
+
+def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(guarded: House) -> None:
+    absent = {**ORDERS, "name": "absent"}
+    nothing = f"{BUCKET}/table/0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
+    for members in (absent, {"tableArn": nothing}):
+        assert refused(guarded.client("lister").get_table, **members)[:2] == (
+            404,
+            "NotFoundException",
+        )
+        assert denied(guarded.client("writer").get_table, **members) == "s3tables:ListTables"
+        assert denied(guarded.client("nobody").get_table, **members) == "s3tables:ListTables"
+
+
+def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: House) -> None:
+    writer = guarded.client("writer")
+    schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+    made = {**ORDERS, "name": "made"}
+    writer.create_table(**made, format="ICEBERG", metadata=schema)
+    assert (
+        denied(writer.create_table, **{**made, "name": "tagged"}, format="ICEBERG", tags={"a": "b"})
+        == "s3tables:TagResource"
+    )
+    assert denied(writer.rename_table, **made, newNamespaceName="other") == "s3tables:CreateTable"
+    writer.rename_table(**made, newName="renamed")
+    listed = guarded.client().list_tables(tableBucketARN=BUCKET)["tables"]
+    assert {(t["namespace"][0], t["name"]) for t in listed} == {
+        ("sales", "orders"), ("other", "orders"), ("sales", "renamed"),
+    }  # fmt: skip
+
+
+def test_moving_the_pointer_needs_reading_and_writing_the_data_too(guarded: House) -> None:
+    members = {**ORDERS, "versionToken": "x", "metadataLocation": "s3://x/y"}
+    writer = guarded.client("writer")
+    assert denied(writer.update_table_metadata_location, **members) == "s3tables:GetTableData"
+
+
+def test_a_policy_names_tables_and_buckets_by_their_arns(guarded: House) -> None:
+    tagger, builder = guarded.client("tagger"), guarded.client("builder")
+    arn = guarded.client().get_table(**ORDERS)["tableARN"]
+    tagger.tag_resource(resourceArn=arn, tags={"a": "b"})
+    assert tagger.list_tags_for_resource(resourceArn=arn)["tags"] == {"a": "b"}
+    guarded.client().untag_resource(resourceArn=arn, tagKeys=["a"])
+    assert denied(tagger.tag_resource, resourceArn=BUCKET, tags={"a": "b"}) == (
+        "s3tables:TagResource"
+    )
+    builder.create_table_bucket(name="built-one")
+    assert denied(builder.create_table_bucket, name="other") == "s3tables:CreateTableBucket"
+    assert denied(builder.create_table_bucket, name="built-two", tags={"a": "b"}) == (
+        "s3tables:TagResource"
+    )

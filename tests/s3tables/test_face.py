@@ -1,0 +1,190 @@
+"""The whole service: each operation of the model is routed, guarded, done or refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
+import pytest
+from botocore import xform_name
+
+from catalog import errors as catalog_errors
+from catalog.metadata import errors as metadata_errors
+from s3tables import errors, face, wire_errors
+from server import errors as kit_errors
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+from server.aws import errors as aws_errors
+from server.aws import model
+from server.aws import wire_errors as kit_wire_errors
+from storage import errors as storage_errors
+from tests.s3tables.house import REGION, ROOT, Answer, House, bucket_arn, refused
+from tests.server.aws.test_check import fitting
+
+SERVICE = model.load("s3tables")
+NOT_DONE = sorted(SERVICE.operations.keys() - face.HANDLERS.keys())
+
+
+def signed(house: House, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+    """A request as it is, signed by botocore's signer."""
+    url = f"http://boathouse.test{path}"
+    request = botocore.awsrequest.AWSRequest(method=method, url=url, data=body, headers=headers)
+    signer = botocore.auth.SigV4Auth(botocore.credentials.Credentials(*ROOT), "s3tables", REGION)
+    signer.add_auth(request)
+    sent = {name: str(value) for name, value in request.headers.items()}
+    return house.send(method, url, {"host": "boathouse.test", **sent}, body)
+
+
+def test_18_operations_are_done_and_39_are_not() -> None:
+    assert len(face.HANDLERS) == 18
+    assert len(NOT_DONE) == 39
+
+
+@pytest.mark.parametrize("name", NOT_DONE)
+def test_each_other_operation_answers_501_by_its_name(client: Any, name: str) -> None:
+    operation = SERVICE.operations[name]
+    members = fitting(operation.input) if operation.input else {}
+    assert refused(getattr(client, xform_name(name)), **members) == (
+        501,
+        "NotImplementedException",
+        f"{name} is not implemented.",
+    )
+
+
+@pytest.mark.parametrize("name", sorted(SERVICE.operations))
+def test_each_operation_needs_a_credential(house: House, name: str) -> None:
+    operation = SERVICE.operations[name]
+    path = "/" + "/".join(part if isinstance(part, str) else "x" for part in operation.route)
+    answer = house.send(
+        operation.method,
+        f"http://h{path}",
+        {"host": "h", "authorization": "AWS4-HMAC-SHA256 Credential=a/b/c/s3tables/aws4_request"},
+        b"",
+    )
+    assert answer.status == 403
+    assert answer.headers["x-amzn-ErrorType"] == "IncompleteSignatureException"
+
+
+def test_a_wrong_secret_is_refused_by_the_name_that_clients_know(house: House) -> None:
+    with_wrong = House(**{**vars(house), "users": {"root": (ROOT[0], "wrong")}})
+    assert refused(with_wrong.client().list_table_buckets)[:2] == (
+        403,
+        "InvalidSignatureException",
+    )
+    with_unknown = House(**{**vars(house), "users": {"root": ("NOBODY", "wrong")}})
+    assert refused(with_unknown.client().list_table_buckets)[:2] == (
+        403,
+        "UnrecognizedClientException",
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/nothing"), ("POST", "/buckets"), ("GET", "/"), ("GET", "/tag/")]
+)
+def test_a_route_that_the_model_does_not_have_is_unknown(
+    house: House, method: str, path: str
+) -> None:
+    answer = signed(house, method, path)
+    assert answer.status == 404
+    assert answer.headers["x-amzn-ErrorType"] == "UnknownOperationException"
+
+
+def test_errors_carry_type_message_and_request_id(house: House) -> None:
+    arn = bucket_arn("nowhere")
+    answer = signed(house, "GET", f"/buckets/{arn.replace(':', '%3A').replace('/', '%2F')}")
+    assert answer.status == 404
+    assert answer.headers["x-amzn-ErrorType"] == "NotFoundException"
+    assert answer.headers["x-amzn-RequestId"]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json == {
+        "__type": "NotFoundException",
+        "message": "The specified bucket does not exist.",
+    }
+
+
+def test_an_arn_that_arrives_decoded_is_the_same(house: House, bucket: str) -> None:
+    answer = signed(house, "GET", f"/buckets/{bucket}")
+    assert (answer.status, answer.json["arn"]) == (200, bucket)
+    answer = signed(house, "GET", f"/tag/{bucket}")
+    assert (answer.status, answer.json) == (200, {"tags": {}})
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b'{"name": 5}', b'{"name": null}', b"", b"\xff"])
+def test_a_body_that_is_not_the_operations_is_a_bad_request(house: House, body: bytes) -> None:
+    answer = signed(house, "PUT", "/buckets", body)
+    assert answer.status == 400
+    assert answer.headers["x-amzn-ErrorType"] == "BadRequestException"
+
+
+def test_a_malformed_path_is_a_bad_request(house: House) -> None:
+    answer = signed(house, "GET", "/buckets/%ff")
+    assert answer.status == 400
+    assert answer.headers["x-amzn-ErrorType"] == "BadRequestException"
+
+
+def test_a_bad_pattern_is_told_in_awss_words(client: Any, sales: str) -> None:
+    assert refused(client.get_table, tableBucketARN=sales, namespace="sales", name="foo-bar") == (
+        400,
+        "BadRequestException",
+        "1 validation error detected: Value 'foo-bar' at 'name' failed to satisfy constraint: "
+        "Member must satisfy regular expression pattern: [0-9a-z_]*",
+    )
+
+
+def test_a_missing_token_is_told_in_awss_words(house: House, sales: str) -> None:
+    quoted = sales.replace(":", "%3A").replace("/", "%2F")
+    path = f"/tables/{quoted}/sales/t/metadata-location"
+    body = json.dumps({"metadataLocation": "s3://a/b"}).encode()
+    assert signed(house, "PUT", path, body).json["message"] == (
+        "1 validation error detected: Value null at 'versionToken' failed to satisfy constraint: "
+        "Member must not be null"
+    )
+
+
+def every_error() -> list[type[Exception]]:
+    modules = (
+        errors, catalog_errors, metadata_errors, storage_errors, kit_errors, access_errors,
+        auth_errors, aws_errors,
+    )  # fmt: skip
+    return sorted(
+        {
+            kind
+            for module in modules
+            for kind in vars(module).values()
+            if isinstance(kind, type)
+            and issubclass(kind, Exception)
+            and kind.__module__ == module.__name__
+        },
+        key=lambda kind: f"{kind.__module__}.{kind.__name__}",
+    )
+
+
+OURS = {
+    # A fault of ours, or a condition that no request to this face can meet.
+    catalog_errors.CatalogError, catalog_errors.CommitStateUnknown,
+    catalog_errors.IntegrityBroken,
+    storage_errors.StorageError, kit_errors.KitError, kit_errors.ClientDisconnected,
+    kit_errors.MalformedXML, kit_errors.FaceNotServed, kit_errors.NoSuchRoute,
+    kit_errors.MethodNotAllowed, access_errors.AccessError, access_errors.MalformedPolicy,
+    access_errors.MalformedARN, access_errors.NoSuchAccessKey, access_errors.WrongPassword,
+    access_errors.InvalidToken, access_errors.ExpiredToken, access_errors.CorruptKeys,
+    aws_errors.AwsError, errors.S3TablesError,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_every_error_has_an_answer_of_the_model_or_of_awss_common_ones(
+    kind: type[Exception],
+) -> None:
+    error = kind.__new__(kind)
+    found = kit_wire_errors.wire_error(error, (wire_errors.WIRE_ERRORS, kit_wire_errors.COMMON))
+    modelled = {
+        name: shape.status for name, shape in SERVICE.shapes.items() if shape.status is not None
+    }
+    if kind in OURS or kind.__module__ == "storage.errors":
+        return
+    assert found is not kit_wire_errors.INTERNAL, kind
+    assert found.status == modelled.get(found.code, found.status)

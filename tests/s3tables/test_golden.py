@@ -1,0 +1,164 @@
+"""One transcript per operation: what boto3 sends, and what it is answered.
+
+`UPDATE_GOLDEN=1` rewrites them; people read the difference. Ids and tokens are numbered in the
+order in which a transcript shows them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
+from s3tables import face
+from tests.s3tables.house import House, bucket_arn, opened
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "s3tables"
+BUCKET = bucket_arn("golden")
+ORDERS = {"tableBucketARN": BUCKET, "namespace": "sales", "name": "orders"}
+SCHEMA = {
+    "schemaV2": {
+        "type": "struct",
+        "fields": [
+            {"id": 1, "name": "id", "type": "long", "required": True},
+            {"id": 2, "name": "day", "type": "date", "required": False},
+        ],
+    },
+    "partitionSpec": {"fields": [{"sourceId": 2, "transform": "month", "name": "month"}]},
+}
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+NUMBERED = re.compile(rf"(?P<uuid>{UUID})|(?P<token>(?<=\")[0-9a-f]{{20}}(?=\")|(?<=Token=)\w+)")
+
+
+class Story:
+    """Calls in order, and what was said in each."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.client = house.client()
+        self.said: dict[str, list[str]] = {}
+
+    def call(self, operation: str, **members: Any) -> Any:
+        """Call an operation; a refusal is part of the story."""
+        try:
+            answer = getattr(self.client, xform_name(operation))(**members)
+        except ClientError as error:
+            answer = error.response
+        self.said.setdefault(operation, []).append(_transcript(*self.house.log[-1]))
+        return answer
+
+
+def _transcript(method: str, url: str, body: bytes, answer: Any) -> str:
+    parts = urlsplit(url)
+    lines = [f"> {method} {parts.path}"]
+    lines += [f"> ? {unquote(pair)}" for pair in parts.query.split("&") if pair]
+    lines += [f"> {line}" for line in _shown(body)]
+    lines.append(f"< {answer.status}")
+    for name in ("content-type", "x-amzn-ErrorType"):
+        if name in answer.headers:
+            lines.append(f"< {name}: {answer.headers[name]}")
+    lines += [f"< {line}" for line in _shown(answer.body)]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(body: bytes) -> list[str]:
+    return json.dumps(json.loads(body), indent=2).splitlines() if body else []
+
+
+def _number(text: str) -> str:
+    names: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        kind = match.lastgroup
+        same = sum(known.startswith(f"<{kind}") for known in names.values())
+        return names.setdefault(match[0], f"<{kind}-{same + 1}>")
+
+    return NUMBERED.sub(name, text)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with opened(tmp_path_factory.mktemp("golden") / "data") as house:
+        told = Story(house)
+        _tell(told)
+        yield told
+
+
+def _tell(story: Story) -> None:
+    call = story.call
+    call("CreateTableBucket", name="golden", tags={"team": "lake"})
+    call("CreateTableBucket", name="golden")
+    call("CreateTableBucket", name="-golden")
+    call("CreateTableBucket", name="Golden")
+    call("ListTableBuckets", prefix="g", maxBuckets=1)
+    call("ListTableBuckets", continuationToken="x")
+    call("GetTableBucket", tableBucketARN=BUCKET)
+    call("GetTableBucket", tableBucketARN=bucket_arn("nowhere"))
+    call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
+    call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
+    call("CreateNamespace", tableBucketARN=BUCKET, namespace=["aws"])
+    call("CreateNamespace", tableBucketARN=BUCKET, namespace=["other"])
+    first = call("ListNamespaces", tableBucketARN=BUCKET, maxNamespaces=1)
+    call("ListNamespaces", tableBucketARN=BUCKET, continuationToken=first["continuationToken"])
+    call("GetNamespace", tableBucketARN=BUCKET, namespace="sales")
+    call("GetNamespace", tableBucketARN=BUCKET, namespace="nowhere")
+    call("CreateTable", **ORDERS, format="ICEBERG", metadata={"iceberg": SCHEMA})
+    call("CreateTable", **{**ORDERS, "name": "empty"}, format="ICEBERG")
+    call("CreateTable", **ORDERS, format="ICEBERG")
+    call("CreateTable", **{**ORDERS, "name": "Bad!"}, format="DELTA")
+    call("ListTables", tableBucketARN=BUCKET, namespace="sales", prefix="o")
+    call("ListTables", tableBucketARN=BUCKET, maxTables=0)
+    found = call("GetTable", **ORDERS)
+    call("GetTable", tableArn=found["tableARN"])
+    call("GetTable", tableBucketARN=BUCKET, name="orders")
+    call("GetTableMetadataLocation", **ORDERS)
+    call("GetTableMetadataLocation", **{**ORDERS, "name": "empty"})
+    story.house.lake.clock.now_ms += 1000
+    location = story.house.next_metadata(found["metadataLocation"], "00001.metadata.json")
+    update = {**ORDERS, "versionToken": found["versionToken"], "metadataLocation": location}
+    call("UpdateTableMetadataLocation", **update)
+    call("UpdateTableMetadataLocation", **update)
+    token = call("GetTableMetadataLocation", **ORDERS)["versionToken"]
+    outside = {"versionToken": token, "metadataLocation": "s3://elsewhere/x.metadata.json"}
+    call("UpdateTableMetadataLocation", **{**update, **outside})
+    call("TagResource", resourceArn=found["tableARN"], tags={"team": "lake"})
+    call("TagResource", resourceArn=found["tableARN"], tags={f"k{n}": "v" for n in range(50)})
+    call("ListTagsForResource", resourceArn=found["tableARN"])
+    call("ListTagsForResource", resourceArn=BUCKET)
+    call("UntagResource", resourceArn=BUCKET, tagKeys=["team", "absent"])
+    call("RenameTable", **ORDERS, newNamespaceName="other", newName="moved")
+    call("RenameTable", **{**ORDERS, "name": "empty"}, newNamespaceName="nowhere")
+    call("RenameTable", **{**ORDERS, "name": "empty"})
+    moved = {**ORDERS, "namespace": "other", "name": "moved"}
+    call("DeleteTable", **moved, versionToken=found["versionToken"])
+    call("DeleteTable", **moved)
+    call("DeleteTable", **moved)
+    call("DeleteNamespace", tableBucketARN=BUCKET, namespace="sales")
+    call("DeleteNamespace", tableBucketARN=BUCKET, namespace="other")
+    call("DeleteTableBucket", tableBucketARN=BUCKET)
+    call("DeleteTable", **{**ORDERS, "name": "empty"})
+    call("DeleteNamespace", tableBucketARN=BUCKET, namespace="sales")
+    call("GetTablePolicy", **ORDERS)
+    call("DeleteTableBucket", tableBucketARN=BUCKET)
+
+
+def test_the_story_calls_every_operation_that_is_done(story: Story) -> None:
+    assert story.said.keys() == {*face.HANDLERS, "GetTablePolicy"}
+
+
+@pytest.mark.parametrize("operation", [*sorted(face.HANDLERS), "GetTablePolicy"])
+def test_transcript_is_as_it_was(story: Story, operation: str) -> None:
+    text = _number("\n".join(story.said[operation]))
+    place = GOLDEN / f"{operation}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    assert text == place.read_text()
