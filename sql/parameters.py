@@ -225,8 +225,8 @@ def effective(explicit: Mapping[str, Value], name: str) -> Value:
 
 
 def client_parameters(explicit: Mapping[str, Value]) -> list[dict[str, Value]]:
-    """Return `parameters` as a login and each answer carry them."""
-    names = [*CLIENT_PARAMETERS, *(name for name in explicit if name not in PARAMETERS)]
+    """Return `parameters` as a login and each answer carry them: the usual ones, and those set."""
+    names = [*CLIENT_PARAMETERS, *(name for name in explicit if name not in CLIENT_PARAMETERS)]
     return [
         {"name": name, "value": explicit[name] if name in explicit else PARAMETERS[name].default}
         for name in names

@@ -146,6 +146,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._stored: dict[int, bytes] = {}
         self._unwritten: dict[int, bytes | None] = {}
+        self._in_flight: dict[int, bytes | None] = {}
         self._writing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._chores: list[Callable[[], None]] = []
@@ -315,6 +316,9 @@ class Sessions:
     def _loaded(self, number: int) -> Session:
         if number in self._unwritten:
             record = self._unwritten[number]
+        elif number in self._in_flight:
+            # The index still has what this write replaces: a closed session must stay closed.
+            record = self._in_flight[number]
         else:
             record = self._index.get(batches.Store.SESSIONS, number.to_bytes(8, "big"))
         if record is None:
@@ -353,6 +357,7 @@ class Sessions:
     async def _write(self) -> None:
         while self._unwritten:
             taken, self._unwritten = self._unwritten, {}
+            self._in_flight = taken
             writes: list[batches.Write] = []
             for number, record in taken.items():
                 key = number.to_bytes(8, "big")
@@ -366,6 +371,8 @@ class Sessions:
                 self._log.exception("sessions could not be written")
                 self._unwritten = {**taken, **self._unwritten}
                 return
+            finally:
+                self._in_flight = {}
 
     async def _sweep_forever(self) -> None:
         while True:
