@@ -1,0 +1,165 @@
+"""Operations on buckets over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+from server.s3 import buckets, subresources
+from tests.kit import s3 as kit
+
+
+def test_a_bucket_is_made_found_listed_and_removed(s3: Any) -> None:
+    made = s3.create_bucket(Bucket="life-of-a-bucket")
+    assert made["Location"] == "/life-of-a-bucket"
+    head = s3.head_bucket(Bucket="life-of-a-bucket")
+    assert head["BucketRegion"] == "us-east-1"
+    assert "life-of-a-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
+    s3.delete_bucket(Bucket="life-of-a-bucket")
+    with pytest.raises(botocore.exceptions.ClientError, match="404"):
+        s3.head_bucket(Bucket="life-of-a-bucket")
+
+
+def test_a_bucket_made_twice_is_already_ones_own(house: kit.House, bucket: str) -> None:
+    answer = kit.call(house, "PUT", f"/{bucket}")
+    assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
+
+
+@pytest.mark.parametrize(
+    "name", ["ab", "Capital", "under_score", "192.168.1.1", "-lead", "iceberg", "x" * 64, "a..b"]
+)
+def test_a_name_that_breaks_a_rule_is_refused(house: kit.House, name: str) -> None:
+    answer = kit.call(house, "PUT", f"/{name}")
+    assert (answer.status, answer.code) == (400, "InvalidBucketName")
+
+
+def test_a_bucket_that_holds_something_is_not_removed(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"")
+    with pytest.raises(botocore.exceptions.ClientError, match="BucketNotEmpty"):
+        s3.delete_bucket(Bucket=bucket)
+    s3.delete_object(Bucket=bucket, Key="k")
+    s3.delete_bucket(Bucket=bucket)
+
+
+def constraint(region: str) -> bytes:
+    return (
+        '<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("region", "status", "code"),
+    [
+        ("us-east-1", 200, ""),
+        ("eu-west-1", 400, "IllegalLocationConstraintException"),
+        ("middle-earth", 400, "InvalidLocationConstraint"),
+    ],
+)
+def test_a_location_constraint_must_be_this_servers_region(
+    house: kit.House, region: str, status: int, code: str
+) -> None:
+    answer = kit.call(house, "PUT", f"/located-{region}", body=constraint(region))
+    assert (answer.status, answer.code) == (status, code)
+
+
+def test_a_bucket_body_that_is_no_xml_makes_no_bucket(house: kit.House) -> None:
+    answer = kit.call(house, "PUT", "/never-made", body=b"<oops")
+    assert (answer.status, answer.code) == (400, "MalformedXML")
+    assert kit.call(house, "HEAD", "/never-made").status == 404
+
+
+def test_the_location_in_us_east_1_is_an_empty_constraint(house: kit.House, bucket: str) -> None:
+    answer = kit.call(house, "GET", f"/{bucket}/?location")
+    assert answer.body.endswith(
+        b'<LocationConstraint xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></LocationConstraint>'
+    )
+
+
+def test_list_buckets_takes_a_prefix_and_pages(s3: Any) -> None:
+    for name in ("paged-c", "paged-a", "paged-b", "other-x"):
+        s3.create_bucket(Bucket=name)
+    page = s3.list_buckets(Prefix="paged-", MaxBuckets=2)
+    assert [row["Name"] for row in page["Buckets"]] == ["paged-a", "paged-b"]
+    rest = s3.list_buckets(
+        Prefix="paged-", MaxBuckets=2, ContinuationToken=page["ContinuationToken"]
+    )
+    assert [row["Name"] for row in rest["Buckets"]] == ["paged-c"]
+    assert "ContinuationToken" not in rest
+    assert "Buckets" not in s3.list_buckets(BucketRegion="eu-west-1") or (
+        s3.list_buckets(BucketRegion="eu-west-1")["Buckets"] == []
+    )
+
+
+@pytest.mark.parametrize("query", ["max-buckets=0", "max-buckets=x", "continuation-token=nonsense"])
+def test_list_buckets_refuses_what_makes_no_sense(house: kit.House, query: str) -> None:
+    assert kit.call(house, "GET", f"/?{query}").code == "InvalidArgument"
+
+
+def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
+    s3: Any, house: kit.House
+) -> None:
+    house.run(
+        house.storage.buckets.create(
+            "a-table-bucket", kind="table", owner=kit.ACCOUNT, region=kit.REGION
+        )
+    )
+    assert "a-table-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
+    made = kit.call(house, "PUT", "/a-table-bucket")
+    assert (made.status, made.code) == (409, "BucketAlreadyExists")
+    removed = kit.call(house, "DELETE", "/a-table-bucket")
+    assert (removed.status, removed.code) == (405, "MethodNotAllowed")
+    assert "s3tables" in removed.element("Message")
+    assert kit.call(house, "HEAD", "/a-table-bucket").status == 200
+
+
+@pytest.mark.parametrize("name", sorted(subresources.ABSENT_CONFIGURATIONS))
+def test_a_configuration_that_no_bucket_has_is_absent_by_its_own_name(
+    house: kit.House, bucket: str, name: str
+) -> None:
+    query = next(
+        query
+        for query, methods in subresources.BUCKET_SUBRESOURCES.items()
+        if methods.get("GET") == name
+    )
+    answer = kit.call(house, "GET", f"/{bucket}?{query}")
+    assert (answer.status, answer.code) == (404, buckets.ABSENT[name][0])
+    assert kit.call(house, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
+
+
+def test_versioning_was_never_enabled(house: kit.House, bucket: str) -> None:
+    answer = kit.call(house, "GET", f"/{bucket}?versioning")
+    assert answer.status == 200
+    assert b"<VersioningConfiguration xmlns=" in answer.body
+    assert b"<Status>" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "name"),
+    [
+        (method, query, name)
+        for query, methods in sorted(subresources.BUCKET_SUBRESOURCES.items())
+        for method, name in methods.items()
+        if name
+        not in {
+            *subresources.ABSENT_CONFIGURATIONS,
+            "DeleteObjects",
+            "GetBucketLocation",
+            "GetBucketVersioning",
+            "ListMultipartUploads",
+        }
+    ],
+)
+def test_what_is_not_done_says_so_by_name_and_changes_nothing(
+    house: kit.House, bucket: str, method: str, query: str, name: str
+) -> None:
+    answer = kit.call(house, method, f"/{bucket}?{query}&id=x", body=b"<x/>")
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    assert answer.element("Operation") == name
+
+
+def test_a_preflight_request_hears_that_cors_is_not_enabled(house: kit.House, bucket: str) -> None:
+    answer = kit.send(house, "OPTIONS", f"/{bucket}/k", {"origin": "http://x"})
+    assert (answer.status, answer.code) == (403, "AccessForbidden")

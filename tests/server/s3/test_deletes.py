@@ -1,0 +1,129 @@
+"""DeleteObjects over the wire."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from typing import Any
+
+import pytest
+
+from tests.kit import s3 as kit
+
+
+def document(*keys: str, quiet: bool = False, extra: str = "") -> bytes:
+    rows = "".join(f"<Object><Key>{key}</Key>{extra}</Object>" for key in keys)
+    flag = "<Quiet>true</Quiet>" if quiet else ""
+    return f"<Delete>{flag}{rows}</Delete>".encode()
+
+
+def with_md5(body: bytes) -> dict[str, str]:
+    return {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode()}
+
+
+def test_many_keys_go_at_once_and_absent_ones_count_as_gone(s3: Any, bucket: str) -> None:
+    for number in range(5):
+        s3.put_object(Bucket=bucket, Key=f"k{number}", Body=b"x")
+    keys = [{"Key": f"k{number}"} for number in (0, 1, 2, 99)]
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    assert [row["Key"] for row in answer["Deleted"]] == ["k0", "k1", "k2", "k99"]
+    assert "Errors" not in answer
+    left = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert [row["Key"] for row in left] == ["k3", "k4"]
+
+
+def test_quiet_reports_nothing_that_went_well(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    delete = {"Objects": [{"Key": "k"}], "Quiet": True}
+    answer = s3.delete_objects(Bucket=bucket, Delete=delete)
+    assert "Deleted" not in answer
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+@pytest.mark.parametrize("how", ["content-md5", "checksum", "both"])
+def test_either_content_md5_or_a_checksum_is_enough(
+    house: kit.House, bucket: str, how: str
+) -> None:
+    body = document("k")
+    crc = base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
+    headers = {}
+    if how != "checksum":
+        headers.update(with_md5(body))
+    if how != "content-md5":
+        headers["x-amz-checksum-crc32"] = crc
+    answer = kit.call(house, "POST", f"/{bucket}?delete", headers, body)
+    assert answer.status == 200
+    assert b"<Deleted><Key>k</Key></Deleted>" in answer.body
+
+
+def test_neither_is_refused_and_deletes_nothing(s3: Any, house: kit.House, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = kit.call(house, "POST", f"/{bucket}?delete", body=document("k"))
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+    wrong = with_md5(b"something else")
+    answer = kit.call(house, "POST", f"/{bucket}?delete", wrong, document("k"))
+    assert (answer.status, answer.code) == (400, "BadDigest")
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<Delete/>",
+        b"<Delete><Object/></Delete>",
+        b"<Other><Object><Key>k</Key></Object></Other>",
+        b"<Delete><Object><Key></Key></Object></Delete>",
+        b"not xml",
+        b'<!DOCTYPE x [<!ENTITY e "k">]><Delete><Object><Key>&e;</Key></Object></Delete>',
+        b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>",
+        b"<a>" * 100 + b"</a>" * 100,
+    ],
+)
+def test_a_body_that_is_not_the_document_is_malformed(
+    house: kit.House, bucket: str, body: bytes
+) -> None:
+    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    assert (answer.status, answer.code) == (400, "MalformedXML")
+
+
+def test_a_body_that_is_too_long_is_refused(house: kit.House, bucket: str) -> None:
+    body = b"<Delete>" + b" " * (5 << 20) + b"</Delete>"
+    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    assert (answer.status, answer.code) == (400, "MaxMessageLengthExceeded")
+
+
+def test_each_key_has_an_answer_of_its_own(s3: Any, house: kit.House, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="same", Body=b"x")
+    s3.put_object(Bucket=bucket, Key="changed", Body=b"x")
+    etag = hashlib.md5(b"x").hexdigest()
+    body = (
+        f"<Delete><Object><Key>same</Key><ETag>{etag}</ETag></Object>"
+        "<Object><Key>changed</Key><ETag>0123</ETag></Object>"
+        "<Object><Key>versioned</Key><VersionId>abc</VersionId></Object></Delete>"
+    ).encode()
+    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    assert b"<Deleted><Key>same</Key></Deleted>" in answer.body
+    assert b"<Error><Key>changed</Key><Code>PreconditionFailed</Code>" in answer.body
+    assert b"<Key>versioned</Key><VersionId>abc</VersionId><Code>InvalidArgument</Code>" in (
+        answer.body
+    )
+    assert kit.call(house, "HEAD", f"/{bucket}/same").status == 404
+    assert kit.call(house, "HEAD", f"/{bucket}/changed").status == 200
+
+
+def test_an_element_that_asks_for_more_is_refused_by_name(house: kit.House, bucket: str) -> None:
+    body = document("k", extra="<Size>3</Size>")
+    answer = kit.call(house, "POST", f"/{bucket}?delete", with_md5(body), body)
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    assert answer.element("Element") == "Size"
+
+
+def test_a_thousand_keys_go_in_one_request(s3: Any, bucket: str) -> None:
+    for number in range(20):
+        s3.put_object(Bucket=bucket, Key=f"k{number:04d}", Body=b"")
+    keys = [{"Key": f"k{number:04d}"} for number in range(1000)]
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    assert len(answer["Deleted"]) == 1000
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)

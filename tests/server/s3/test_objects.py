@@ -1,0 +1,503 @@
+"""Objects over the wire: put, get, head, copy, delete, tags, conditions, ranges, checksums."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import hashlib
+import zlib
+from typing import Any
+
+import boto3.s3.transfer
+import botocore.exceptions
+import pytest
+from awscrt import checksums as crt
+
+from tests.kit import s3 as kit
+
+BODY = bytes(range(256)) * 40
+ETAG = f'"{hashlib.md5(BODY).hexdigest()}"'
+
+
+def base64_of(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()
+
+
+DIGESTS = {
+    "crc32": base64_of(zlib.crc32(BODY).to_bytes(4, "big")),
+    "crc32c": base64_of(crt.crc32c(BODY).to_bytes(4, "big")),
+    "crc64nvme": base64_of(crt.crc64nvme(BODY).to_bytes(8, "big")),
+    "sha1": base64_of(hashlib.sha1(BODY).digest()),
+    "sha256": base64_of(hashlib.sha256(BODY).digest()),
+}
+
+
+@pytest.fixture
+def put(house: kit.House, bucket: str) -> str:
+    """The path of an object that holds BODY."""
+    target = f"/{bucket}/folder/some%20key"
+    answer = kit.call(house, "PUT", target, {"content-type": "text/x-body"}, BODY)
+    assert (answer.status, answer.headers["etag"]) == (200, ETAG)
+    return target
+
+
+def test_get_object_gives_back_bytes_and_headers(house: kit.House, put: str) -> None:
+    answer = kit.call(house, "GET", put)
+    assert (answer.status, answer.body) == (200, BODY)
+    assert answer.headers["etag"] == ETAG
+    assert answer.headers["content-type"] == "text/x-body"
+    assert answer.headers["accept-ranges"] == "bytes"
+    assert answer.headers["content-length"] == str(len(BODY))
+    assert "x-amz-checksum-crc64nvme" not in answer.headers
+
+
+def test_head_object_says_what_get_says_without_a_body(house: kit.House, put: str) -> None:
+    got, head = kit.call(house, "GET", put), kit.call(house, "HEAD", put)
+    assert (head.status, head.body) == (200, b"")
+    own = {"date", "x-amz-request-id"}
+    assert {n: v for n, v in head.headers.items() if n not in own} == {
+        n: v for n, v in got.headers.items() if n not in own
+    }
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["plain", "a//b", "/lead", "tail/", "../up", "a%2Fb", "a+b c", "Île de France", "k?x=1#y&z",
+     "k" * 1024, "'\"<&>", "\x01\x7f"],
+)  # fmt: skip
+def test_every_kind_of_key_is_stored_under_its_own_name(
+    s3: Any, house: kit.House, bucket: str, key: str
+) -> None:
+    target = f"/{bucket}/{kit.quoted(key)}"
+    assert kit.call(house, "PUT", target, body=key.encode()).status == 200
+    assert kit.call(house, "GET", target).body == key.encode()
+    listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert [row["Key"] for row in listed] == [key]
+
+
+def test_a_key_longer_than_1024_bytes_is_too_long(house: kit.House, bucket: str) -> None:
+    answer = kit.call(house, "PUT", f"/{bucket}/{'k' * 1025}", body=b"x")
+    assert (answer.status, answer.code) == (400, "KeyTooLongError")
+    assert kit.call(house, "GET", f"/{bucket}/{'k' * 1025}").status == 404
+
+
+def test_a_key_that_is_not_utf8_is_refused_on_write_and_absent_on_read(
+    house: kit.House, bucket: str
+) -> None:
+    assert kit.call(house, "PUT", f"/{bucket}/a%FFb", body=b"x").code == "InvalidURI"
+    assert kit.call(house, "GET", f"/{bucket}/a%FFb").code == "NoSuchKey"
+    assert kit.call(house, "DELETE", f"/{bucket}/a%FFb").status == 204
+
+
+def test_metadata_and_content_headers_come_back(house: kit.House, bucket: str) -> None:
+    sent = {
+        "cache-control": "no-cache",
+        "content-disposition": 'attachment; filename="x"',
+        "content-encoding": "gzip",
+        "content-language": "fr",
+        "content-type": "text/plain; charset=utf-8",
+        "expires": "Thu, 01 Dec 2094 16:00:00 GMT",
+        "x-amz-meta-colour": "deep blue",
+        "x-amz-storage-class": "STANDARD_IA",
+    }
+    assert kit.call(house, "PUT", f"/{bucket}/k", sent, b"x").status == 200
+    answer = kit.call(house, "GET", f"/{bucket}/k")
+    assert {name: answer.headers.get(name) for name in sent} == sent
+
+
+def test_metadata_in_utf8_comes_back_byte_for_byte(house: kit.House, bucket: str) -> None:
+    target, value = f"/{bucket}/k", "détails"
+    signed = kit.sign(
+        house, "PUT", target, {"x-amz-meta-a": value}, payload_hash="UNSIGNED-PAYLOAD"
+    )
+    wire = {**signed, "x-amz-meta-a": value.encode().decode("latin-1")}
+    assert kit.send(house, "PUT", target, wire, b"x").status == 200
+    assert kit.call(house, "GET", target).headers["x-amz-meta-a"] == wire["x-amz-meta-a"]
+
+
+def test_an_object_without_a_type_is_a_stream_of_octets(house: kit.House, bucket: str) -> None:
+    kit.call(house, "PUT", f"/{bucket}/k", body=b"x")
+    answer = kit.call(house, "GET", f"/{bucket}/k")
+    assert answer.headers["content-type"] == "binary/octet-stream"
+
+
+def test_response_overrides_replace_stored_headers(house: kit.House, put: str) -> None:
+    query = "?response-content-type=a%2Fb&response-expires=never&response-content-encoding=x"
+    answer = kit.call(house, "GET", put + query)
+    assert answer.headers["content-type"] == "a/b"
+    assert answer.headers["expires"] == "never"
+    assert answer.headers["content-encoding"] == "x"
+    assert answer.body == BODY
+
+
+def test_a_response_override_cannot_split_the_answer(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BODY)
+    params = {"Bucket": bucket, "Key": "k", "ResponseContentType": "a\r\nx-evil: 1"}
+    url = s3.generate_presigned_url("get_object", Params=params)
+    answer = kit.send(house, "GET", url.partition(f":{house.port}")[2])
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+    assert "x-evil" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("value", "start", "stop"),
+    [
+        ("bytes=0-4", 0, 5),
+        ("bytes=100-", 100, len(BODY)),
+        ("bytes=-5", len(BODY) - 5, len(BODY)),
+        ("bytes=0-999999", 0, len(BODY)),
+        (f"bytes=0-{len(BODY) - 1}", 0, len(BODY)),
+        (f"bytes=-{len(BODY) * 2}", 0, len(BODY)),
+    ],
+)
+def test_a_range_is_206_with_its_place_in_the_whole(
+    house: kit.House, put: str, value: str, start: int, stop: int
+) -> None:
+    answer = kit.call(house, "GET", put, {"range": value, "x-amz-checksum-mode": "ENABLED"})
+    assert (answer.status, answer.body) == (206, BODY[start:stop])
+    assert answer.headers["content-range"] == f"bytes {start}-{stop - 1}/{len(BODY)}"
+    # A checksum of the whole would fail the client's check of the part.
+    assert not [name for name in answer.headers if name.startswith("x-amz-checksum")]
+    head = kit.call(house, "HEAD", put, {"range": value})
+    assert (head.status, head.headers["content-length"]) == (206, str(stop - start))
+
+
+def test_a_range_past_the_end_is_416_with_the_size(house: kit.House, put: str) -> None:
+    answer = kit.call(house, "GET", put, {"range": f"bytes={len(BODY)}-"})
+    assert (answer.status, answer.code) == (416, "InvalidRange")
+    assert answer.element("ActualObjectSize") == str(len(BODY))
+
+
+@pytest.mark.parametrize("value", ["bytes=0-1,4-5", "lines=1-2", "bytes=x"])
+def test_several_ranges_and_nonsense_mean_the_whole(house: kit.House, put: str, value: str) -> None:
+    answer = kit.call(house, "GET", put, {"range": value})
+    assert (answer.status, answer.body) == (200, BODY)
+
+
+def test_part_one_of_an_object_stored_whole_is_the_whole_as_a_range(
+    house: kit.House, put: str
+) -> None:
+    answer = kit.call(house, "GET", put + "?partNumber=1")
+    assert (answer.status, answer.body) == (206, BODY)
+    assert answer.headers["content-range"] == f"bytes 0-{len(BODY) - 1}/{len(BODY)}"
+    assert "x-amz-mp-parts-count" not in answer.headers
+    beyond = kit.call(house, "GET", put + "?partNumber=2")
+    assert (beyond.status, beyond.code) == (416, "InvalidPartNumber")
+
+
+FUTURE = "Fri, 01 Jan 2100 00:00:00 GMT"
+PAST = "Sat, 01 Jan 2000 00:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"if-match": ETAG}, 200),
+        ({"if-match": "*"}, 200),
+        ({"if-match": '"other"'}, 412),
+        ({"if-match": f'"other", {ETAG}'}, 200),
+        ({"if-none-match": ETAG}, 304),
+        ({"if-none-match": "*"}, 304),
+        ({"if-none-match": '"other"'}, 200),
+        ({"if-modified-since": FUTURE}, 304),
+        ({"if-modified-since": PAST}, 200),
+        ({"if-modified-since": "nonsense"}, 200),
+        ({"if-unmodified-since": FUTURE}, 200),
+        ({"if-unmodified-since": PAST}, 412),
+        ({"if-match": ETAG, "if-unmodified-since": PAST}, 200),
+        ({"if-none-match": '"other"', "if-modified-since": FUTURE}, 200),
+        ({"if-match": '"other"', "if-none-match": ETAG}, 412),
+    ],
+)
+def test_a_conditional_read_is_judged_as_rfc_9110_says(
+    house: kit.House, put: str, headers: dict[str, str], status: int
+) -> None:
+    got, head = kit.call(house, "GET", put, headers), kit.call(house, "HEAD", put, headers)
+    assert (got.status, head.status) == (status, status)
+    if status == 304:
+        assert (got.body, got.headers["etag"]) == (b"", ETAG)
+        assert "last-modified" in got.headers
+    elif status == 412:
+        assert got.code == "PreconditionFailed"
+        assert got.element("Condition").startswith("If-")
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_a_checksum_header_is_verified_kept_and_shown_when_asked(
+    house: kit.House, bucket: str, name: str
+) -> None:
+    header = f"x-amz-checksum-{name}"
+    sent = {header: DIGESTS[name], "x-amz-sdk-checksum-algorithm": name.upper()}
+    answer = kit.call(house, "PUT", f"/{bucket}/k", sent, BODY)
+    assert (answer.status, answer.headers[header]) == (200, DIGESTS[name])
+    assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
+    shown = kit.call(house, "HEAD", f"/{bucket}/k", {"x-amz-checksum-mode": "ENABLED"})
+    assert shown.headers[header] == DIGESTS[name]
+    assert header not in kit.call(house, "HEAD", f"/{bucket}/k").headers
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_a_checksum_that_does_not_fit_stores_nothing(
+    house: kit.House, bucket: str, name: str
+) -> None:
+    sent = {f"x-amz-checksum-{name}": DIGESTS[name]}
+    answer = kit.call(house, "PUT", f"/{bucket}/k", sent, BODY + b"!")
+    assert (answer.status, answer.code) == (400, "BadDigest")
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+
+
+def test_an_object_without_a_checksum_shows_the_crc64nvme_computed_here(
+    house: kit.House, put: str
+) -> None:
+    answer = kit.call(house, "GET", put, {"x-amz-checksum-mode": "ENABLED"})
+    assert answer.headers["x-amz-checksum-crc64nvme"] == DIGESTS["crc64nvme"]
+
+
+def test_content_md5_is_verified(house: kit.House, bucket: str) -> None:
+    right = base64_of(hashlib.md5(BODY).digest())
+    wrong = base64_of(hashlib.md5(b"").digest())
+    target = f"/{bucket}/k"
+    assert kit.call(house, "PUT", target, {"content-md5": wrong}, BODY).code == "BadDigest"
+    assert kit.call(house, "PUT", target, {"content-md5": "xx"}, BODY).code == "InvalidDigest"
+    assert kit.call(house, "HEAD", target).status == 404
+    assert kit.call(house, "PUT", target, {"content-md5": right}, BODY).status == 200
+
+
+@pytest.mark.parametrize("size", [1000, 70_000, 3_000_000])
+def test_a_body_whose_signed_hash_is_another_stores_nothing(
+    house: kit.House, bucket: str, size: int
+) -> None:
+    answer = kit.call(
+        house, "PUT", f"/{bucket}/k", body=bytes(size), payload_hash=hashlib.sha256().hexdigest()
+    )
+    assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch")
+    assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
+    blobs = [path for path in (house.storage.path / "tmp").iterdir() if path.is_file()]
+    assert blobs == []
+
+
+def test_put_object_without_a_length_is_refused(house: kit.House, bucket: str) -> None:
+    target = f"/{bucket}/k"
+    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    answer = kit.send(
+        house, "PUT", target, {**signed, "transfer-encoding": "chunked"}, b"1\r\nx\r\n0\r\n\r\n"
+    )
+    assert (answer.status, answer.code) == (411, "MissingContentLength")
+
+
+def test_put_object_beyond_five_gib_is_refused_before_its_body(
+    house: kit.House, bucket: str
+) -> None:
+    target = f"/{bucket}/k"
+    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    wire = {**signed, "content-length": str(5 * 1024**3 + 1), "expect": "100-continue"}
+    answer = kit.send(house, "PUT", target, wire)
+    assert (answer.status, answer.code) == (400, "EntityTooLarge")
+    assert answer.element("MaxSizeAllowed") == str(5 * 1024**3)
+
+
+def test_put_object_if_none_match_star_lets_one_of_many_writers_win(
+    house: kit.House, bucket: str
+) -> None:
+    def write(number: int) -> int:
+        return kit.call(house, "PUT", f"/{bucket}/k", {"if-none-match": "*"}, b"%d" % number).status
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(write, range(16)))
+    assert sorted(set(statuses)) == [200, 412]
+    assert statuses.count(200) == 1
+    assert kit.call(house, "GET", f"/{bucket}/k").body == b"%d" % statuses.index(200)
+
+
+def test_put_object_if_match_lets_one_of_many_writers_win(house: kit.House, bucket: str) -> None:
+    target = f"/{bucket}/k"
+    etag = kit.call(house, "PUT", target, body=b"first").headers["etag"]
+
+    def write(number: int) -> int:
+        return kit.call(house, "PUT", target, {"if-match": etag}, b"%d" % number).status
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(write, range(16)))
+    assert statuses.count(200) == 1
+    assert statuses.count(412) == 15
+
+
+def test_put_object_if_match_on_an_absent_key_is_not_found(house: kit.House, bucket: str) -> None:
+    answer = kit.call(house, "PUT", f"/{bucket}/k", {"if-match": '"x"'}, b"x")
+    assert (answer.status, answer.code) == (404, "NoSuchKey")
+
+
+def test_a_condition_that_fails_costs_no_upload(house: kit.House, put: str) -> None:
+    """With Expect: 100-continue the refusal comes before any byte of the body."""
+    signed = kit.sign(house, "PUT", put, {"if-none-match": "*"}, payload_hash="UNSIGNED-PAYLOAD")
+    wire = {**signed, "content-length": "1000000", "expect": "100-continue"}
+    answer = kit.send(house, "PUT", put, wire)
+    assert (answer.status, answer.code) == (412, "PreconditionFailed")
+    assert answer.headers["connection"] == "close"
+
+
+def test_delete_object_of_an_absent_key_is_no_fault(house: kit.House, put: str) -> None:
+    assert kit.call(house, "DELETE", put).status == 204
+    assert kit.call(house, "DELETE", put).status == 204
+    assert kit.call(house, "GET", put).code == "NoSuchKey"
+
+
+def test_delete_object_if_match_removes_only_that_version(house: kit.House, put: str) -> None:
+    refused = kit.call(house, "DELETE", put, {"if-match": '"other"'})
+    assert (refused.status, refused.code) == (412, "PreconditionFailed")
+    assert kit.call(house, "DELETE", put, {"if-match": ETAG}).status == 204
+
+
+def test_version_null_is_the_object_and_others_do_not_exist(house: kit.House, put: str) -> None:
+    assert kit.call(house, "GET", put + "?versionId=null").body == BODY
+    other = kit.call(house, "GET", put + "?versionId=abc")
+    assert (other.status, other.code) == (404, "NoSuchVersion")
+    refused = kit.call(house, "DELETE", put + "?versionId=abc")
+    assert (refused.status, refused.code) == (400, "InvalidArgument")
+    assert kit.call(house, "DELETE", put + "?versionId=null").status == 204
+
+
+def test_copy_object_takes_bytes_metadata_and_tags(s3: Any, bucket: str) -> None:
+    s3.put_object(
+        Bucket=bucket, Key="a", Body=BODY, Metadata={"m": "1"}, ContentType="x/y", Tagging="t=1"
+    )
+    copied = s3.copy_object(Bucket=bucket, Key="b", CopySource={"Bucket": bucket, "Key": "a"})
+    assert copied["CopyObjectResult"]["ETag"] == ETAG
+    got = s3.get_object(Bucket=bucket, Key="b")
+    assert (got["Body"].read(), got["Metadata"], got["ContentType"]) == (BODY, {"m": "1"}, "x/y")
+    tags = s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"]
+    assert tags == [{"Key": "t", "Value": "1"}]
+
+
+def test_copy_object_with_replace_takes_only_the_bytes(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="a", Body=BODY, Metadata={"m": "1"}, Tagging="t=1")
+    s3.copy_object(
+        Bucket=bucket,
+        Key="a",
+        CopySource=f"{bucket}/a",
+        MetadataDirective="REPLACE",
+        Metadata={"n": "2"},
+        TaggingDirective="REPLACE",
+        Tagging="u=2",
+    )
+    got = s3.get_object(Bucket=bucket, Key="a")
+    assert (got["Body"].read(), got["Metadata"]) == (BODY, {"n": "2"})
+    assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == [{"Key": "u", "Value": "2"}]
+
+
+def test_copy_object_onto_itself_without_a_change_is_refused(house: kit.House, put: str) -> None:
+    answer = kit.call(house, "PUT", put, {"x-amz-copy-source": put})
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"x-amz-copy-source-if-match": ETAG}, 200),
+        ({"x-amz-copy-source-if-match": '"other"'}, 412),
+        ({"x-amz-copy-source-if-none-match": '"other"'}, 200),
+        ({"x-amz-copy-source-if-none-match": ETAG}, 412),
+        ({"x-amz-copy-source-if-modified-since": PAST}, 200),
+        ({"x-amz-copy-source-if-modified-since": FUTURE}, 412),
+        ({"x-amz-copy-source-if-unmodified-since": FUTURE}, 200),
+        ({"x-amz-copy-source-if-unmodified-since": PAST}, 412),
+    ],
+)
+def test_copy_object_judges_the_conditions_on_its_source(
+    house: kit.House, put: str, headers: dict[str, str], status: int
+) -> None:
+    target = put.rpartition("/")[0] + "/copy"
+    answer = kit.call(house, "PUT", target, {"x-amz-copy-source": put, **headers})
+    assert answer.status == status
+    assert kit.call(house, "HEAD", target).status == (200 if status == 200 else 404)
+
+
+def test_copy_object_if_none_match_star_never_overwrites(house: kit.House, put: str) -> None:
+    target = put + "-copy"
+    headers = {"x-amz-copy-source": put, "if-none-match": "*"}
+    assert kit.call(house, "PUT", target, headers).status == 200
+    assert kit.call(house, "PUT", target, headers).code == "PreconditionFailed"
+
+
+def test_copy_object_computes_the_checksum_it_is_asked_for(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="a", Body=BODY, ChecksumAlgorithm="CRC32")
+    kept = s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")
+    assert kept["CopyObjectResult"]["ChecksumCRC32"] == DIGESTS["crc32"]
+    asked = s3.copy_object(
+        Bucket=bucket, Key="c", CopySource=f"{bucket}/a", ChecksumAlgorithm="SHA256"
+    )
+    assert asked["CopyObjectResult"]["ChecksumSHA256"] == DIGESTS["sha256"]
+    assert asked["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
+
+
+def test_copy_object_of_an_absent_key_is_not_found(s3: Any, bucket: str) -> None:
+    with pytest.raises(botocore.exceptions.ClientError, match="NoSuchKey"):
+        s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/nothing")
+
+
+def test_tags_are_set_read_and_removed_without_touching_the_object(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BODY)
+    before = s3.head_object(Bucket=bucket, Key="k")
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b & c", "Value": ""}]
+    s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == tags
+    after = s3.head_object(Bucket=bucket, Key="k")
+    assert (after["ETag"], after["TagCount"]) == (before["ETag"], 2)
+    s3.delete_object_tagging(Bucket=bucket, Key="k")
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == []
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
+
+
+def test_tags_of_an_absent_key_are_not_found(house: kit.House, bucket: str) -> None:
+    assert kit.call(house, "GET", f"/{bucket}/k?tagging").code == "NoSuchKey"
+    body = b"<Tagging><TagSet></TagSet></Tagging>"
+    assert kit.call(house, "PUT", f"/{bucket}/k?tagging", body=body).code == "NoSuchKey"
+
+
+def test_a_large_body_comes_back_whole_and_in_ranges(s3: Any, bucket: str) -> None:
+    body = hashlib.shake_256(b"large").digest(9_000_001)
+    once = boto3.s3.transfer.TransferConfig(multipart_threshold=1 << 30)
+    assert once.multipart_threshold > len(body)
+    s3.put_object(Bucket=bucket, Key="k", Body=body)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == body
+    part = s3.get_object(Bucket=bucket, Key="k", Range="bytes=4000000-8999999")
+    assert part["Body"].read() == body[4_000_000:9_000_000]
+
+
+def test_overwriting_an_object_changes_bytes_and_etag(s3: Any, bucket: str) -> None:
+    for body in (b"one", bytes(100_000), b"three"):
+        etag = s3.put_object(Bucket=bucket, Key="k", Body=body)["ETag"]
+        got = s3.get_object(Bucket=bucket, Key="k")
+        assert (got["ETag"], got["Body"].read()) == (etag, body)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "DELETE"])
+def test_a_bucket_that_is_not_there_is_no_such_bucket(house: kit.House, method: str) -> None:
+    answer = kit.call(house, method, "/no-such-bucket/k", body=b"x" if method == "PUT" else b"")
+    assert answer.status == 404
+    if method != "HEAD":
+        assert (answer.code, answer.element("BucketName")) == ("NoSuchBucket", "no-such-bucket")
+
+
+def test_a_virtual_hosted_bucket_is_the_bucket_of_the_host(house: kit.House, bucket: str) -> None:
+    host = f"{bucket}.localhost:{house.port}"
+    assert kit.call(house, "PUT", "/a/k", body=b"x", host=host).status == 200
+    assert kit.call(house, "GET", f"/{bucket}/a/k").body == b"x"
+    listed = kit.call(house, "GET", "/?list-type=2", host=host)
+    assert listed.element("Key") == "a/k"
+
+
+@pytest.mark.parametrize("version", ["s3", "s3v4"])
+def test_a_presigned_url_puts_and_gets_without_credentials(
+    house: kit.House, bucket: str, version: str
+) -> None:
+    s3 = kit.client(house, config={"signature_version": version})
+    params = {"Bucket": bucket, "Key": "a b/ü"}
+    for method, name, body in (("PUT", "put_object", b"x"), ("GET", "get_object", b"")):
+        url = s3.generate_presigned_url(name, Params=params, ExpiresIn=60)
+        target = url.partition(f":{house.port}")[2]
+        answer = kit.send(house, method, target, body=body)
+        assert answer.status == 200, answer.body
+    assert answer.body == b"x"

@@ -1,0 +1,319 @@
+"""Multipart uploads over the wire."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import hashlib
+import io
+import zlib
+from typing import Any
+
+import boto3.s3.transfer
+import botocore.exceptions
+import pytest
+from awscrt import checksums as crt
+
+from tests.kit import s3 as kit
+
+MIB = 1 << 20
+FIRST = hashlib.shake_256(b"first").digest(5 * MIB)
+LAST = hashlib.shake_256(b"last").digest(1000)
+
+
+def text(number: int, size: int = 4) -> str:
+    return base64.b64encode(number.to_bytes(size, "big")).decode()
+
+
+def begin(s3: Any, bucket: str, key: str = "k", **options: Any) -> str:
+    return s3.create_multipart_upload(Bucket=bucket, Key=key, **options)["UploadId"]
+
+
+def put_parts(s3: Any, bucket: str, upload: str, *bodies: bytes, **options: Any) -> list[Any]:
+    parts = []
+    for number, body in enumerate(bodies, 1):
+        part = s3.upload_part(
+            Bucket=bucket, Key="k", UploadId=upload, PartNumber=number, Body=body, **options
+        )
+        checksums = {name: value for name, value in part.items() if name.startswith("Checksum")}
+        parts.append({"PartNumber": number, "ETag": part["ETag"], **checksums})
+    return parts
+
+
+def complete(s3: Any, bucket: str, upload: str, parts: list[Any], **options: Any) -> Any:
+    return s3.complete_multipart_upload(
+        Bucket=bucket, Key="k", UploadId=upload, MultipartUpload={"Parts": parts}, **options
+    )
+
+
+def refusal(call: Any) -> tuple[int, str]:
+    with pytest.raises(botocore.exceptions.ClientError) as raised:
+        call()
+    answer = raised.value.response
+    return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
+
+
+def test_an_upload_in_parts_becomes_one_object(s3: Any, house: kit.House, bucket: str) -> None:
+    upload = begin(s3, bucket, Metadata={"m": "1"}, ContentType="x/y", Tagging="t=1")
+    parts = put_parts(s3, bucket, upload, FIRST, LAST)
+    done = complete(s3, bucket, upload, parts)
+    digests = hashlib.md5(FIRST).digest() + hashlib.md5(LAST).digest()
+    etag = f'"{hashlib.md5(digests).hexdigest()}-2"'
+    assert (done["ETag"], done["Bucket"], done["Key"]) == (etag, bucket, "k")
+    got = s3.get_object(Bucket=bucket, Key="k")
+    assert got["Body"].read() == FIRST + LAST
+    assert (got["ETag"], got["Metadata"], got["ContentType"]) == (etag, {"m": "1"}, "x/y")
+    assert got["TagCount"] == 1
+    assert s3.list_multipart_uploads(Bucket=bucket).get("Uploads") is None
+
+
+def test_the_answer_to_complete_has_the_root_element_clients_look_for(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    upload = begin(s3, bucket)
+    (part,) = put_parts(s3, bucket, upload, LAST)
+    # Without a namespace, as some clients write it, and with quotes as character references.
+    body = (
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>"
+        f"<ETag>&#34;{part['ETag'].strip(chr(34))}&#34;</ETag></Part></CompleteMultipartUpload>"
+    ).encode()
+    answer = kit.call(house, "POST", f"/{bucket}/k?uploadId={upload}", body=body)
+    assert answer.status == 200
+    assert b"<CompleteMultipartUploadResult xmlns=" in answer.body
+
+
+def test_a_part_of_the_object_is_read_by_its_number(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    complete(s3, bucket, upload, put_parts(s3, bucket, upload, FIRST, LAST))
+    got = s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
+    assert got["Body"].read() == LAST
+    assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
+    assert got["PartsCount"] == 2
+    assert got["ContentRange"] == f"bytes {5 * MIB}-{5 * MIB + 999}/{5 * MIB + 1000}"
+    head = s3.head_object(Bucket=bucket, Key="k", PartNumber=1)
+    assert (head["ContentLength"], head["PartsCount"]) == (5 * MIB, 2)
+    assert refusal(lambda: s3.get_object(Bucket=bucket, Key="k", PartNumber=3))[0] == 416
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "expected"),
+    [
+        ("CRC32", "FULL_OBJECT", text(zlib.crc32(FIRST + LAST))),
+        ("CRC32C", "FULL_OBJECT", text(crt.crc32c(FIRST + LAST))),
+        ("CRC64NVME", "FULL_OBJECT", text(crt.crc64nvme(FIRST + LAST), 8)),
+        (
+            "CRC32",
+            "COMPOSITE",
+            text(zlib.crc32(b"".join(zlib.crc32(b).to_bytes(4, "big") for b in (FIRST, LAST))))
+            + "-2",
+        ),
+        (
+            "SHA256",
+            "COMPOSITE",
+            base64.b64encode(
+                hashlib.sha256(
+                    hashlib.sha256(FIRST).digest() + hashlib.sha256(LAST).digest()
+                ).digest()
+            ).decode()
+            + "-2",
+        ),
+    ],
+)
+def test_the_checksum_of_the_whole_comes_from_its_parts(
+    s3: Any, bucket: str, algorithm: str, kind: str, expected: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm=algorithm, ChecksumType=kind)
+    parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm=algorithm)
+    done = complete(s3, bucket, upload, parts)
+    assert (done[f"Checksum{algorithm}"], done["ChecksumType"]) == (expected, kind)
+    head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+    assert (head[f"Checksum{algorithm}"], head["ChecksumType"]) == (expected, kind)
+
+
+def test_an_upload_without_an_algorithm_gets_the_crc64nvme_of_the_whole(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    upload = kit.call(house, "POST", f"/{bucket}/k?uploads").element("UploadId")
+    put = kit.call(house, "PUT", f"/{bucket}/k?partNumber=1&uploadId={upload}", body=LAST)
+    complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": put.headers["etag"]}])
+    head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+    assert head["ChecksumCRC64NVME"] == text(crt.crc64nvme(LAST), 8)
+    assert head["ChecksumType"] == "FULL_OBJECT"
+
+
+def test_what_the_client_says_of_the_whole_is_compared_before_it_becomes_visible(
+    s3: Any, bucket: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+    parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm="CRC32")
+    right, wrong = text(zlib.crc32(FIRST + LAST)), text(1)
+    for options, code in (
+        ({"ChecksumCRC32": wrong}, "BadDigest"),
+        ({"MpuObjectSize": 7}, "InvalidRequest"),
+        ({"ChecksumType": "COMPOSITE"}, "InvalidRequest"),
+    ):
+        answer = refusal(lambda o=options: complete(s3, bucket, upload, parts, **o))
+        assert answer == (400, code)
+        assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+    size = len(FIRST) + len(LAST)
+    complete(s3, bucket, upload, parts, ChecksumCRC32=right, MpuObjectSize=size)
+
+
+def test_a_part_with_another_algorithm_than_the_upload_is_refused(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="SHA256")
+    answer = refusal(lambda: put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32"))
+    assert answer == (400, "InvalidRequest")
+
+
+def test_a_part_whose_checksum_is_named_wrongly_at_completion_is_invalid(
+    s3: Any, bucket: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32")
+    (part,) = put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32")
+    wrong = {**part, "ChecksumCRC32": text(1)}
+    assert refusal(lambda: complete(s3, bucket, upload, [wrong])) == (400, "InvalidPart")
+
+
+def test_a_part_sent_again_replaces_the_first(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    put_parts(s3, bucket, upload, b"old")
+    complete(s3, bucket, upload, put_parts(s3, bucket, upload, b"new"))
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"new"
+
+
+def test_parts_that_are_not_named_are_dropped(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    parts = put_parts(s3, bucket, upload, b"one", b"two")
+    complete(s3, bucket, upload, parts[1:])
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"two"
+
+
+def test_a_completion_that_cannot_be_says_why_and_changes_nothing(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    one, two = put_parts(s3, bucket, upload, b"one", b"two")
+    for parts, code in (
+        ([two, one], "InvalidPartOrder"),
+        ([one, one], "InvalidPartOrder"),
+        ([one, two], "EntityTooSmall"),
+        ([{**one, "ETag": '"0123"'}], "InvalidPart"),
+        ([{"PartNumber": 9, "ETag": one["ETag"]}], "InvalidPart"),
+        ([], "MalformedXML"),
+    ):
+        answer = refusal(lambda p=parts: complete(s3, bucket, upload, p))
+        assert answer == (400, code)
+    assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+    assert len(s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]) == 2
+
+
+def test_complete_sent_twice_answers_the_same(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    parts = put_parts(s3, bucket, upload, LAST)
+    first, second = (complete(s3, bucket, upload, parts) for _ in range(2))
+    assert first["ETag"] == second["ETag"]
+
+
+def test_an_upload_that_is_not_there_is_no_such_upload(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    s3.abort_multipart_upload(Bucket=bucket, Key="k", UploadId=upload)
+    part = {"Bucket": bucket, "Key": "k", "UploadId": upload}
+    for call in (
+        lambda: s3.upload_part(PartNumber=1, Body=b"x", **part),
+        lambda: s3.list_parts(**part),
+        lambda: s3.abort_multipart_upload(**part),
+        lambda: complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": "x"}]),
+    ):
+        assert refusal(call) == (404, "NoSuchUpload")
+
+
+def test_an_upload_id_is_bound_to_its_key(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket)
+    call = {"Bucket": bucket, "Key": "other", "UploadId": upload}
+    assert refusal(lambda: s3.upload_part(PartNumber=1, Body=b"x", **call))[0] == 404
+    assert refusal(lambda: s3.list_parts(**call))[0] == 404
+
+
+def test_complete_if_none_match_star_lets_one_of_two_uploads_win(s3: Any, bucket: str) -> None:
+    uploads = [begin(s3, bucket) for _ in range(2)]
+    parts = [put_parts(s3, bucket, upload, b"%d" % n) for n, upload in enumerate(uploads)]
+
+    def finish(number: int) -> int:
+        try:
+            complete(s3, bucket, uploads[number], parts[number], IfNoneMatch="*")
+        except botocore.exceptions.ClientError as error:
+            return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+        return 200
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        statuses = list(pool.map(finish, range(2)))
+    assert sorted(statuses) == [200, 412]
+    winner = b"%d" % statuses.index(200)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == winner
+
+
+def test_parts_are_copied_whole_and_by_range(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="source", Body=FIRST)
+    upload = begin(s3, bucket)
+    call = {"Bucket": bucket, "Key": "k", "UploadId": upload, "CopySource": f"{bucket}/source"}
+    whole = s3.upload_part_copy(PartNumber=1, **call)["CopyPartResult"]
+    assert whole["ETag"] == f'"{hashlib.md5(FIRST).hexdigest()}"'
+    some = s3.upload_part_copy(PartNumber=2, CopySourceRange="bytes=10-29", **call)
+    parts = [
+        {"PartNumber": 1, "ETag": whole["ETag"]},
+        {"PartNumber": 2, "ETag": some["CopyPartResult"]["ETag"]},
+    ]
+    complete(s3, bucket, upload, parts)
+    s3.delete_object(Bucket=bucket, Key="source")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == FIRST + FIRST[10:30]
+
+
+def test_a_copied_range_beyond_the_source_is_refused(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="source", Body=b"0123456789")
+    upload = begin(s3, bucket)
+    call = {"Bucket": bucket, "Key": "k", "UploadId": upload, "CopySource": f"{bucket}/source"}
+    for value in ("bytes=0-10", "bytes=5-", "0-5"):
+        answer = refusal(
+            lambda v=value: s3.upload_part_copy(PartNumber=1, CopySourceRange=v, **call)
+        )
+        assert answer == (400, "InvalidArgument")
+
+
+def test_list_parts_pages_by_number(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32")
+    put_parts(s3, bucket, upload, b"one", b"two", b"three", ChecksumAlgorithm="CRC32")
+    call = {"Bucket": bucket, "Key": "k", "UploadId": upload}
+    page = s3.list_parts(MaxParts=2, **call)
+    assert [part["PartNumber"] for part in page["Parts"]] == [1, 2]
+    assert (page["IsTruncated"], page["NextPartNumberMarker"]) == (True, 2)
+    assert (page["ChecksumAlgorithm"], page["ChecksumType"]) == ("CRC32", "COMPOSITE")
+    assert page["Parts"][1]["ChecksumCRC32"] == text(zlib.crc32(b"two"))
+    page = s3.list_parts(PartNumberMarker=2, **call)
+    assert [(part["PartNumber"], part["Size"]) for part in page["Parts"]] == [(3, 5)]
+    assert page["IsTruncated"] is False
+
+
+def test_uploads_are_listed_by_key_with_prefixes_and_pages(s3: Any, bucket: str) -> None:
+    made = {key: begin(s3, bucket, key) for key in ("a", "b/1", "b/2", "c")}
+    page = s3.list_multipart_uploads(Bucket=bucket, Delimiter="/")
+    assert [upload["Key"] for upload in page["Uploads"]] == ["a", "c"]
+    assert page["CommonPrefixes"] == [{"Prefix": "b/"}]
+    assert page["Uploads"][0]["UploadId"] == made["a"]
+    pages = s3.get_paginator("list_multipart_uploads").paginate(
+        Bucket=bucket, PaginationConfig={"PageSize": 1}
+    )
+    found = [upload["Key"] for page in pages for upload in page.get("Uploads", [])]
+    assert found == ["a", "b/1", "b/2", "c"]
+
+
+def test_an_unfinished_upload_is_no_object(s3: Any, bucket: str) -> None:
+    put_parts(s3, bucket, begin(s3, bucket), LAST)
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+    assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+
+
+def test_the_transfer_manager_uploads_in_parallel_parts(s3: Any, bucket: str) -> None:
+    body = hashlib.shake_256(b"parallel").digest(24 * MIB + 17)
+    config = boto3.s3.transfer.TransferConfig(multipart_chunksize=5 * MIB, max_concurrency=6)
+    s3.upload_fileobj(io.BytesIO(body), bucket, "k", Config=config)
+    back = io.BytesIO()
+    s3.download_fileobj(bucket, "k", back, Config=config)
+    assert back.getvalue() == body
