@@ -237,7 +237,7 @@ class Blobs:
 
 
 class Receiver:
-    """A body being taken in. Ends with `finish` or `abort`; abort after either does no harm."""
+    """A body being taken in: `write`, then `finish` or `abort`."""
 
     def __init__(self, *, blobs: Blobs, digests: frozenset[str]) -> None:
         self._blobs = blobs
@@ -281,11 +281,14 @@ class Receiver:
         pieces, file = self._take()
         self._job = self._blobs.start(lambda: self._work(file, pieces, last=True))
         await self._end_job()
-        self._file = None
         return _received_file(file.blob, self._size_bytes, self._digester.digests())
 
     async def abort(self) -> None:
-        """Forget the body and remove what was written of it."""
+        """Forget the body and remove what was written of it; also after `finish` or a failure.
+
+        Not once the body was handed on to be named: from then on it is whoever names it that
+        discards it.
+        """
         self._pieces = []
         with contextlib.suppress(Exception):
             await self._end_job()

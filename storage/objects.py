@@ -11,7 +11,7 @@ that knows the tables deletes it. Which key may be written or deleted is decided
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage import (
@@ -298,6 +298,21 @@ class Objects:
             )
 
         await self._index.commit(Batch(derive=(derive,), makes_room=True))
+
+    async def set_tags(self, bucket: str, key: str, tags: Mapping[str, str]) -> None:
+        """Replace an object's tags; nothing else of it changes. Raises NoSuchBucket, NoSuchKey."""
+        encoded = names.check_key(key)
+        bucket_id = self._bucket_id(bucket)
+
+        def derive(reading: Reading) -> Sequence[Write]:
+            address = keys.locate(reading, bucket_id, encoded)
+            value = None if address is None else reading.get(Store.OBJECTS, address)
+            if address is None or value is None:
+                raise _no_such_key(bucket, key)
+            tagged = records.with_tags(records.decode_object(value), tags)
+            return (Put(store=Store.OBJECTS, key=address, value=records.encode(tagged)),)
+
+        await self._index.commit(Batch(derive=(derive,)))
 
     async def restore(self, bucket: str, key: str) -> None:
         """Take an object's tombstone away. Raises NoSuchBucket, NoSuchKey."""

@@ -181,6 +181,12 @@ def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> Object
     return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
 
 
+def with_tags(record: ObjectRecord, tags: Mapping[str, str]) -> ObjectRecord:
+    """Return the record with other tags."""
+    attributes = msgspec.structs.replace(record.attributes, tags=dict(tags))
+    return msgspec.structs.replace(record, attributes=attributes)
+
+
 def bucket_id(value: bytes) -> int:
     """Return the id in a bucket's record, without decoding the rest."""
     return _decode(_bucket_ids, value).bucket_id
