@@ -1,0 +1,87 @@
+"""A table made by one API is at once usable by the other."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+
+from tests.kit import server as server_kit
+
+
+@pytest.fixture
+def client(server: server_kit.Running) -> Any:
+    return boto3.client(
+        "s3tables",
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id=server.access_key,
+        aws_secret_access_key=server.secret_key,
+    )
+
+
+@pytest.fixture
+def bucket(client: Any) -> str:
+    made = client.create_table_bucket(name=f"both-{uuid.uuid4().hex[:12]}")
+    return str(made["arn"])
+
+
+@pytest.fixture
+def catalog(server: server_kit.Running, bucket: str) -> Catalog:
+    return load_catalog(
+        "boathouse",
+        type="rest",
+        uri=server.iceberg,
+        warehouse=bucket,
+        credential=f"{server.access_key}:{server.secret_key}",
+        **{
+            "s3.endpoint": server.url,
+            "s3.access-key-id": server.access_key,
+            "s3.secret-access-key": server.secret_key,
+            "s3.region": "us-east-1",
+        },
+    )
+
+
+def test_a_table_of_s3tables_takes_rows_through_iceberg_rest(
+    client: Any, bucket: str, catalog: Catalog
+) -> None:
+    client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
+    where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"id": 1, "name": "id", "type": "long", "required": False},
+            {"id": 2, "name": "note", "type": "string", "required": False},
+        ],
+    }
+    made = client.create_table(
+        **where, format="ICEBERG", metadata={"iceberg": {"schemaV2": schema}}
+    )
+    table = catalog.load_table("sales.orders")
+    assert [field.name for field in table.schema().fields] == ["id", "note"]
+    rows = pa.table({"id": [1, 2], "note": ["a", None]})
+    table.append(rows)
+    after = client.get_table(**where)
+    assert after["versionToken"] != made["versionToken"]
+    assert after["metadataLocation"] == catalog.load_table("sales.orders").metadata_location
+    assert catalog.load_table("sales.orders").scan().to_arrow().to_pydict() == rows.to_pydict()
+
+
+def test_a_table_of_iceberg_rest_is_a_table_of_s3tables(
+    client: Any, bucket: str, catalog: Catalog
+) -> None:
+    catalog.create_namespace("sales")
+    table = catalog.create_table("sales.theirs", schema=pa.schema([("id", pa.int64())]))
+    where = {"tableBucketARN": bucket, "namespace": "sales", "name": "theirs"}
+    found = client.get_table(**where)
+    assert found["metadataLocation"] == table.metadata_location
+    assert found["warehouseLocation"] == table.location()
+    client.rename_table(**where, newName="renamed", versionToken=found["versionToken"])
+    assert catalog.load_table("sales.renamed").metadata_location == table.metadata_location
+    client.delete_table(**{**where, "name": "renamed"})
+    assert catalog.list_tables("sales") == []
