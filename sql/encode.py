@@ -224,9 +224,14 @@ def json_cells(
     ]
 
 
-def json_chunk(rows: Sequence[Sequence[str | None]]) -> bytes:
-    """Return a JSON chunk: the rows joined by commas, without the outer brackets."""
-    return orjson.dumps(rows)[1:-1]
+def json_list(rows: Sequence[Sequence[str | None]]) -> bytes:
+    """Return rows of cells as JSON text: a list of lists."""
+    return orjson.dumps(rows)
+
+
+def json_chunk(rows: bytes) -> bytes:
+    """Return a JSON chunk from a list's text: rows joined by commas, without the outer brackets."""
+    return rows[1:-1]
 
 
 def _cells_of(column: outcomes.Column, parts: Sequence[Arrow]) -> list[str | None]:

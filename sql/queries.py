@@ -23,7 +23,17 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from sql import bindings, chunks, controls, encode, errors, outcomes, parameters, sessions
+from sql import (
+    bindings,
+    chunks,
+    controls,
+    encode,
+    errors,
+    outcomes,
+    parameters,
+    sessions,
+    shelves,
+)
 from storage import model
 
 RUNNING_MAX = 1_000
@@ -63,11 +73,15 @@ Split = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How long and how much. timeout_seconds also bounds what a session may ask for."""
+    """How long and how much. timeout_seconds also bounds what a session may ask for.
+
+    inline_bytes_max: of answers and texts in memory; results_bytes_max: of chunks, memory or files.
+    """
 
     timeout_seconds: int = 1200
     results_max: int = 10_000
-    results_bytes_max: int = 512 << 20
+    inline_bytes_max: int = 256 << 20
+    results_bytes_max: int = 8 << 30
     result_seconds: int = 24 * 3600
 
 
@@ -89,23 +103,23 @@ class Chunk:
     """Rows that do not travel in the answer itself."""
 
     rows: int
-    data: bytes
+    kept: shelves.Kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """A finished statement's answer, encoded.
 
-    inline: for arrow the base64 text of a stream ("" for no rows), for json a list of rows.
-    total: all rows, chunks included. children: (query id, statement type) of a multi-statement.
+    inline: JSON, ready for the body: for arrow the base64 text of a stream (empty for no rows), for
+    json the list of rows. total: all rows, those of chunks included. size_bytes: of the chunks.
+    children: (query id, statement type) of a multi-statement.
     The context and the parameters are those right after the statement, in stored spelling.
     """
 
     columns: Sequence[outcomes.Column]
     statement_type_id: int
     format: Format
-    inline: Any
-    inline_rows: int
+    inline: bytes
     total: int
     size_bytes: int
     database: str | None
@@ -163,6 +177,7 @@ class Queries:
         statements: Statements,
         sessions: sessions.Sessions,
         split: Split,
+        shelf: shelves.Shelf,
         now_ms: model.NowMs,
         new_id: model.NewId,
         limits: Limits | None = None,
@@ -170,12 +185,14 @@ class Queries:
         self._statements = statements
         self._sessions = sessions
         self._split = split
+        self._shelf = shelf
         self._now_ms = now_ms
         self._new_id = new_id
         self.limits = limits or Limits()
         self._queries: dict[str, Query] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
-        self._kept_bytes = 0
+        self._inline_bytes = 0
+        self._chunk_bytes = 0
         self._running = 0
         self._requests: dict[int, OrderedDict[str, tuple[str, str]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
@@ -437,40 +454,34 @@ class Queries:
         is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
         has_batches = is_select and outcome.batches is not None
         arrow = has_batches and submission.select_format == "arrow"
-        inline: Any = "" if arrow else []
-        inline_rows = total = size_bytes = 0
+        inline = b'""' if arrow else b"[]"
+        total = size_bytes = 0
         kept: list[Chunk] = []
         if outcome.rows is not None:
-            inline = encode.json_cells(outcome.rows, columns)
-            inline_rows = total = len(inline)
-            size_bytes = sum(len(cell or "") for row in inline for cell in row)
+            inline = encode.json_list(encode.json_cells(outcome.rows, columns))
+            total = len(outcome.rows)
         elif outcome.batches is not None and not submission.describe_only:
-            make = _arrow_group if arrow else _json_group
+            encoded = encode.arrow_stream if arrow else _json_rows
             async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                 async for group in groups:
+                    if sum(batch.nbytes for batch in group) < THREAD_BYTES_MIN:
+                        data = encoded(group, columns)
+                    else:
+                        data = await asyncio.to_thread(encoded, group, columns)
                     rows = sum(batch.num_rows for batch in group)
-                    group_bytes = sum(batch.nbytes for batch in group)
-                    if group_bytes < THREAD_BYTES_MIN:
-                        data = make(group, columns, total == 0)
-                    else:
-                        data = await asyncio.to_thread(make, group, columns, total == 0)
                     if total == 0:
-                        inline, inline_rows = data, rows
-                        size_bytes += group_bytes
+                        inline = b'"' + base64.b64encode(data) + b'"' if arrow else data
                     else:
-                        kept.append(Chunk(rows=rows, data=data))
+                        data = data if arrow else encode.json_chunk(data)
+                        kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
                         size_bytes += len(data)
                     total += rows
-                    if size_bytes > self.limits.results_bytes_max:
-                        raise errors.resources_exhausted(
-                            f"the result is larger than {self.limits.results_bytes_max} bytes"
-                        )
+                    self._check_size(size_bytes)
         return Result(
             columns=columns,
             statement_type_id=int(outcome.statement_type_id),
             format="arrow" if arrow else "json",
             inline=inline,
-            inline_rows=inline_rows,
             total=total,
             size_bytes=size_bytes,
             database=outcome.database or session.database,
@@ -484,6 +495,11 @@ class Queries:
             array_bind_supported=outcome.array_bind_supported,
         )
 
+    def _check_size(self, size_bytes: int) -> None:
+        largest = self.limits.results_bytes_max
+        if size_bytes > largest:
+            raise errors.resources_exhausted(f"the result is larger than {largest} bytes")
+
     def _finish(self, query: Query, session: sessions.Session) -> None:
         query.ended_at_ms = self._now_ms()
         query.task = None
@@ -493,24 +509,29 @@ class Queries:
             session.query_ids.append(query.id)
         self._sessions.note(session)
         self._finished[query.id] = None
-        self._kept_bytes += _size_of(query)
-        while self._finished and (
+        self._inline_bytes += _inline_size(query)
+        self._chunk_bytes += _chunk_size(query)
+        while len(self._finished) > 1 and (
             len(self._finished) > self.limits.results_max
-            or self._kept_bytes > self.limits.results_bytes_max
+            or self._inline_bytes > self.limits.inline_bytes_max
+            or self._chunk_bytes > self.limits.results_bytes_max
         ):
-            oldest = next(iter(self._finished))
-            if oldest == query.id:
-                break
-            self._drop(oldest)
+            self._drop(next(iter(self._finished)))
 
     def _drop(self, query_id: str) -> None:
         del self._finished[query_id]
-        self._kept_bytes -= _size_of(self._queries.pop(query_id))
+        query = self._queries.pop(query_id)
+        self._inline_bytes -= _inline_size(query)
+        self._chunk_bytes -= _chunk_size(query)
 
 
-def _size_of(query: Query) -> int:
-    answer = 0 if query.result is None else query.result.size_bytes
+def _inline_size(query: Query) -> int:
+    answer = 0 if query.result is None else len(query.result.inline)
     return answer + len(query.submission.text)
+
+
+def _chunk_size(query: Query) -> int:
+    return 0 if query.result is None else query.result.size_bytes
 
 
 async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
@@ -525,15 +546,5 @@ async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
             yield group
 
 
-def _arrow_group(
-    group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column], is_inline: bool
-) -> Any:
-    stream = encode.arrow_stream(group, columns)
-    return base64.b64encode(stream).decode("ascii") if is_inline else stream
-
-
-def _json_group(
-    group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column], is_inline: bool
-) -> Any:
-    rows = encode.json_rows(group, columns)
-    return rows if is_inline else encode.json_chunk(rows)
+def _json_rows(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
+    return encode.json_list(encode.json_rows(group, columns))

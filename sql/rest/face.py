@@ -220,7 +220,9 @@ class Face:
         chunk = self._queries.chunk(operation.query_id, operation.index)
         if chunk is None:
             return _json(wire.fault_answer(errors.result_unknown(operation.query_id), None), 404)
-        return asgi.Response(200, (("content-type", "application/octet-stream"),), chunk.data)
+        piece = chunk.kept.piece
+        body = piece if isinstance(piece, bytes) else (piece,)
+        return asgi.Response(200, (("content-type", "application/octet-stream"),), body)
 
 
 def _json(answer: Mapping[str, Any], status: int = 200) -> asgi.Response:

@@ -286,18 +286,16 @@ def result_answer(
         "queryResultFormat": result.format,
         "queryContext": {"entries": []},
     }
-    if result.format == "arrow":
-        data["rowsetBase64"] = result.inline
-    else:
-        data["rowset"] = result.inline
+    name = "rowsetBase64" if result.format == "arrow" else "rowset"
+    data[name] = orjson.Fragment(result.inline)
     if result.chunks:
         expires_at_ms = now_ms + chunks.URL_SECONDS * 1000
         data["chunks"] = [
             {
                 "url": origin + chunks.path(chunk_key, query.id, index, expires_at_ms),
                 "rowCount": chunk.rows,
-                "uncompressedSize": len(chunk.data),
-                "compressedSize": len(chunk.data),
+                "uncompressedSize": chunk.kept.size_bytes,
+                "compressedSize": chunk.kept.size_bytes,
             }
             for index, chunk in enumerate(result.chunks)
         ]

@@ -24,7 +24,7 @@ from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.access import model as access
 from server.auth import verify
-from sql import bindings, credentials, errors, outcomes, queries, sessions
+from sql import bindings, credentials, errors, outcomes, queries, sessions, shelves
 from sql.rest import face
 from storage import disk as disks
 from storage import index as indexes
@@ -157,6 +157,7 @@ class Parts:
     face: face.Face
     exchange: exchange.Exchange
     ring: tokens.KeyRing
+    shelf: shelves.Shelf
 
 
 def build(
@@ -167,6 +168,7 @@ def build(
     query_limits: queries.Limits | None = None,
     answer_within_seconds: float = 40.0,
     statements: FakeStatements | None = None,
+    shelf_memory_bytes_max: int = shelves.MEMORY_BYTES_MAX,
 ) -> Parts:
     """Wire a face over a folder, as mini.py does."""
     clock = Clock()
@@ -188,10 +190,17 @@ def build(
         new_id=lambda: uuid.uuid4().hex,
         limits=session_limits,
     )
+    shelf = shelves.Shelf(
+        folder=folder / "results",
+        disk=disk,
+        new_id=lambda: uuid.uuid4().hex,
+        memory_bytes_max=shelf_memory_bytes_max,
+    )
     all_queries = queries.Queries(
         statements=canned,
         sessions=all_sessions,
         split=split,
+        shelf=shelf,
         now_ms=clock.now_ms,
         new_id=lambda: uuid.uuid4().hex,
         limits=query_limits,
@@ -224,6 +233,7 @@ def build(
         face=snowflake,
         exchange=application,
         ring=ring,
+        shelf=shelf,
     )
 
 

@@ -566,11 +566,37 @@ def test_an_answer_that_is_no_longer_kept_is_not_computed_again(tmp_path: Path) 
 def test_a_result_beyond_the_limit_is_refused_with_its_reason(tmp_path: Path) -> None:
     limits = queries.Limits(results_bytes_max=100_000)
     with served.serve(tmp_path, query_limits=limits) as face:
-        rows = pa.record_batch([pa.array(range(50_000))], names=["N"])
+        rows = pa.record_batch([pa.array(range(300_000))], names=["N"])
         face.statements.table("select many", [NUMBER], rows)
         answer = raw.connected(face).query("select many")
         assert answer.body["success"] is False
         assert "100000 bytes" in answer.body["message"]
+
+
+def test_chunks_beyond_memory_wait_in_files_that_go_with_their_result(tmp_path: Path) -> None:
+    limits = queries.Limits(results_max=2)
+    with served.serve(tmp_path, query_limits=limits, shelf_memory_bytes_max=2_000_000) as face:
+        rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
+        face.statements.table("select many", [NUMBER], rows)
+        client = raw.connected(face)
+        data = client.query("select many").data
+        files = list((tmp_path / "results").iterdir())
+        assert len(files) == len(data["chunks"]) - 1
+        assert face.parts.shelf.memory_bytes == data["chunks"][0]["uncompressedSize"]
+        scan = f"select * from table(result_scan('{data['queryId']}'))"
+        copied = client.query(scan).data
+        client.query("select 1")
+
+        # The first result was dropped; what the second shares with it is still there.
+        assert client.result(data["queryId"]).code == "000612"
+        seen = 0
+        for chunk in copied["chunks"]:
+            with pa.ipc.open_stream(client.send("GET", chunk["url"]).raw) as stream:
+                seen += stream.read_all().num_rows
+        assert seen == sum(chunk["rowCount"] for chunk in data["chunks"])
+        client.query("select 1")
+        assert list((tmp_path / "results").iterdir()) == []
+        assert face.parts.shelf.memory_bytes == 0
 
 
 # Statements in one request
