@@ -192,7 +192,7 @@ class Request:
         text = self.headers.get("content-length")
         if text is None:
             return None
-        if not (text.isascii() and text.isdecimal()):
+        if not (text.isascii() and text.isdecimal() and len(text) < 20):
             raise errors.MalformedRequest("Content-Length is not a whole number")
         return int(text)
 

@@ -27,7 +27,7 @@ instead of a reset; beyond it the connection is closed."""
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024
 XML_DEPTH_MAX: Final = 32
-XML_ELEMENTS_MAX: Final = 200_000
+XML_ELEMENTS_MAX: Final = 100_000
 
 # Answers streamed from files.
 READ_BYTES: Final = 256 * 1024

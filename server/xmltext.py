@@ -8,21 +8,25 @@ or prefix: some clients leave it out, some invent one. Never fetches anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 from xml.parsers import expat
 
 from server import errors, limits
 
+NO_ATTRIBUTES: Final[Mapping[str, str]] = MappingProxyType({})
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Element:
-    """One element. text: all character data directly inside it, white space included."""
+
+class Element(NamedTuple):
+    """One element. text: all character data directly inside it, white space included.
+
+    A tuple, not a dataclass: completing an upload of 10,000 parts makes 40,000 of them.
+    """
 
     name: str
     text: str = ""
     children: tuple[Element, ...] = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = NO_ATTRIBUTES
 
     def child(self, name: str) -> Element | None:
         """Return the first child of that name, or None."""
@@ -76,7 +80,7 @@ class _Open:
 
     __slots__ = ("attributes", "children", "name", "parts")
 
-    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+    def __init__(self, name: str, attributes: Mapping[str, str]) -> None:
         self.name = name
         self.attributes = attributes
         self.children: list[Element] = []
@@ -99,7 +103,9 @@ class _Builder:
             raise errors.MalformedXML(f"the XML is more than {limits.XML_DEPTH_MAX} levels deep")
         if self._count > limits.XML_ELEMENTS_MAX:
             raise errors.MalformedXML(f"the XML has more than {limits.XML_ELEMENTS_MAX} elements")
-        bare = {_local(key): value for key, value in attributes.items()} if attributes else {}
+        bare = NO_ATTRIBUTES
+        if attributes:
+            bare = {_local(key): value for key, value in attributes.items()}
         self._open.append(_Open(_local(name), bare))
 
     def add_text(self, text: str) -> None:
@@ -107,12 +113,7 @@ class _Builder:
 
     def end(self, name: str) -> None:
         done = self._open.pop()
-        element = Element(
-            name=done.name,
-            text="".join(done.parts),
-            children=tuple(done.children),
-            attributes=done.attributes,
-        )
+        element = Element(done.name, "".join(done.parts), tuple(done.children), done.attributes)
         if self._open:
             self._open[-1].children.append(element)
         else:
@@ -120,7 +121,7 @@ class _Builder:
 
 
 def _local(name: str) -> str:
-    return name.rpartition(":")[2]
+    return name.rpartition(":")[2] if ":" in name else name
 
 
 def _refuse_document_type(*_: object) -> None:

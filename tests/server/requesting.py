@@ -23,7 +23,8 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 NOW_MS = 1_763_740_800_000  # 2025-11-21T16:00:00Z
 RING = tokens.KeyRing(
-    keys=(tokens.SigningKey(key_id="k1", secret=b"s" * 32),), master=b"master secret of 32 bytes ......"
+    keys=(tokens.SigningKey(key_id="k1", secret=b"s" * 32),),
+    master=b"master secret of 32 bytes ......",
 )
 
 T = TypeVar("T")
@@ -93,9 +94,7 @@ def people(*users: config.User) -> principals.Principals:
 
 
 def verifier(clock: Clock | None = None, **settings: Any) -> verify.Verifier:
-    return verify.Verifier(
-        principals=people(ALICE), ring=RING, now_ms=clock or Clock(), **settings
-    )
+    return verify.Verifier(principals=people(ALICE), ring=RING, now_ms=clock or Clock(), **settings)
 
 
 def signed(
@@ -123,9 +122,7 @@ def signed(
                 botocore_auth.S3SigV4QueryAuth if expires_seconds else botocore_auth.S3SigV4Auth
             )
         else:
-            signer = (
-                botocore_auth.SigV4QueryAuth if expires_seconds else botocore_auth.SigV4Auth
-            )
+            signer = botocore_auth.SigV4QueryAuth if expires_seconds else botocore_auth.SigV4Auth
     arguments: tuple[Any, ...] = (keys, service, region)
     signing = signer(*arguments, expires=expires_seconds) if expires_seconds else signer(*arguments)
     with standing_still(moment):

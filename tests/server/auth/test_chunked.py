@@ -67,10 +67,12 @@ def test_published_chunked_upload_decodes_and_its_signatures_hold():
     body = (
         b"10000;chunk-signature="
         b"ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648\r\n"
-        + b"a" * 65536
+        + b"a"
+        * 65536
         + b"\r\n400;chunk-signature="
         b"0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497\r\n"
-        + b"a" * 1024
+        + b"a"
+        * 1024
         + b"\r\n0;chunk-signature="
         b"b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9\r\n\r\n"
     )
@@ -83,10 +85,12 @@ def test_published_chunked_upload_with_trailer_decodes_and_its_signatures_hold()
     body = (
         b"10000;chunk-signature="
         b"b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2\r\n"
-        + b"a" * 65536
+        + b"a"
+        * 65536
         + b"\r\n400;chunk-signature="
         b"1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7\r\n"
-        + b"a" * 1024
+        + b"a"
+        * 1024
         + b"\r\n0;chunk-signature="
         b"2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992\r\n"
         b"x-amz-checksum-crc32c:sOO8/Q==\n\r\n"
@@ -301,9 +305,7 @@ def test_seed_of_a_verified_request_opens_its_own_chunks():
         ],
         signer=Streaming,
     )
-    caller = requesting.run(
-        requesting.verifier().verify(requesting.as_request(prepared), "s3")
-    )
+    caller = requesting.run(requesting.verifier().verify(requesting.as_request(prepared), "s3"))
     assert caller.payload.mode == "chunks"
     seed = caller.payload.seed
     assert seed is not None

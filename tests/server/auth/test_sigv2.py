@@ -101,7 +101,7 @@ def test_published_example_has_the_published_signature(
 
 
 def test_amz_date_stands_among_the_amz_headers_and_leaves_the_date_empty():
-    # The reference's own DELETE example signs otherwise than its text says; clients follow the text.
+    # The reference's DELETE example signs otherwise than its text says; clients do as it says.
     text = sigv2.string_to_sign(
         method="DELETE",
         raw_path=b"/b/k",

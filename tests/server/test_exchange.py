@@ -1,0 +1,496 @@
+"""One way for every request: the order of the steps, who is let in, and what becomes of errors."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import itertools
+import json
+import logging
+import re
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+import uvicorn
+from botocore.config import Config
+
+from server import asgi, counters, errors, exchange, limits
+from server.access import audit, decide, model
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+from storage import disk
+from storage import model as storage_model
+from tests.server import requesting
+from tests.server.requesting import NOW_MS, receiving, run, signed
+
+WIRE = {
+    auth_errors.AuthError: 403,
+    access_errors.AccessDenied: 403,
+    errors.BodyTooLarge: 413,
+    errors.RequestTooLarge: 431,
+    errors.MalformedRequest: 400,
+}
+
+
+class EchoFace:
+    """A face whose path says what it does: its operation is its tuple of segments."""
+
+    def __init__(self, name: str = "s3") -> None:
+        self.name = name
+        self.steps: list[str] = []
+        self.answer: Any = None
+
+    def identify(self, request):
+        self.steps.append("identify")
+        if request.segments[:1] == ("unreadable",):
+            raise errors.MalformedRequest("unreadable")
+        return request.segments
+
+    def authentication(self, operation):
+        self.steps.append("authentication")
+        word = operation[0].upper() if operation else "REQUIRED"
+        return exchange.Authentication.__members__.get(
+            word.replace("-", "_"), exchange.Authentication.REQUIRED
+        )
+
+    def demands(self, operation, principal):
+        self.steps.append("demands")
+        return (model.Demand(action="s3:PutObject", resource="arn:aws:s3:::b/k"),)
+
+    async def handle(self, operation, request, caller):
+        self.steps.append("handle")
+        if self.answer is not None:
+            return self.answer
+        match operation[-1:]:
+            case ("fails",):
+                raise RuntimeError("a secret detail")
+            case ("denies",):
+                raise access_errors.AccessDenied("no", action="a", resource="r")
+            case ("reads",):
+                body = await request.read(limit_bytes=limits.NATIVE_BODY_BYTES_MAX)
+                return asgi.json_response({"read": len(body)})
+        return asgi.json_response(
+            {"who": caller.principal.name, "path": request.raw_path.decode(), "op": operation}
+        )
+
+    def encode_error(self, error, request):
+        self.steps.append("encode_error")
+        for kind in type(error).__mro__:
+            if kind in WIRE:
+                return asgi.json_response({"error": type(error).__name__}, WIRE[kind])
+        return asgi.json_response({"error": "InternalError"}, 500)
+
+
+class Log(audit.Audit):
+    """An audit log whose lines stay in memory."""
+
+    def __init__(self, tmp_path) -> None:
+        super().__init__(folder=tmp_path, disk=disk.Disk(), now_ms=requesting.Clock())
+
+    @property
+    def lines(self):
+        return self._waiting
+
+
+def make(*faces, log=None, clock=None, **settings):
+    ids = itertools.count()
+    ticks = itertools.count(step=2_000_000)
+    return exchange.Exchange(
+        faces={face.name: face for face in faces},
+        verifier=requesting.verifier(clock),
+        authoriser=decide.Authoriser(now_ms=requesting.Clock(), record=log.record if log else None),
+        now_ms=requesting.Clock(),
+        new_id=lambda: f"{next(ids):032x}",
+        monotonic_ns=lambda: next(ticks),
+        files=disk.Disk(),
+        audit_log=log,
+        **settings,
+    )
+
+
+def call(app, method="GET", target="/none", headers=(), body=b"", receive=None):
+    """Serve one request; return status, headers and body."""
+    path, _, query = target.partition("?")
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(k.encode(), v.encode()) for k, v in headers],
+        "scheme": "http",
+        "client": ("10.1.2.3", 1),
+    }
+    sent: list[dict] = []
+
+    async def send(message):
+        sent.append(message)
+
+    run(app(scope, receive or receiving(body), send))
+    if not sent:
+        return None
+    data = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), data
+
+
+def call_signed(app, method="GET", target="/required", **more):
+    prepared = signed(method, "http://127.0.0.1" + target, **more)
+    asked = requesting.as_request(prepared)
+    body = prepared.body or b""
+    return call(app, method, target, tuple(asked.headers.items()), body)
+
+
+def test_steps_come_in_order():
+    face = EchoFace()
+    status, headers, body = call_signed(make(face))
+    assert status == 200
+    assert face.steps == ["identify", "authentication", "demands", "handle"]
+    assert json.loads(body) == {"who": "root", "path": "/required", "op": ["required"]}
+    assert headers[b"x-amz-request-id"] == b"0" * 32
+    assert headers[b"server"] == b"Boathouse"
+    assert headers[b"date"] == b"Fri, 21 Nov 2025 16:00:00 GMT"
+
+
+def test_request_ids_differ():
+    app = make(EchoFace())
+    ids = {call(app)[1][b"x-amz-request-id"] for _ in range(3)}
+    assert len(ids) == 3
+
+
+def test_operation_that_needs_no_credential_asks_for_none():
+    face = EchoFace()
+    status, _, body = call(make(face), target="/none", headers=[("authorization", "AWS4-nonsense")])
+    assert status == 200
+    assert json.loads(body)["who"] == "anonymous"
+    assert "demands" not in face.steps
+
+
+def test_face_that_authenticates_itself_is_left_to_it():
+    face = EchoFace("snowflake")
+    headers = [("authorization", 'Snowflake Token="x"')]
+    status, _, body = call(make(face), target="/session//v1", headers=headers)
+    assert status == 403  # its word here is REQUIRED, and the verifier takes no such token
+    face.authentication = lambda operation: exchange.Authentication.SELF
+    status, _, body = call(make(face), target="/session//v1", headers=headers)
+    assert status == 200
+    assert json.loads(body)["path"] == "/session/v1"
+
+
+def test_missing_credential_is_refused_where_one_is_required():
+    face = EchoFace()
+    status, _, body = call(make(face), target="/required")
+    assert (status, json.loads(body)) == (403, {"error": "MissingCredentials"})
+    assert "handle" not in face.steps
+
+
+def test_anonymous_caller_goes_to_the_decision_where_that_is_allowed():
+    face = EchoFace()
+    status, _, body = call(make(face), target="/signed-or-anonymous")
+    assert (status, json.loads(body)) == (403, {"error": "AccessDenied"})
+    assert face.steps[-2:] == ["demands", "encode_error"]
+
+
+def test_wrong_credential_is_refused_also_where_none_is_required():
+    status, _, body = call_signed(
+        make(EchoFace()), target="/signed-or-anonymous", secret_key="wrong"
+    )
+    assert (status, json.loads(body)) == (403, {"error": "SignatureDoesNotMatch"})
+
+
+def test_user_without_policies_can_do_nothing():
+    alice = requesting.ALICE
+    status, _, body = call_signed(
+        make(EchoFace()), access_key=alice.access_key, secret_key=alice.secret_key
+    )
+    assert (status, json.loads(body)) == (403, {"error": "AccessDenied"})
+
+
+def test_error_while_identifying_is_the_faces_to_encode():
+    status, _, body = call(make(EchoFace()), target="/unreadable")
+    assert (status, json.loads(body)) == (400, {"error": "MalformedRequest"})
+
+
+def test_unforeseen_error_is_a_500_without_its_detail_and_logged(caplog):
+    with caplog.at_level(logging.ERROR):
+        status, headers, body = call_signed(make(EchoFace()), target="/required/fails")
+    assert status == 500
+    assert b"secret detail" not in body
+    assert "a secret detail" in caplog.text
+    assert headers[b"x-amz-request-id"].decode() in caplog.text
+
+
+def test_refusals_are_not_logged_as_failures(caplog):
+    call_signed(make(EchoFace()), target="/required/denies")
+    assert caplog.text == ""
+
+
+def test_api_without_a_face_says_that_it_is_not_served():
+    app = make(EchoFace())
+    status, _, body = call_signed(app, "POST", "/", service="sts", body=b"Action=X")
+    assert status == 501
+    assert re.search(rb"<Code>NotImplemented</Code><Message>[^<]*sts", body)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        ("/" + "a" * limits.PATH_BYTES_MAX, ()),
+        ("/none?" + "a" * (limits.QUERY_BYTES_MAX + 1), ()),
+        ("/none", [(f"x-{i}", "") for i in range(limits.HEADERS_MAX + 1)]),
+        ("/none", [("x-a", "v" * limits.HEADERS_BYTES_MAX)]),
+    ],
+)
+def test_request_beyond_its_bounds_is_refused_before_it_is_read(target, headers):
+    face = EchoFace()
+    status, _, body = call(make(face), target=target, headers=headers)
+    assert (status, json.loads(body)) == (431, {"error": "RequestTooLarge"})
+    assert "identify" not in face.steps
+
+
+def test_answer_that_cannot_begin_becomes_an_error(tmp_path, caplog):
+    face = EchoFace()
+    face.answer = asgi.Response(
+        200,
+        (),
+        (storage_model.FileSlice(path=tmp_path / "gone", offset=0, length=5),),
+    )
+    status, _, body = call_signed(make(face))
+    assert (status, json.loads(body)) == (500, {"error": "InternalError"})
+    face.answer = asgi.Response(200, (("x-a", "b\r\nc: d"),))
+    status, _, body = call_signed(make(face))
+    assert (status, json.loads(body)) == (400, {"error": "MalformedRequest"})
+
+
+def test_client_that_leaves_is_counted_and_not_answered(caplog):
+    app = make(EchoFace())
+    gone = receiving([b"x"], then_disconnect=True)
+    assert call(app, "PUT", "/none/reads", receive=gone) is None
+    assert app.counts.disconnects == 1
+    assert app.counts.in_flight == 0
+    assert caplog.text == ""
+
+
+def test_served_requests_are_counted_by_face_and_status():
+    app = make(EchoFace())
+    call(app)
+    call(app, "PUT", "/none/reads", body=b"12345")
+    call(app, target="/required")
+    row = app.counts.faces["s3"]
+    assert row.requests == {200: 2, 403: 1}
+    assert row.received_bytes == 5
+    assert row.duration_ns == 6_000_000
+    assert sum(row.buckets) == 3
+
+
+def test_counters_put_durations_below_their_bounds():
+    counts = counters.Counters()
+    for duration_ns in (0, 1_000_000, 1_000_001, 70_000_000_000):
+        counts.record("s3", 200, duration_ns=duration_ns, received_bytes=0, sent_bytes=0)
+    assert counts.faces["s3"].buckets == [2, 1, 0, 0, 0, 0, 0, 0, 1]
+
+
+# The audit log
+
+
+def test_write_is_taken_down_before_and_after(tmp_path):
+    log = Log(tmp_path)
+    call_signed(make(EchoFace(), log=log), "PUT")
+    allowed, outcome = log.lines
+    assert allowed["event"] == "allow"
+    assert allowed["principal"] == "arn:aws:iam::000000000000:root"
+    assert allowed["action"] == "s3:PutObject"
+    assert allowed["credential"] == requesting.ACCESS_KEY
+    assert allowed["request_id"] == outcome["request_id"] == "0" * 32
+    assert allowed["ip"] == "10.1.2.3"
+    assert (outcome["event"], outcome["status"], outcome["ms"]) == ("outcome", 200, 2.0)
+    assert allowed["at_ms"] == NOW_MS
+
+
+def test_denial_and_refusal_are_taken_down(tmp_path):
+    log = Log(tmp_path)
+    app = make(EchoFace(), log=log)
+    call(app, target="/signed-or-anonymous")
+    call_signed(app, secret_key="wrong")
+    assert [(line["event"], line.get("reason")) for line in log.lines] == [
+        ("deny", "no-allow"),
+        ("outcome", None),
+        ("refuse", "SignatureDoesNotMatch"),
+        ("outcome", None),
+    ]
+    assert requesting.SECRET_KEY not in str(log.lines)
+
+
+def test_request_that_changes_nothing_leaves_no_line(tmp_path):
+    log = Log(tmp_path)
+    call(make(EchoFace(), log=log))
+    assert log.lines == []
+
+
+# Lifespan
+
+
+def test_lifespan_starts_in_order_and_stops_in_reverse():
+    done = []
+
+    def step(name):
+        async def do():
+            done.append(name)
+
+        return do
+
+    app = make(EchoFace(), on_startup=(step("a"), step("b")), on_shutdown=(step("-a"), step("-b")))
+    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    sent = []
+
+    async def receive():
+        return next(inbox)
+
+    async def send(message):
+        sent.append(message["type"])
+
+    run(app({"type": "lifespan"}, receive, send))
+    assert done == ["a", "b", "-b", "-a"]
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+# Over a socket, under the server that people run
+
+
+@contextmanager
+def served(app):
+    settings = uvicorn.Config(
+        app,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        log_level="critical",
+        lifespan="off",
+    )
+    server = uvicorn.Server(settings)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    try:
+        yield port
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_refused_upload_that_expects_100_moves_no_byte_and_closes():
+    with served(make(EchoFace())) as port, socket.create_connection(("127.0.0.1", port)) as wire:
+        wire.settimeout(10)
+        wire.sendall(
+            b"PUT /required/reads HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
+            b"expect: 100-continue\r\n\r\n"
+        )
+        answer = b""
+        while data := wire.recv(65536):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"connection: close" in answer
+    assert b"100 Continue" not in answer
+
+
+def test_accepted_upload_is_told_to_continue_and_the_connection_serves_on():
+    with served(make(EchoFace())) as port, socket.create_connection(("127.0.0.1", port)) as wire:
+        wire.settimeout(10)
+        wire.sendall(
+            b"PUT /none/reads HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
+            b"expect: 100-continue\r\n\r\n"
+        )
+        assert wire.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        wire.sendall(b"hello")
+        answer = b""
+        while not answer.endswith(b'{"read":5}'):
+            data = wire.recv(65536)
+            assert data, answer
+            answer += data
+        wire.sendall(b"GET /none HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert wire.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_refused_upload_that_does_not_wait_still_reads_its_answer():
+    with served(make(EchoFace())) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("PUT", "/required/reads", body=bytes(8 << 20))
+        assert connection.getresponse().read() == b'{"error":"MissingCredentials"}'
+        connection.request("GET", "/none")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_large_file_arrives_whole_and_a_client_that_leaves_harms_nobody(tmp_path):
+    path = tmp_path / "large"
+    data = bytes(range(256)) * (1 << 15)
+    path.write_bytes(data)
+    face = EchoFace()
+    app = make(face)
+    face.answer = asgi.Response(
+        200, (), (storage_model.FileSlice(path=path, offset=1, length=len(data) - 1),)
+    )
+    with served(app) as port:
+        with socket.create_connection(("127.0.0.1", port)) as wire:
+            wire.sendall(b"GET /none HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert wire.recv(1000).startswith(b"HTTP/1.1 200 ")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        for _ in range(2):
+            connection.request("GET", "/none")
+            assert connection.getresponse().read() == data[1:]
+        connection.request("HEAD", "/none")
+        head = connection.getresponse()
+        assert (head.getheader("content-length"), head.read()) == (str(len(data) - 1), b"")
+        connection.close()
+        deadline = time.monotonic() + 10
+        while app.counts.in_flight and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert app.counts.in_flight == 0
+    assert app.counts.disconnects <= 1
+
+
+def test_boto3_reaches_a_face_by_every_style_of_address(monkeypatch):
+    """Real HTTP: what botocore signs and urllib3 sends is what is verified here."""
+    # Not every machine resolves names below localhost.
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *more, **named: resolve(
+            "127.0.0.1" if str(host).endswith(".localhost") else host, *more, **named
+        ),
+    )
+    seen = []
+
+    class NotingFace(EchoFace):
+        def identify(self, request):
+            seen.append((request.method, request.raw_path, request.host.partition(":")[0]))
+            return ("required",)
+
+    face = NotingFace()
+    face.answer = asgi.Response(200, (("etag", '"x"'),))
+    app = make(face, clock=lambda: int(time.time() * 1000))
+    with served(app) as port:
+        for style, host in (("path", "127.0.0.1"), ("virtual", "localhost")):
+            client = boto3.client(
+                "s3",
+                endpoint_url=f"http://{host}:{port}",
+                aws_access_key_id=requesting.ACCESS_KEY,
+                aws_secret_access_key=requesting.SECRET_KEY,
+                region_name="us-east-1",
+                config=Config(s3={"addressing_style": style}, retries={"max_attempts": 0}),
+            )
+            client.put_object(Bucket="photos", Key="a b/日+", Body=b"x", Metadata={"k": "v"})
+            client.close()
+    assert seen == [
+        ("PUT", b"/photos/a%20b/%E6%97%A5%2B", "127.0.0.1"),
+        ("PUT", b"/a%20b/%E6%97%A5%2B", "photos.localhost"),
+    ]

@@ -1,0 +1,213 @@
+"""Health, metrics, and the frame of the native API."""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+import pytest
+
+from server import asgi, counters, errors, exchange, native
+from server.access import errors as access_errors
+from server.access import model
+from server.auth import errors as auth_errors
+from tests.server import requesting
+from tests.server.requesting import request, run
+
+
+class Missing(Exception):
+    """A fact of a floor above."""
+
+
+async def load(call):
+    if call.labels["warehouse"] == "absent":
+        raise Missing("no such warehouse")
+    return {
+        "warehouse": call.labels["warehouse"],
+        "table": call.parameters.get("table"),
+        "who": call.caller.principal.name,
+        "body": call.body.decode(),
+        "origin": call.origin,
+    }
+
+
+async def whole(call):
+    return asgi.Response(202, (), b"whole")
+
+
+def demands(labels):
+    return (model.Demand(action="s3tables:GetTable", resource=labels["warehouse"]),)
+
+
+ROUTES = (
+    native.Route(
+        method="GET", template="warehouses/{warehouse}/loads", handler=load, demands=demands
+    ),
+    native.Route(
+        method="POST", template="warehouses/{warehouse}/loads", handler=whole, demands=demands
+    ),
+)
+
+
+def make():
+    return native.NativeFace(
+        counts=counters.Counters(),
+        version="1.2.3",
+        routes=ROUTES,
+        wire_errors={Missing: (404, "NoSuchWarehouse")},
+    )
+
+
+def answer(face, asked):
+    """What the exchange would do, without credentials being looked at."""
+    caller = requesting.verifier(open_to_all=True)
+    try:
+        return run(_handle(face, asked, caller))
+    except Exception as error:  # noqa: BLE001 - as the exchange does
+        return face.encode_error(error, asked)
+
+
+async def _handle(face, asked, verifier):
+    operation = face.identify(asked)
+    return await face.handle(operation, asked, await verifier.verify(asked, "native"))
+
+
+def test_health_answers_without_credentials():
+    face = make()
+    operation = face.identify(request(target="/_health"))
+    assert face.authentication(operation) is exchange.Authentication.NONE
+    response = answer(face, request(target="/_health"))
+    assert (response.status, orjson.loads(response.body)) == (
+        200,
+        {"status": "ok", "version": "1.2.3"},
+    )
+
+
+@pytest.mark.parametrize(
+    "target", ["/_metrics", "/_api/v1/warehouses/w/loads", "/_api/v1/none", "/_console", "/_x"]
+)
+def test_nothing_but_health_answers_without_credentials(target):
+    face = make()
+    operation = face.identify(request(target=target))
+    assert face.authentication(operation) is exchange.Authentication.REQUIRED
+
+
+def test_route_gets_its_labels_parameters_and_caller():
+    face = make()
+    asked = request(
+        target="/_api/v1/warehouses/a%2Fb/loads?table=ns.t&table=other",
+        headers=[("host", "h:1")],
+        body=b"x",
+    )
+    operation = face.identify(asked)
+    assert face.demands(operation, requesting.people().root) == (
+        model.Demand(action="s3tables:GetTable", resource="a/b"),
+    )
+    response = answer(face, asked)
+    assert orjson.loads(response.body) == {
+        "warehouse": "a/b",
+        "table": "ns.t",
+        "who": "root",
+        "body": "x",
+        "origin": "http://h:1",
+    }
+
+
+def test_handler_may_return_a_whole_answer():
+    response = answer(make(), request("POST", "/_api/v1/warehouses/w/loads"))
+    assert response == asgi.Response(202, (), b"whole")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "name"),
+    [
+        ("GET", "/_api/v1/nothing", 404, "NoSuchRoute"),
+        ("GET", "/_api/v1/warehouses//loads", 404, "NoSuchRoute"),
+        ("GET", "/_api/v1/warehouses/w/loads/", 404, "NoSuchRoute"),
+        ("GET", "/_api/v2/warehouses/w/loads", 404, "NoSuchRoute"),
+        ("GET", "/_api", 404, "NoSuchRoute"),
+        ("GET", "/_console", 404, "NoSuchRoute"),
+        ("DELETE", "/_api/v1/warehouses/w/loads", 405, "MethodNotAllowed"),
+        ("POST", "/_health", 405, "MethodNotAllowed"),
+        ("PUT", "/_metrics", 405, "MethodNotAllowed"),
+        ("GET", "/_api/v1/warehouses/absent/loads", 404, "NoSuchWarehouse"),
+    ],
+)
+def test_what_is_not_there_is_named(method, target, status, name):
+    response = answer(make(), request(method, target))
+    assert response.status == status
+    error = orjson.loads(response.body)["error"]
+    assert error["type"] == name
+    assert error["request_id"] == "r" * 32
+
+
+def test_wrong_method_lists_those_there_are():
+    response = answer(make(), request("DELETE", "/_api/v1/warehouses/w/loads"))
+    assert ("allow", "GET, POST") in response.headers
+
+
+def test_every_error_of_the_kit_has_its_status():
+    face = make()
+    families = (errors.KitError, auth_errors.AuthError, auth_errors.PayloadError)
+    unseen = {
+        errors.ClientDisconnected,  # never answered
+        access_errors.NoSuchAccessKey,  # a fact for the verifier, which raises its own
+        access_errors.WrongPassword,
+        access_errors.InvalidToken,
+        access_errors.ExpiredToken,
+        access_errors.CorruptKeys,  # ends the start
+    }
+    for family in (*families, access_errors.AccessError):
+        for kind in family.__subclasses__():
+            if kind in unseen or not kind.__module__.startswith("server."):
+                continue
+            if kind.__module__.startswith("server.access.principals"):
+                continue
+            error = kind("said", allowed=("GET",))
+            assert face.encode_error(error, request()).status < 500 or kind in (
+                errors.FaceNotServed,
+                access_errors.AuditUnavailable,
+            ), kind
+
+
+def test_unforeseen_error_tells_nothing():
+    response = make().encode_error(RuntimeError("a secret"), request())
+    assert response.status == 500
+    assert b"a secret" not in response.body
+
+
+def test_unauthorized_says_what_is_taken():
+    response = make().encode_error(auth_errors.MissingCredentials("none"), request())
+    assert response.status == 401
+    assert response.headers[-1][0] == "www-authenticate"
+
+
+LINE = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.]+')
+
+
+def test_metrics_are_prometheus_text():
+    counts = counters.Counters()
+    counts.record("s3", 200, duration_ns=2_000_000, received_bytes=3, sent_bytes=4)
+    counts.record("s3", 404, duration_ns=200_000_000_000, received_bytes=0, sent_bytes=5)
+    text = native.format_metrics(counts)
+    lines = text.splitlines()
+    assert text.endswith("\n")
+    for line in lines:
+        assert line.startswith(("# HELP boathouse_", "# TYPE boathouse_")) or LINE.fullmatch(line)
+    assert 'boathouse_requests_total{face="s3",status="404"} 1' in lines
+    assert 'boathouse_request_seconds_bucket{face="s3",le="0.001"} 0' in lines
+    assert 'boathouse_request_seconds_bucket{face="s3",le="0.005"} 1' in lines
+    assert 'boathouse_request_seconds_bucket{face="s3",le="60"} 1' in lines
+    assert 'boathouse_request_seconds_bucket{face="s3",le="+Inf"} 2' in lines
+    assert 'boathouse_request_seconds_count{face="s3"} 2' in lines
+    assert 'boathouse_request_seconds_sum{face="s3"} 200.002000000' in lines
+    assert 'boathouse_sent_bytes_total{face="s3"} 9' in lines
+
+
+def test_metrics_are_served_to_whoever_may_administer():
+    face = make()
+    operation = face.identify(request(target="/_metrics"))
+    assert face.demands(operation, requesting.people().root) == (native.METRICS_DEMAND,)
+    response = answer(face, request(target="/_metrics"))
+    assert response.status == 200
+    assert response.headers == (("content-type", native.METRICS_TYPE),)
