@@ -1,0 +1,567 @@
+"""rule: Avro object container files, read by field id and written plainly.
+
+A schema is compiled once into a chain of closures, which then run per record. Reading goes through
+the one compiled decoder at hand, PyIceberg's: it takes whole runs of integers and whole maps of
+bytes in one call, which is where manifests spend their size. Values come out as stored: no logical
+type is applied but decimal. Never opens a file.
+Source: Avro 1.12 specification; Iceberg spec, Appendix A.
+"""
+
+from __future__ import annotations
+
+import bz2
+import decimal
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+import zstandard
+from pyiceberg.avro.decoder_fast import CythonBinaryDecoder
+
+from catalog import values
+
+Schema: TypeAlias = Any
+Read: TypeAlias = Callable[[Any], Any]
+Write: TypeAlias = Callable[[bytearray, Any], None]
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+SCHEMA_DEPTH_MAX = 50
+BLOCK_BYTES_MAX = 1024 * 1024 * 1024
+"""A block, decompressed. More than that is a bomb, not a manifest."""
+
+WRITE_BLOCK_BYTES = 64 * 1024
+
+
+class InvalidAvro(ValueError):
+    """The bytes are no Avro container file, or one this catalog cannot read."""
+
+
+class Container:
+    """An Avro file's header. metadata: its own key-value pairs, `avro.*` included."""
+
+    __slots__ = ("_blocks_at", "_data", "_sync", "metadata", "schema")
+
+    def __init__(self, data: bytes) -> None:
+        if not data.startswith(MAGIC):
+            raise InvalidAvro("not an Avro container file")
+        decoder = CythonBinaryDecoder(data[len(MAGIC) :])
+        try:
+            self.metadata = _read_map(_read_bytes)(decoder)
+            self._sync = decoder.read(SYNC_BYTES)
+            self.schema: Schema = msgspec.json.decode(self.metadata["avro.schema"])
+        except (EOFError, KeyError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+            raise InvalidAvro(f"broken Avro header: {error}") from error
+        self._data = data
+        self._blocks_at = len(MAGIC) + decoder.tell()
+
+    def text(self, name: str) -> str | None:
+        """Return a metadata value as text."""
+        value = self.metadata.get(name)
+        return None if value is None else bytes(value).decode(errors="replace")
+
+    def records(self, read: Read) -> Iterator[Any]:
+        """Yield what read makes of each record. Raises InvalidAvro."""
+        codec = self.text("avro.codec") or "null"
+        start = self._blocks_at
+        try:
+            while start < len(self._data):
+                count, size, start = self._block_head(start)
+                block = self._data[start : start + size]
+                start += size
+                if self._data[start : start + SYNC_BYTES] != self._sync:
+                    raise InvalidAvro("an Avro block does not end where it should")
+                start += SYNC_BYTES
+                decoder = CythonBinaryDecoder(_decompress(codec, block))
+                for _ in range(count):
+                    yield read(decoder)
+        except (EOFError, UnicodeDecodeError, IndexError, OverflowError, MemoryError) as error:
+            raise InvalidAvro(f"broken Avro block: {error}") from error
+
+    def _block_head(self, start: int) -> tuple[int, int, int]:
+        head = CythonBinaryDecoder(self._data[start : start + 20])
+        count, size = head.read_int(), head.read_int()
+        if count < 0 or size < 0 or size > len(self._data) - start:
+            raise InvalidAvro("an Avro block claims to be larger than its file")
+        return count, size, start + head.tell()
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Adapter:
+    """What is made of a record. ids: field ids by name, for writers that give none."""
+
+    make: Callable[[Mapping[int, Any]], Any]
+    ids: Mapping[str, int]
+
+
+def compile_reader(schema: Schema, adapt: Mapping[str, Adapter]) -> Read:
+    """Return the function that reads one value of this schema off a decoder.
+
+    adapt: by where a record stands (`""` is the root, `data_file` a field of it) what is made of
+    its values by field id; fields without an id are left out. Other records become tuples.
+    Raises InvalidAvro.
+    """
+    return _reader(schema, adapt, path="", names={}, depth=0)
+
+
+def _reader(
+    schema: Schema, adapt: Mapping[str, Adapter], *, path: str, names: dict[str, Schema], depth: int
+) -> Read:
+    if depth > SCHEMA_DEPTH_MAX:
+        raise InvalidAvro("the Avro schema nests too deeply, or in itself")
+    if isinstance(schema, list):
+        branches = [_reader(one, adapt, path=path, names=names, depth=depth + 1) for one in schema]
+        return _read_union(branches, schema)
+    kind = schema if isinstance(schema, str) else schema.get("type")
+    if isinstance(kind, dict | list):
+        return _reader(kind, adapt, path=path, names=names, depth=depth + 1)
+    if isinstance(schema, dict) and "name" in schema and kind in ("record", "fixed"):
+        names[schema["name"]] = schema
+    if kind in _SIMPLE:
+        if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
+            return _read_decimal(_SIMPLE[kind], schema)
+        return _SIMPLE[kind]
+    if kind == "fixed":
+        return _read_fixed(schema)
+    if kind == "record":
+        return _read_record(schema, adapt, path=path, names=names, depth=depth)
+    if kind == "array":
+        return _read_array(schema["items"], adapt, path=path, names=names, depth=depth)
+    if kind == "map":
+        return _read_map(_reader(schema["values"], adapt, path=path, names=names, depth=depth + 1))
+    if kind in names:
+        return _reader(names[kind], adapt, path=path, names=names, depth=depth + 1)
+    raise InvalidAvro(f"cannot read Avro type {kind}")
+
+
+def _read_null(decoder: Any) -> None:
+    return None
+
+
+def _read_bytes(decoder: Any) -> bytes:
+    return bytes(decoder.read_bytes())
+
+
+_SIMPLE: Mapping[str, Read] = {
+    "null": _read_null,
+    "boolean": CythonBinaryDecoder.read_boolean,
+    "int": CythonBinaryDecoder.read_int,
+    "long": CythonBinaryDecoder.read_int,
+    "float": CythonBinaryDecoder.read_float,
+    "double": CythonBinaryDecoder.read_double,
+    "bytes": CythonBinaryDecoder.read_bytes,
+    "string": CythonBinaryDecoder.read_utf8,
+}
+
+
+def _read_union(branches: Sequence[Read], schema: Sequence[Schema]) -> Read:
+    if len(branches) == 2 and schema[0] == "null":
+        other = branches[1]
+
+        def read_optional(decoder: Any) -> Any:
+            return other(decoder) if decoder.read_int() else None
+
+        return read_optional
+
+    def read_union(decoder: Any) -> Any:
+        branch = decoder.read_int()
+        if not 0 <= branch < len(branches):
+            raise InvalidAvro("an Avro union names a branch it does not have")
+        return branches[branch](decoder)
+
+    return read_union
+
+
+def _read_fixed(schema: Mapping[str, Any]) -> Read:
+    size = schema["size"]
+
+    def read_fixed(decoder: Any) -> bytes:
+        return bytes(decoder.read(size))
+
+    if schema.get("logicalType") == "decimal":
+        return _read_decimal(read_fixed, schema)
+    return read_fixed
+
+
+def _read_decimal(read: Read, schema: Mapping[str, Any]) -> Read:
+    scale = schema.get("scale", 0)
+
+    def read_decimal(decoder: Any) -> decimal.Decimal:
+        return values.decimal_from(int.from_bytes(read(decoder), "big", signed=True), scale)
+
+    return read_decimal
+
+
+def _read_record(
+    schema: Mapping[str, Any],
+    adapt: Mapping[str, Adapter],
+    *,
+    path: str,
+    names: dict[str, Schema],
+    depth: int,
+) -> Read:
+    readers = []
+    for field in schema["fields"]:
+        inner = f"{path}.{field['name']}" if path else field["name"]
+        readers.append(_reader(field["type"], adapt, path=inner, names=names, depth=depth + 1))
+    adapter = adapt.get(path)
+    if adapter is None:
+
+        def read_tuple(decoder: Any) -> tuple[Any, ...]:
+            return tuple([read(decoder) for read in readers])
+
+        return read_tuple
+    make = adapter.make
+    fields = schema["fields"]
+    ids = [field.get("field-id", adapter.ids.get(field["name"], -1)) for field in fields]
+    steps = list(zip(ids, readers, strict=True))
+
+    def read_adapted(decoder: Any) -> Any:
+        return make({field_id: read(decoder) for field_id, read in steps})
+
+    return read_adapted
+
+
+def _read_array(
+    items: Schema, adapt: Mapping[str, Adapter], *, path: str, names: dict[str, Schema], depth: int
+) -> Read:
+    pair = _pair_of(items)
+    if pair in (("int", "long"), ("int", "int")):
+        return _read_int_map
+    if pair == ("int", "bytes"):
+        return _read_bytes_map
+    read_item = _reader(items, adapt, path=path, names=names, depth=depth + 1)
+
+    def read_array(decoder: Any) -> list[Any]:
+        found: list[Any] = []
+        for count in _counts(decoder):
+            found.extend([read_item(decoder) for _ in range(count)])
+        return found
+
+    return read_array
+
+
+def _pair_of(items: Schema) -> tuple[Any, Any] | None:
+    """An array of key-value records is a map whose keys are no text."""
+    if not isinstance(items, dict) or items.get("type") != "record":
+        return None
+    fields = items["fields"]
+    if [field["name"] for field in fields] != ["key", "value"]:
+        return None
+    return (
+        (fields[0]["type"], fields[1]["type"])
+        if isinstance(fields[0]["type"], str) and isinstance(fields[1]["type"], str)
+        else None
+    )
+
+
+def _counts(decoder: Any) -> Iterator[int]:
+    while count := decoder.read_int():
+        if count < 0:
+            count = -count
+            decoder.skip_int()  # the block's size, for those who skip it
+        yield count
+
+
+def _read_int_map(decoder: Any) -> dict[int, int]:
+    found: dict[int, int] = {}
+    while count := decoder.read_int():
+        if count < 0:
+            count = -count
+            decoder.skip_int()
+        numbers = decoder.read_ints(count * 2)
+        found.update(zip(numbers[::2], numbers[1::2], strict=True))
+    return found
+
+
+def _read_bytes_map(decoder: Any) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    while count := decoder.read_int():
+        if count < 0:
+            count = -count
+            decoder.skip_int()
+        decoder.read_int_bytes_dict(count, found)
+    return found
+
+
+def _read_map(read_value: Read) -> Read:
+    def read_map(decoder: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for count in _counts(decoder):
+            for _ in range(count):
+                key = decoder.read_utf8()
+                found[key] = read_value(decoder)
+        return found
+
+    return read_map
+
+
+def _decompress(codec: str, block: bytes) -> bytes:
+    try:
+        if codec == "null":
+            return block
+        if codec == "deflate":
+            return _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block)
+        if codec == "zstandard":
+            return _unzstd(block)
+        if codec == "snappy":
+            return _unsnap(block)
+        if codec == "bzip2":
+            return _bounded(bz2.BZ2Decompressor(), block)
+        if codec == "xz":
+            return _bounded(lzma.LZMADecompressor(), block)
+    except (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError) as error:
+        raise InvalidAvro(f"broken {codec} block: {error}") from error
+    raise InvalidAvro(f"unknown Avro codec {codec}")
+
+
+def _bounded(decompressor: Any, block: bytes) -> bytes:
+    data: bytes = decompressor.decompress(block, BLOCK_BYTES_MAX)
+    if len(data) >= BLOCK_BYTES_MAX:
+        raise InvalidAvro("an Avro block is too large once decompressed")
+    return data
+
+
+def _unzstd(block: bytes) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(block) as reader:
+        data = reader.read(BLOCK_BYTES_MAX)
+    if len(data) >= BLOCK_BYTES_MAX:
+        raise InvalidAvro("an Avro block is too large once decompressed")
+    return data
+
+
+def _unsnap(block: bytes) -> bytes:
+    """Snappy's raw format; Avro adds a CRC32 of the result, big-endian."""
+    body, checksum = block[:-4], block[-4:]
+    size, at = _unsnap_length(body)
+    if size > BLOCK_BYTES_MAX:
+        raise InvalidAvro("an Avro block is too large once decompressed")
+    made = bytearray()
+    try:
+        while at < len(body):
+            tag = body[at]
+            at += 1
+            if tag & 3 == 0:
+                length = (tag >> 2) + 1
+                if length > 60:
+                    extra = length - 60
+                    length = int.from_bytes(body[at : at + extra], "little") + 1
+                    at += extra
+                made += body[at : at + length]
+                at += length
+                continue
+            if tag & 3 == 1:
+                length, offset = ((tag >> 2) & 7) + 4, (tag >> 5) << 8 | body[at]
+                at += 1
+            else:
+                width = 2 if tag & 3 == 2 else 4
+                length, offset = (tag >> 2) + 1, int.from_bytes(body[at : at + width], "little")
+                at += width
+            start = len(made) - offset
+            if offset == 0 or start < 0:
+                raise InvalidAvro("broken snappy block: a copy from before its start")
+            if offset >= length:
+                made += made[start : start + length]
+            else:  # a copy may overlap what it writes: it repeats
+                made += (made[start:] * (length // offset + 1))[:length]
+            if len(made) > size:
+                break
+    except IndexError as error:
+        raise InvalidAvro("broken snappy block: it ends early") from error
+    if len(made) != size or zlib.crc32(made).to_bytes(4, "big") != checksum:
+        raise InvalidAvro("broken snappy block: length or checksum differ")
+    return bytes(made)
+
+
+def _unsnap_length(body: bytes) -> tuple[int, int]:
+    size = shift = 0
+    for at, byte in enumerate(body[:5]):
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return size, at + 1
+    raise InvalidAvro("broken snappy block: no length")
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def encode_file(
+    schema: Schema, records: Sequence[Any], metadata: Mapping[str, str], *, sync: bytes
+) -> bytes:
+    """Return a container file of these records, deflated.
+
+    records: as the schema nests them: mappings by field name, sequences, plain values.
+    metadata: added to the header. sync: 16 bytes that do not occur by chance.
+    Raises InvalidAvro for a value that is none of its type.
+    """
+    assert len(sync) == SYNC_BYTES
+    write = compile_writer(schema)
+    header = {"avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
+    made = bytearray(MAGIC)
+    _write_text_map(made, {**header, **metadata})
+    made += sync
+    block = bytearray()
+    count = 0
+    try:
+        for record in records:
+            write(block, record)
+            count += 1
+            if len(block) >= WRITE_BLOCK_BYTES:
+                _write_block(made, block, count, sync)
+                block, count = bytearray(), 0
+    except (KeyError, TypeError, AttributeError, struct.error, UnicodeEncodeError) as error:
+        raise InvalidAvro(f"cannot write a record: {error!r}") from error
+    if count:
+        _write_block(made, block, count, sync)
+    return bytes(made)
+
+
+def _write_block(made: bytearray, block: bytearray, count: int, sync: bytes) -> None:
+    packer = zlib.compressobj(level=6, wbits=-zlib.MAX_WBITS)
+    packed = packer.compress(block) + packer.flush()
+    write_int(made, count)
+    write_int(made, len(packed))
+    made += packed
+    made += sync
+
+
+def compile_writer(schema: Schema) -> Write:
+    """Return the function that appends one value of this schema to a buffer."""
+    if isinstance(schema, list):
+        assert schema[0] == "null", "unions are written for optional values alone"
+        assert len(schema) == 2, "unions are written for optional values alone"
+        return _write_optional(compile_writer(schema[1]))
+    kind = schema if isinstance(schema, str) else schema["type"]
+    if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
+        return _write_decimal(schema)
+    if kind in _SIMPLE_WRITERS:
+        return _SIMPLE_WRITERS[kind]
+    if kind == "fixed":
+        return _write_fixed(schema["size"])
+    if kind == "record":
+        return _write_record(schema)
+    assert kind == "array", f"cannot write Avro type {kind}"
+    pair = _pair_of(schema["items"])
+    if pair is not None:
+        return _write_int_keyed(_SIMPLE_WRITERS[pair[1]])
+    return _write_array(compile_writer(schema["items"]))
+
+
+def write_int(made: bytearray, number: int) -> None:
+    """Append an int or long: zig-zag, seven bits a byte, the lowest first."""
+    rest = (number << 1) ^ (number >> 63)
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    made.append(rest)
+
+
+def _write_bytes(made: bytearray, data: bytes) -> None:
+    write_int(made, len(data))
+    made += data
+
+
+def _write_text(made: bytearray, text: str) -> None:
+    _write_bytes(made, text.encode())
+
+
+def _write_boolean(made: bytearray, value: bool) -> None:
+    made.append(1 if value else 0)
+
+
+def _write_float(made: bytearray, value: float) -> None:
+    made += struct.pack("<f", value)
+
+
+def _write_double(made: bytearray, value: float) -> None:
+    made += struct.pack("<d", value)
+
+
+_SIMPLE_WRITERS: Mapping[str, Write] = {
+    "boolean": _write_boolean,
+    "int": write_int,
+    "long": write_int,
+    "float": _write_float,
+    "double": _write_double,
+    "bytes": _write_bytes,
+    "string": _write_text,
+}
+
+
+def _write_optional(write: Write) -> Write:
+    def write_optional(made: bytearray, value: Any) -> None:
+        if value is None:
+            made.append(0)
+        else:
+            made.append(2)
+            write(made, value)
+
+    return write_optional
+
+
+def _write_fixed(size: int) -> Write:
+    def write_fixed(made: bytearray, value: bytes) -> None:
+        if len(value) != size:
+            raise InvalidAvro(f"{len(value)} bytes where {size} belong")
+        made += value
+
+    return write_fixed
+
+
+def _write_decimal(schema: Mapping[str, Any]) -> Write:
+    scale, size = schema["scale"], schema["size"]
+
+    def write_decimal(made: bytearray, value: Any) -> None:
+        made += values.unscaled(value, scale).to_bytes(size, "big", signed=True)
+
+    return write_decimal
+
+
+def _write_record(schema: Mapping[str, Any]) -> Write:
+    steps = [(field["name"], compile_writer(field["type"])) for field in schema["fields"]]
+
+    def write_record(made: bytearray, record: Mapping[str, Any]) -> None:
+        for name, write in steps:
+            write(made, record[name])
+
+    return write_record
+
+
+def _write_array(write: Write) -> Write:
+    def write_array(made: bytearray, items: Sequence[Any]) -> None:
+        if items:
+            write_int(made, len(items))
+            for item in items:
+                write(made, item)
+        made.append(0)
+
+    return write_array
+
+
+def _write_int_keyed(write: Write) -> Write:
+    def write_int_keyed(made: bytearray, entries: Mapping[int, Any]) -> None:
+        if entries:
+            write_int(made, len(entries))
+            for key, value in entries.items():
+                write_int(made, key)
+                write(made, value)
+        made.append(0)
+
+    return write_int_keyed
+
+
+def _write_text_map(made: bytearray, entries: Mapping[str, str]) -> None:
+    if entries:
+        write_int(made, len(entries))
+        for key, value in entries.items():
+            _write_text(made, key)
+            _write_text(made, value)
+    made.append(0)

@@ -1,0 +1,979 @@
+"""rule: manifests and manifest lists, v1 to v3, as values: read by field id, written as the
+specification lays them out.
+
+What an entry leaves out (sequence numbers, snapshot id, first row id) it inherits from its
+manifest's entry in the list: `inherit` does that, decoding does not. Column metrics stay packed
+until somebody asks, because most of a manifest's size is metrics nobody looks at.
+Source: Iceberg spec, Manifests, Manifest Lists, Sequence Number and First Row ID Inheritance.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from catalog import avro, datatypes, transforms, values
+
+Json = dict[str, Any]
+
+BLOCK_SIZE_DEFAULT: Final = 64 * 1024 * 1024
+"""v1 wants a block size on every file, and nobody reads it."""
+
+
+class InvalidManifest(ValueError):
+    """The bytes are no manifest or manifest list, or one this catalog cannot read."""
+
+
+class Content(enum.IntEnum):
+    """What a content file holds."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+class ManifestContent(enum.IntEnum):
+    """What kind of files a manifest lists."""
+
+    DATA = 0
+    DELETES = 1
+
+
+class Status(enum.IntEnum):
+    """What the manifest's snapshot did to a file."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+class Metrics:
+    """Column metrics of a content file, by field id. Immutable; unpacked at first need.
+
+    None for a whole map, or no entry, means unknown. Bounds are bytes in single-value form.
+    """
+
+    __slots__ = ("_maps", "_packed")
+
+    def __init__(
+        self,
+        *,
+        column_sizes: Mapping[int, int] | None = None,
+        value_counts: Mapping[int, int] | None = None,
+        null_value_counts: Mapping[int, int] | None = None,
+        nan_value_counts: Mapping[int, int] | None = None,
+        lower_bounds: Mapping[int, bytes] | None = None,
+        upper_bounds: Mapping[int, bytes] | None = None,
+    ) -> None:
+        self._packed: bytes | None = None
+        self._maps: tuple[Any, ...] | None = (
+            column_sizes,
+            value_counts,
+            null_value_counts,
+            nan_value_counts,
+            lower_bounds,
+            upper_bounds,
+        )
+
+    @classmethod
+    def unpacked_later(cls, packed: bytes) -> Metrics:
+        """Return metrics from what `packed` gave."""
+        made = cls()
+        made._packed, made._maps = packed, None
+        return made
+
+    def packed(self) -> bytes:
+        """Return the metrics as bytes for another process."""
+        return msgspec.msgpack.encode(self._all()) if self._packed is None else self._packed
+
+    def _all(self) -> tuple[Any, ...]:
+        if self._maps is None:
+            assert self._packed is not None
+            self._maps = tuple(_unpack_maps(self._packed))
+        return self._maps
+
+    @property
+    def column_sizes(self) -> Mapping[int, int] | None:
+        found: Mapping[int, int] | None = self._all()[0]
+        return found
+
+    @property
+    def value_counts(self) -> Mapping[int, int] | None:
+        found: Mapping[int, int] | None = self._all()[1]
+        return found
+
+    @property
+    def null_value_counts(self) -> Mapping[int, int] | None:
+        found: Mapping[int, int] | None = self._all()[2]
+        return found
+
+    @property
+    def nan_value_counts(self) -> Mapping[int, int] | None:
+        found: Mapping[int, int] | None = self._all()[3]
+        return found
+
+    @property
+    def lower_bounds(self) -> Mapping[int, bytes] | None:
+        found: Mapping[int, bytes] | None = self._all()[4]
+        return found
+
+    @property
+    def upper_bounds(self) -> Mapping[int, bytes] | None:
+        found: Mapping[int, bytes] | None = self._all()[5]
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Metrics) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(Metrics)  # maps hash slowly; files are told apart by their paths
+
+    def __repr__(self) -> str:
+        return f"Metrics{self._all()}"
+
+
+_unpack_maps = msgspec.msgpack.Decoder(
+    tuple[
+        dict[int, int] | None,
+        dict[int, int] | None,
+        dict[int, int] | None,
+        dict[int, int] | None,
+        dict[int, bytes] | None,
+        dict[int, bytes] | None,
+    ]
+).decode
+
+NO_METRICS: Final = Metrics()
+
+
+class DataFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A data or delete file as a manifest describes it.
+
+    file_path: its URI. file_format: PARQUET, AVRO, ORC or PUFFIN. partition: plain values in the
+    order of the spec's fields (see `values`). A deletion vector is a POSITION_DELETES file in
+    PUFFIN: record_count is how many rows it deletes, referenced_data_file whose they are, and
+    content_offset and content_size_in_bytes where in the file it lies.
+    """
+
+    file_path: str
+    file_format: str
+    record_count: int
+    file_size_in_bytes: int
+    content: Content = Content.DATA
+    spec_id: int = 0
+    partition: tuple[Any, ...] = ()
+    metrics: Metrics = NO_METRICS
+    key_metadata: bytes | None = None
+    split_offsets: tuple[int, ...] | None = None
+    equality_ids: tuple[int, ...] | None = None
+    sort_order_id: int | None = None
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+
+    @property
+    def is_deletion_vector(self) -> bool:
+        return self.content == Content.POSITION_DELETES and self.file_format == "PUFFIN"
+
+
+class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A file in a manifest. sequence_number: of its data; None until inherited."""
+
+    status: Status
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
+    data_file: DataFile
+
+    @property
+    def is_live(self) -> bool:
+        return self.status != Status.DELETED
+
+
+class FieldSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the values of one partition field in a manifest are within. Bounds are bytes."""
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower_bound: bytes | None = None
+    upper_bound: bytes | None = None
+
+
+UNASSIGNED: Final = -1
+"""A sequence number that only the commit will know."""
+
+
+class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A manifest as a manifest list describes it. None as a count means unknown."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: ManifestContent = ManifestContent.DATA
+    sequence_number: int = 0
+    min_sequence_number: int = 0
+    added_snapshot_id: int | None = None
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    added_rows_count: int | None = None
+    existing_rows_count: int | None = None
+    deleted_rows_count: int | None = None
+    partitions: tuple[FieldSummary, ...] | None = None
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+
+    @property
+    def has_live_files(self) -> bool:
+        return self.added_files_count != 0 or self.existing_files_count != 0
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+_ENTRY_IDS: Mapping[str, int] = {
+    "status": 0,
+    "snapshot_id": 1,
+    "sequence_number": 3,
+    "file_sequence_number": 4,
+    "data_file": 2,
+}
+_FILE_IDS: Mapping[str, int] = {
+    "content": 134,
+    "file_path": 100,
+    "file_format": 101,
+    "partition": 102,
+    "record_count": 103,
+    "file_size_in_bytes": 104,
+    "column_sizes": 108,
+    "value_counts": 109,
+    "null_value_counts": 110,
+    "nan_value_counts": 137,
+    "lower_bounds": 125,
+    "upper_bounds": 128,
+    "key_metadata": 131,
+    "split_offsets": 132,
+    "equality_ids": 135,
+    "sort_order_id": 140,
+    "first_row_id": 142,
+    "referenced_data_file": 143,
+    "content_offset": 144,
+    "content_size_in_bytes": 145,
+}
+_LIST_IDS: Mapping[str, int] = {
+    "manifest_path": 500,
+    "manifest_length": 501,
+    "partition_spec_id": 502,
+    "content": 517,
+    "sequence_number": 515,
+    "min_sequence_number": 516,
+    "added_snapshot_id": 503,
+    "added_files_count": 504,
+    "existing_files_count": 505,
+    "deleted_files_count": 506,
+    "added_data_files_count": 504,  # the names of old
+    "existing_data_files_count": 505,
+    "deleted_data_files_count": 506,
+    "added_rows_count": 512,
+    "existing_rows_count": 513,
+    "deleted_rows_count": 514,
+    "partitions": 507,
+    "key_metadata": 519,
+    "first_row_id": 520,
+}
+_SUMMARY_IDS: Mapping[str, int] = {
+    "contains_null": 509,
+    "contains_nan": 518,
+    "lower_bound": 510,
+    "upper_bound": 511,
+}
+_FORMATS: Mapping[str, str] = {
+    spelled: name
+    for name in ("PARQUET", "AVRO", "ORC", "PUFFIN")
+    for spelled in (name, name.lower())
+}
+_CONTENTS = tuple(Content)
+_STATUSES = tuple(Status)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManifestHeader:
+    """What a manifest says of itself. Its schema and spec are those of its writing."""
+
+    format_version: int
+    content: ManifestContent
+    partition_spec_id: int
+    partition_fields: Sequence[Json]
+
+
+def decode_header(data: bytes) -> ManifestHeader:
+    """Return a manifest's own description. Raises InvalidManifest."""
+    return _header_of(_open(data))
+
+
+def decode_manifest(data: bytes, *, spec_id: int | None = None) -> list[ManifestEntry]:
+    """Return all entries of a manifest, deleted ones too, as they are written.
+
+    spec_id: as the manifest list gives it; else the manifest's own word counts.
+    Raises InvalidManifest.
+    """
+    container = _open(data)
+    own_spec_id = _header_of(container).partition_spec_id if spec_id is None else spec_id
+
+    def make_file(found: Mapping[int, Any]) -> DataFile:
+        return _data_file(found, own_spec_id)
+
+    adapt = {
+        "": avro.Adapter(make=_entry, ids=_ENTRY_IDS),
+        "data_file": avro.Adapter(make=make_file, ids=_FILE_IDS),
+    }
+    return _records(container, adapt)
+
+
+def decode_manifest_list(data: bytes) -> list[ManifestFile]:
+    """Return the manifests of a snapshot. Raises InvalidManifest."""
+    adapt = {
+        "": avro.Adapter(make=_manifest_file, ids=_LIST_IDS),
+        "partitions": avro.Adapter(make=_summary, ids=_SUMMARY_IDS),
+    }
+    return _records(_open(data), adapt)
+
+
+def _open(data: bytes) -> avro.Container:
+    try:
+        return avro.Container(data)
+    except avro.InvalidAvro as error:
+        raise InvalidManifest(str(error)) from error
+
+
+def _records(container: avro.Container, adapt: Mapping[str, avro.Adapter]) -> list[Any]:
+    try:
+        return list(container.records(avro.compile_reader(container.schema, adapt)))
+    except (avro.InvalidAvro, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidManifest(f"cannot read the records: {error!r}") from error
+
+
+def _header_of(container: avro.Container) -> ManifestHeader:
+    try:
+        fields = msgspec.json.decode(container.text("partition-spec") or "[]", type=list[Json])
+        return ManifestHeader(
+            format_version=int(container.text("format-version") or 1),
+            content=(
+                ManifestContent.DELETES
+                if container.text("content") == "deletes"
+                else ManifestContent.DATA
+            ),
+            partition_spec_id=int(container.text("partition-spec-id") or 0),
+            partition_fields=fields,
+        )
+    except ValueError as error:
+        raise InvalidManifest(f"broken manifest header: {error}") from error
+
+
+def _entry(found: Mapping[int, Any]) -> ManifestEntry:
+    return ManifestEntry(
+        status=_STATUSES[found[0]],
+        snapshot_id=found.get(1),
+        sequence_number=found.get(3),
+        file_sequence_number=found.get(4),
+        data_file=found[2],
+    )
+
+
+def _data_file(found: Mapping[int, Any], spec_id: int) -> DataFile:
+    get = found.get
+    split_offsets, equality_ids = get(132), get(135)
+    file_format = found[101]
+    return DataFile(
+        file_path=found[100],
+        file_format=_FORMATS.get(file_format) or file_format.upper(),
+        record_count=found[103],
+        file_size_in_bytes=found[104],
+        content=_CONTENTS[get(134) or 0],
+        spec_id=spec_id,
+        partition=get(102) or (),
+        metrics=Metrics(
+            column_sizes=get(108),
+            value_counts=get(109),
+            null_value_counts=get(110),
+            nan_value_counts=get(137),
+            lower_bounds=get(125),
+            upper_bounds=get(128),
+        ),
+        key_metadata=get(131),
+        split_offsets=None if split_offsets is None else tuple(split_offsets),
+        equality_ids=None if equality_ids is None else tuple(equality_ids),
+        sort_order_id=get(140),
+        first_row_id=get(142),
+        referenced_data_file=get(143),
+        content_offset=get(144),
+        content_size_in_bytes=get(145),
+    )
+
+
+def _manifest_file(found: Mapping[int, Any]) -> ManifestFile:
+    get = found.get
+    partitions = get(507)
+    return ManifestFile(
+        manifest_path=found[500],
+        manifest_length=found[501],
+        partition_spec_id=found[502],
+        content=ManifestContent(get(517) or 0),
+        sequence_number=get(515) or 0,
+        min_sequence_number=get(516) or 0,
+        added_snapshot_id=get(503),
+        added_files_count=get(504),
+        existing_files_count=get(505),
+        deleted_files_count=get(506),
+        added_rows_count=get(512),
+        existing_rows_count=get(513),
+        deleted_rows_count=get(514),
+        partitions=None if partitions is None else tuple(partitions),
+        key_metadata=get(519),
+        first_row_id=get(520),
+    )
+
+
+def _summary(found: Mapping[int, Any]) -> FieldSummary:
+    get = found.get
+    return FieldSummary(
+        contains_null=found[509],
+        contains_nan=get(518),
+        lower_bound=get(510),
+        upper_bound=get(511),
+    )
+
+
+def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[ManifestEntry]:
+    """Return entries with what they leave out taken from their manifest's place in the list.
+
+    An added file inherits its sequence numbers, in v1 always 0. Every data file without a first
+    row id is given one, deleted ones aside, if the manifest has one.
+    """
+    made = []
+    next_row_id = manifest.first_row_id if manifest.content == ManifestContent.DATA else None
+    for entry in entries:
+        data_file = entry.data_file
+        if (
+            next_row_id is not None
+            and data_file.first_row_id is None
+            and entry.status != Status.DELETED
+        ):
+            data_file = msgspec.structs.replace(data_file, first_row_id=next_row_id)
+            next_row_id += data_file.record_count
+        sequence_number, file_sequence_number = entry.sequence_number, entry.file_sequence_number
+        if entry.status == Status.ADDED or manifest.sequence_number == 0:
+            if sequence_number is None:
+                sequence_number = manifest.sequence_number
+            if file_sequence_number is None:
+                file_sequence_number = manifest.sequence_number
+        made.append(
+            ManifestEntry(
+                status=entry.status,
+                snapshot_id=(
+                    manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+                ),
+                sequence_number=sequence_number,
+                file_sequence_number=file_sequence_number,
+                data_file=data_file,
+            )
+        )
+    return made
+
+
+# --- between processes --------------------------------------------------------------------------
+
+
+def pack_entries(entries: Sequence[ManifestEntry]) -> bytes:
+    """Return entries as bytes for another process; `unpack_entries` reads them cheaply there."""
+    decimals = sorted(
+        {
+            position
+            for entry in entries
+            for position, value in enumerate(entry.data_file.partition)
+            if isinstance(value, decimal.Decimal)
+        }
+    )
+    return msgspec.msgpack.encode((decimals, entries), enc_hook=_pack_metrics)
+
+
+def unpack_entries(data: bytes) -> list[ManifestEntry]:
+    decimals, entries = _unpack_entries(data)
+    return [_with_decimals(entry, decimals) for entry in entries] if decimals else entries
+
+
+def _pack_metrics(value: Any) -> bytes:
+    assert isinstance(value, Metrics)
+    return value.packed()
+
+
+def _unpack_metrics(kind: type, packed: Any) -> Metrics:
+    return Metrics.unpacked_later(packed)
+
+
+_unpack_entries = msgspec.msgpack.Decoder(
+    tuple[list[int], list[ManifestEntry]], dec_hook=_unpack_metrics
+).decode
+
+
+def _with_decimals(entry: ManifestEntry, positions: Sequence[int]) -> ManifestEntry:
+    """Decimals cross as text, which nothing but their place in the partition tells apart."""
+    partition = list(entry.data_file.partition)
+    for position in positions:
+        if partition[position] is not None:
+            partition[position] = decimal.Decimal(partition[position])
+    data_file = msgspec.structs.replace(entry.data_file, partition=tuple(partition))
+    return msgspec.structs.replace(entry, data_file=data_file)
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def partition_types(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the type of each partition field's values. A dropped source is of type unknown."""
+    columns = datatypes.columns(schema)
+    types = []
+    for field in spec["fields"]:
+        source_id = field["source-id"] if "source-id" in field else field["source-ids"][0]
+        source = columns.get(source_id)
+        types.append(
+            transforms.result_type(
+                transforms.parse(field["transform"]), "unknown" if source is None else source.type
+            )
+        )
+    return tuple(types)
+
+
+def encode_manifest(
+    entries: Sequence[ManifestEntry],
+    *,
+    path: str,
+    schema: Mapping[str, Any],
+    spec: Mapping[str, Any],
+    format_version: int,
+    content: ManifestContent,
+    snapshot_id: int,
+    sync: bytes,
+) -> tuple[bytes, ManifestFile]:
+    """Return a manifest's bytes, and what a manifest list says of it.
+
+    entries: added ones with sequence numbers None inherit them; all others must have theirs.
+    path: where the manifest will lie. schema, spec: decoded JSON with their ids; every file's
+    partition fits the spec. sync: 16 bytes that do not occur by chance (a fresh id).
+    """
+    types = partition_types(spec, schema)
+    for entry in entries:
+        _check_entry(entry, content, types)
+    metadata = {
+        "schema": msgspec.json.encode(schema).decode(),
+        "schema-id": str(schema["schema-id"]),
+        "partition-spec": msgspec.json.encode(spec["fields"]).decode(),
+        "partition-spec-id": str(spec["spec-id"]),
+        "format-version": str(format_version),
+        "content": "deletes" if content == ManifestContent.DELETES else "data",
+    }
+    partition_names = _partition_names(spec)
+    try:
+        data = avro.encode_file(
+            _entry_schema(spec, types, partition_names, format_version),
+            [_entry_record(entry, partition_names, snapshot_id) for entry in entries],
+            metadata,
+            sync=sync,
+        )
+    except (avro.InvalidAvro, values.InvalidValue, OverflowError) as error:
+        raise InvalidManifest(f"cannot write the manifest: {error}") from error
+    file = _summarise(
+        entries,
+        path=path,
+        length=len(data),
+        spec_id=spec["spec-id"],
+        types=types,
+        content=content,
+        snapshot_id=snapshot_id,
+    )
+    return data, file
+
+
+def _check_entry(entry: ManifestEntry, content: ManifestContent, types: Sequence[Any]) -> None:
+    file = entry.data_file
+    is_data = file.content == Content.DATA
+    assert is_data == (content == ManifestContent.DATA), "a manifest lists data or deletes alone"
+    assert len(file.partition) == len(types), "a file's partition fits its manifest's spec"
+    assert entry.status == Status.ADDED or entry.sequence_number is not None
+    assert is_data or file.first_row_id is None, "delete files have no row ids"
+    if file.is_deletion_vector:
+        assert file.referenced_data_file is not None
+        assert file.content_offset is not None
+        assert file.content_size_in_bytes is not None
+
+
+def _entry_record(
+    entry: ManifestEntry, partition_names: Sequence[str], snapshot_id: int
+) -> Mapping[str, Any]:
+    file = entry.data_file
+    metrics = file.metrics
+    return {
+        "status": int(entry.status),
+        "snapshot_id": snapshot_id if entry.snapshot_id is None else entry.snapshot_id,
+        "sequence_number": entry.sequence_number,
+        "file_sequence_number": entry.file_sequence_number,
+        "data_file": {
+            "content": int(file.content),
+            "file_path": file.file_path,
+            "file_format": file.file_format,
+            "partition": dict(zip(partition_names, file.partition, strict=True)),
+            "record_count": file.record_count,
+            "file_size_in_bytes": file.file_size_in_bytes,
+            "block_size_in_bytes": BLOCK_SIZE_DEFAULT,
+            "column_sizes": metrics.column_sizes,
+            "value_counts": metrics.value_counts,
+            "null_value_counts": metrics.null_value_counts,
+            "nan_value_counts": metrics.nan_value_counts,
+            "lower_bounds": metrics.lower_bounds,
+            "upper_bounds": metrics.upper_bounds,
+            "key_metadata": file.key_metadata,
+            "split_offsets": file.split_offsets,
+            "equality_ids": file.equality_ids,
+            "sort_order_id": file.sort_order_id,
+            "first_row_id": file.first_row_id,
+            "referenced_data_file": file.referenced_data_file,
+            "content_offset": file.content_offset,
+            "content_size_in_bytes": file.content_size_in_bytes,
+        },
+    }
+
+
+def _summarise(
+    entries: Sequence[ManifestEntry],
+    *,
+    path: str,
+    length: int,
+    spec_id: int,
+    types: Sequence[Any],
+    content: ManifestContent,
+    snapshot_id: int,
+) -> ManifestFile:
+    files = dict.fromkeys(Status, 0)
+    rows = dict.fromkeys(Status, 0)
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    known = [
+        entry.sequence_number
+        for entry in entries
+        if entry.is_live and entry.sequence_number is not None
+    ]
+    return ManifestFile(
+        manifest_path=path,
+        manifest_length=length,
+        partition_spec_id=spec_id,
+        content=content,
+        sequence_number=UNASSIGNED,
+        # what inherits the commit's number is newer than all that has one
+        min_sequence_number=min(known) if known else UNASSIGNED,
+        added_snapshot_id=snapshot_id,
+        added_files_count=files[Status.ADDED],
+        existing_files_count=files[Status.EXISTING],
+        deleted_files_count=files[Status.DELETED],
+        added_rows_count=rows[Status.ADDED],
+        existing_rows_count=rows[Status.EXISTING],
+        deleted_rows_count=rows[Status.DELETED],
+        partitions=_summaries(types, [entry.data_file.partition for entry in entries]),
+    )
+
+
+def _summaries(
+    types: Sequence[Any], partitions: Sequence[tuple[Any, ...]]
+) -> tuple[FieldSummary, ...]:
+    summaries = []
+    for position, type_ in enumerate(types):
+        found = [partition[position] for partition in partitions]
+        is_float = datatypes.kind_of(type_) in ("float", "double")
+        nan = [value for value in found if is_float and value is not None and math.isnan(value)]
+        rest = [
+            value for value in found if value is not None and not (is_float and math.isnan(value))
+        ]
+        key = _total_order if is_float else None
+        summaries.append(
+            FieldSummary(
+                contains_null=any(value is None for value in found),
+                contains_nan=bool(nan) if is_float else None,
+                lower_bound=values.to_bytes(type_, min(rest, key=key)) if rest else None,
+                upper_bound=values.to_bytes(type_, max(rest, key=key)) if rest else None,
+            )
+        )
+    return tuple(summaries)
+
+
+def _total_order(value: float) -> tuple[float, float]:
+    """-0.0 comes before 0.0 in bounds."""
+    return value, math.copysign(1.0, value)
+
+
+def encode_manifest_list(
+    manifests: Sequence[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None = None,
+    sync: bytes,
+) -> tuple[bytes, int]:
+    """Return a manifest list's bytes, and how many row ids it hands out.
+
+    New manifests (sequence number UNASSIGNED) get this commit's sequence number. In v3 every data
+    manifest without a first row id gets one, from first_row_id on.
+    """
+    next_row_id = first_row_id or 0
+    records = []
+    for manifest in manifests:
+        row_id = manifest.first_row_id
+        if format_version >= 3 and row_id is None and manifest.content == ManifestContent.DATA:
+            assert manifest.added_rows_count is not None
+            assert manifest.existing_rows_count is not None
+            row_id = next_row_id
+            next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+        records.append(_list_record(manifest, sequence_number, row_id))
+    metadata = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
+        "sequence-number": str(sequence_number),
+        "format-version": str(format_version),
+    }
+    if format_version >= 3:
+        metadata["first-row-id"] = str(first_row_id)
+    data = avro.encode_file(_list_schema(format_version), records, metadata, sync=sync)
+    return data, next_row_id - (first_row_id or 0)
+
+
+def _list_record(
+    manifest: ManifestFile, sequence_number: int, first_row_id: int | None
+) -> Mapping[str, Any]:
+    is_new = manifest.sequence_number == UNASSIGNED
+    oldest = manifest.min_sequence_number
+    partitions = None
+    if manifest.partitions is not None:
+        partitions = [
+            {
+                "contains_null": summary.contains_null,
+                "contains_nan": summary.contains_nan,
+                "lower_bound": summary.lower_bound,
+                "upper_bound": summary.upper_bound,
+            }
+            for summary in manifest.partitions
+        ]
+    return {
+        "manifest_path": manifest.manifest_path,
+        "manifest_length": manifest.manifest_length,
+        "partition_spec_id": manifest.partition_spec_id,
+        "content": int(manifest.content),
+        "sequence_number": sequence_number if is_new else manifest.sequence_number,
+        "min_sequence_number": sequence_number if oldest == UNASSIGNED else oldest,
+        "added_snapshot_id": manifest.added_snapshot_id,
+        "added_files_count": manifest.added_files_count,
+        "existing_files_count": manifest.existing_files_count,
+        "deleted_files_count": manifest.deleted_files_count,
+        "added_rows_count": manifest.added_rows_count,
+        "existing_rows_count": manifest.existing_rows_count,
+        "deleted_rows_count": manifest.deleted_rows_count,
+        "partitions": partitions,
+        "key_metadata": manifest.key_metadata,
+        "first_row_id": first_row_id,
+    }
+
+
+# --- Avro schemas -------------------------------------------------------------------------------
+
+
+def _required(name: str, field_id: int, type_: Any) -> Json:
+    return {"name": name, "type": type_, "field-id": field_id}
+
+
+def _optional(name: str, field_id: int, type_: Any) -> Json:
+    return {"name": name, "type": ["null", type_], "default": None, "field-id": field_id}
+
+
+def _map(key_id: int, value_id: int, value: str) -> Json:
+    return {
+        "type": "array",
+        "logicalType": "map",
+        "items": {
+            "type": "record",
+            "name": f"k{key_id}_v{value_id}",
+            "fields": [_required("key", key_id, "int"), _required("value", value_id, value)],
+        },
+    }
+
+
+def _list(element_id: int, element: str) -> Json:
+    return {"type": "array", "items": element, "element-id": element_id}
+
+
+def _entry_schema(
+    spec: Mapping[str, Any], types: Sequence[Any], names: Sequence[str], format_version: int
+) -> Json:
+    partition = {
+        "type": "record",
+        "name": "r102",
+        "fields": [
+            _partition_field(name, field, type_)
+            for name, field, type_ in zip(names, spec["fields"], types, strict=True)
+        ],
+    }
+    file_fields = [
+        _required("file_path", 100, "string"),
+        _required("file_format", 101, "string"),
+        _required("partition", 102, partition),
+        _required("record_count", 103, "long"),
+        _required("file_size_in_bytes", 104, "long"),
+        _optional("column_sizes", 108, _map(117, 118, "long")),
+        _optional("value_counts", 109, _map(119, 120, "long")),
+        _optional("null_value_counts", 110, _map(121, 122, "long")),
+        _optional("nan_value_counts", 137, _map(138, 139, "long")),
+        _optional("lower_bounds", 125, _map(126, 127, "bytes")),
+        _optional("upper_bounds", 128, _map(129, 130, "bytes")),
+        _optional("key_metadata", 131, "bytes"),
+        _optional("split_offsets", 132, _list(133, "long")),
+    ]
+    if format_version == 1:
+        file_fields.insert(5, _required("block_size_in_bytes", 105, "long"))
+        file_fields.append(_optional("sort_order_id", 140, "int"))
+        entry_fields = [_required("status", 0, "int"), _required("snapshot_id", 1, "long")]
+    else:
+        file_fields.insert(0, _required("content", 134, "int"))
+        file_fields.append(_optional("equality_ids", 135, _list(136, "int")))
+        file_fields.append(_optional("sort_order_id", 140, "int"))
+        entry_fields = [
+            _required("status", 0, "int"),
+            _optional("snapshot_id", 1, "long"),
+            _optional("sequence_number", 3, "long"),
+            _optional("file_sequence_number", 4, "long"),
+        ]
+    if format_version >= 3:
+        file_fields.append(_optional("first_row_id", 142, "long"))
+    if format_version >= 2:
+        file_fields.append(_optional("referenced_data_file", 143, "string"))
+    if format_version >= 3:
+        file_fields.append(_optional("content_offset", 144, "long"))
+        file_fields.append(_optional("content_size_in_bytes", 145, "long"))
+    data_file = {"type": "record", "name": "r2", "fields": file_fields}
+    return {
+        "type": "record",
+        "name": "manifest_entry",
+        "fields": [*entry_fields, _required("data_file", 2, data_file)],
+    }
+
+
+def _partition_field(name: str, field: Mapping[str, Any], type_: Any) -> Json:
+    made = _optional(name, field["field-id"], _avro_type(type_, field["field-id"]))
+    if name != field["name"]:
+        made["iceberg-field-name"] = field["name"]
+    return made
+
+
+def _avro_type(type_: Any, field_id: int) -> Any:
+    kind = datatypes.kind_of(type_)
+    if kind in ("boolean", "int", "long", "float", "double", "string"):
+        return kind
+    if kind in _LOGICAL:
+        return _LOGICAL[kind]
+    if kind == "uuid":
+        return {"type": "fixed", "name": f"uuid_{field_id}", "size": 16, "logicalType": "uuid"}
+    if kind == "fixed":
+        size = datatypes.fixed_length(type_)
+        return {"type": "fixed", "name": f"fixed_{field_id}_{size}", "size": size}
+    if kind == "decimal":
+        precision, scale = datatypes.decimal_of(type_)
+        return {
+            "type": "fixed",
+            "name": f"decimal_{field_id}_{precision}_{scale}",
+            "size": _decimal_size(precision),
+            "logicalType": "decimal",
+            "precision": precision,
+            "scale": scale,
+        }
+    if kind == "unknown":
+        return "int"  # a void field whose source is gone: always null
+    return "bytes"
+
+
+_LOGICAL: Mapping[str, Json] = {
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "timestamp_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+}
+
+
+def _decimal_size(precision: int) -> int:
+    """Return how many bytes hold every number of this many digits, and its negative."""
+    largest: int = 10**precision - 1
+    return largest.bit_length() // 8 + 1
+
+
+_NAME_START = re.compile(r"[A-Za-z_]")
+_NAME_REST = re.compile(r"[^A-Za-z0-9_]")
+
+
+def _partition_names(spec: Mapping[str, Any]) -> list[str]:
+    """Return each partition field's name as Avro allows it."""
+    return [_avro_name(field["name"]) for field in spec["fields"]]
+
+
+def _avro_name(name: str) -> str:
+    made = _NAME_REST.sub(lambda match: f"_x{ord(match[0]):X}", name)
+    if _NAME_START.match(name):
+        return made
+    return f"_{made}" if name[0].isdigit() and name[0].isascii() else made
+
+
+def _list_schema(format_version: int) -> Json:
+    summary = {
+        "type": "record",
+        "name": "r508",
+        "fields": [
+            _required("contains_null", 509, "boolean"),
+            _optional("contains_nan", 518, "boolean"),
+            _optional("lower_bound", 510, "bytes"),
+            _optional("upper_bound", 511, "bytes"),
+        ],
+    }
+    fields = [
+        _required("manifest_path", 500, "string"),
+        _required("manifest_length", 501, "long"),
+        _required("partition_spec_id", 502, "int"),
+    ]
+    counts = [
+        ("added_files_count", 504, "int"),
+        ("existing_files_count", 505, "int"),
+        ("deleted_files_count", 506, "int"),
+        ("added_rows_count", 512, "long"),
+        ("existing_rows_count", 513, "long"),
+        ("deleted_rows_count", 514, "long"),
+    ]
+    if format_version == 1:
+        fields.append(_required("added_snapshot_id", 503, "long"))
+        fields += [_optional(name, field_id, type_) for name, field_id, type_ in counts]
+    else:
+        fields += [
+            _required("content", 517, "int"),
+            _required("sequence_number", 515, "long"),
+            _required("min_sequence_number", 516, "long"),
+            _required("added_snapshot_id", 503, "long"),
+        ]
+        fields += [_required(name, field_id, type_) for name, field_id, type_ in counts]
+    partitions = {"type": "array", "items": summary, "element-id": 508}
+    fields += [_optional("partitions", 507, partitions), _optional("key_metadata", 519, "bytes")]
+    if format_version >= 3:
+        fields.append(_optional("first_row_id", 520, "long"))
+    return {"type": "record", "name": "manifest_file", "fields": fields}

@@ -1,0 +1,265 @@
+"""rule: single values of Iceberg's types: as bounds' bytes, as JSON, as Python.
+
+In Python a value is plain: bool, int (also date in days, time in microseconds, timestamps in micro-
+or nanoseconds, all since midnight or 1970-01-01), float, Decimal, str, and bytes (uuid too). Plain
+values of one type compare as the type orders them; text by code point, which is UTF-8 byte order.
+Source: Iceberg spec, Appendix D.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+import struct
+from typing import Any, TypeAlias
+
+from catalog import datatypes
+
+Value: TypeAlias = bool | int | float | decimal.Decimal | str | bytes
+
+EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+DAY_MICROS = 86_400_000_000
+
+_WIDTHS = {
+    "int": 4,
+    "long": 8,
+    "date": 4,
+    "time": 8,
+    "timestamp": 8,
+    "timestamptz": 8,
+    "timestamp_ns": 8,
+    "timestamptz_ns": 8,
+}
+_TIMESTAMP_UNITS = {
+    "timestamp": 1_000_000,
+    "timestamptz": 1_000_000,
+    "timestamp_ns": 1_000_000_000,
+    "timestamptz_ns": 1_000_000_000,
+}
+_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_ZONE = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+# scale and precision of what is read never exceed 38 digits; the context must not round them
+_EXACT = decimal.Context(prec=200)
+
+
+class InvalidValue(ValueError):
+    """Bytes, JSON or a Python value that is no value of the type."""
+
+
+def from_bytes(type_: Any, data: bytes) -> Value:
+    """Return the value that a bound's bytes hold.
+
+    Bounds of columns whose type was promoted since still have the older, shorter form.
+    Raises InvalidValue; also for types that have no such form.
+    """
+    kind = datatypes.kind_of(type_)
+    try:
+        if kind in _WIDTHS:
+            return _integer(kind, data)
+        if kind in ("float", "double"):
+            return float(struct.unpack("<f" if len(data) == 4 else "<d", data)[0])
+        if kind == "string":
+            return data.decode()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise InvalidValue(f"{len(data)} bytes are no {kind}: {error}") from error
+    if kind == "boolean" and len(data) == 1:
+        return data != b"\x00"
+    if kind == "decimal" and data:
+        _, scale = datatypes.decimal_of(type_)
+        return decimal_from(int.from_bytes(data, "big", signed=True), scale)
+    if kind in ("fixed", "binary") or (kind == "uuid" and len(data) == 16):
+        return data
+    raise InvalidValue(f"{len(data)} bytes are no {kind}")
+
+
+def _integer(kind: str, data: bytes) -> int:
+    if len(data) not in (4, 8):
+        raise InvalidValue(f"{len(data)} bytes are no {kind}")
+    number = int.from_bytes(data, "little", signed=True)
+    if len(data) == 4 and kind in _TIMESTAMP_UNITS:  # was a date
+        return number * 86_400 * _TIMESTAMP_UNITS[kind]
+    return number
+
+
+def to_bytes(type_: Any, value: Value) -> bytes:
+    """Return a value as a bound's bytes. Raises InvalidValue."""
+    kind = datatypes.kind_of(type_)
+    try:
+        if kind in _WIDTHS:
+            return int(value).to_bytes(_WIDTHS[kind], "little", signed=True)
+        if kind == "float":
+            return struct.pack("<f", value)
+        if kind == "double":
+            return struct.pack("<d", value)
+        if kind == "string" and isinstance(value, str):
+            return value.encode()
+        if kind == "boolean":
+            return b"\x01" if value else b"\x00"
+        if kind == "decimal":
+            return unscaled_bytes(unscaled(value, datatypes.decimal_of(type_)[1]))
+        if kind in ("uuid", "fixed", "binary") and isinstance(value, bytes):
+            return value
+    except (struct.error, OverflowError, UnicodeEncodeError, TypeError) as error:
+        raise InvalidValue(f"{value!r} is no {kind}: {error}") from error
+    raise InvalidValue(f"{value!r} is no {kind}")
+
+
+def decimal_from(number: int, scale: int) -> decimal.Decimal:
+    """Return an unscaled integer as the decimal it stands for."""
+    return decimal.Decimal(number).scaleb(-scale, _EXACT)
+
+
+def unscaled(value: Any, scale: int) -> int:
+    """Return a decimal as an integer of its last digit. Raises InvalidValue if digits are lost."""
+    try:
+        scaled = decimal.Decimal(value).scaleb(scale, _EXACT)
+        whole = scaled.to_integral_value(rounding=decimal.ROUND_HALF_EVEN, context=_EXACT)
+    except (decimal.InvalidOperation, TypeError, ValueError) as error:
+        raise InvalidValue(f"{value!r} is no decimal") from error
+    if not scaled.is_finite() or whole != scaled:
+        raise InvalidValue(f"{value!r} has more than {scale} digits after the point")
+    return int(whole)
+
+
+def unscaled_bytes(number: int) -> bytes:
+    """Return an integer in two's complement, big-endian, in as few bytes as it takes."""
+    length = (number + (number < 0)).bit_length() // 8 + 1
+    return number.to_bytes(length, "big", signed=True)
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def from_json(type_: Any, given: Any) -> Value:
+    """Return the value that JSON spells so, in its single-value form. Raises InvalidValue."""
+    kind = datatypes.kind_of(type_)
+    try:
+        if kind == "boolean" and isinstance(given, bool):
+            return given
+        if isinstance(given, bool):
+            raise InvalidValue(f"{given!r} is no {kind}")
+        if kind in ("int", "long") and isinstance(given, int):
+            return _in_range(kind, given)
+        if kind in ("float", "double") and isinstance(given, int | float):
+            return float(given)
+        if not isinstance(given, str):
+            return _from_json_number(kind, given)
+        return _from_json_text(kind, type_, given)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValue(f"{given!r} is no {kind}: {error}") from error
+
+
+def _from_json_number(kind: str, given: Any) -> Value:
+    """Some clients send dates and times as the number they are stored as."""
+    if isinstance(given, int) and kind in _WIDTHS:
+        return _in_range(kind, given)
+    if isinstance(given, int | float) and kind == "decimal":
+        return decimal.Decimal(str(given))
+    raise InvalidValue(f"{given!r} is no {kind}")
+
+
+def _in_range(kind: str, given: int) -> int:
+    bits = _WIDTHS[kind] * 8 - 1
+    if not -(2**bits) <= given < 2**bits:
+        raise InvalidValue(f"{given} is no {kind}")
+    return given
+
+
+def _from_json_text(kind: str, type_: Any, given: str) -> Value:
+    if kind == "string":
+        return given
+    if kind == "date":
+        return datetime.date.fromisoformat(given).toordinal() - EPOCH_ORDINAL
+    if kind == "time":
+        return _time_of(given, units=1_000_000)
+    if kind in _TIMESTAMP_UNITS:
+        return _timestamp_of(given, units=_TIMESTAMP_UNITS[kind], zoned="tz" in kind)
+    if kind == "decimal":
+        value = decimal.Decimal(given)
+        if not value.is_finite():
+            raise InvalidValue(f"{given!r} is no decimal")
+        return value
+    if kind == "uuid" and _UUID.fullmatch(given):
+        return bytes.fromhex(given.replace("-", ""))
+    if kind in ("fixed", "binary"):
+        return bytes.fromhex(given)
+    if kind in ("float", "double"):
+        return float(given)
+    raise InvalidValue(f"{given!r} is no {kind}")
+
+
+def _time_of(text: str, *, units: int) -> int:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise InvalidValue(f"{text!r} is no time of day")
+    hours, minutes, seconds = int(match[1]), int(match[2]), int(match[3] or 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise InvalidValue(f"{text!r} is no time of day")
+    nanos = int((match[4] or "").ljust(9, "0"))
+    return (hours * 3600 + minutes * 60 + seconds) * units + nanos * units // 1_000_000_000
+
+
+def _timestamp_of(text: str, *, units: int, zoned: bool) -> int:
+    zone = _ZONE.search(text[10:])
+    if (zone is not None) is not zoned:
+        raise InvalidValue(f"{text!r} has {'no ' if zoned else 'a '}zone offset")
+    offset_seconds = 0
+    clock = text[11:]
+    if zone is not None:
+        clock = clock[: -len(zone[1])]
+        if zone[1] != "Z":
+            digits = zone[1][1:].replace(":", "")
+            offset_seconds = (int(digits[:2]) * 60 + int(digits[2:])) * 60
+            if zone[1][0] == "-":
+                offset_seconds = -offset_seconds
+    if len(text) < 11 or text[10] not in "T ":
+        raise InvalidValue(f"{text!r} is no timestamp")
+    days = datetime.date.fromisoformat(text[:10]).toordinal() - EPOCH_ORDINAL
+    return (days * 86_400 - offset_seconds) * units + _time_of(clock, units=units)
+
+
+def to_json(type_: Any, value: Value) -> Any:
+    """Return a value in its JSON single-value form. Raises InvalidValue."""
+    kind = datatypes.kind_of(type_)
+    if kind == "decimal":
+        return _decimal_text(value, datatypes.decimal_of(type_)[1])
+    if isinstance(value, bytes):
+        text = value.hex()
+        if kind == "uuid":
+            return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        return text
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer_to_json(kind, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidValue(f"{value} has no JSON form")
+    return value
+
+
+def _decimal_text(value: Any, scale: int) -> str:
+    return format(decimal_from(unscaled(value, scale), scale), "f")
+
+
+def _integer_to_json(kind: str, value: int) -> Any:
+    try:
+        if kind == "date":
+            return datetime.date.fromordinal(value + EPOCH_ORDINAL).isoformat()
+        if kind == "time":
+            return _clock_text(value, units=1_000_000)
+        if kind in _TIMESTAMP_UNITS:
+            units = _TIMESTAMP_UNITS[kind]
+            days, rest = divmod(value, 86_400 * units)
+            day = datetime.date.fromordinal(days + EPOCH_ORDINAL).isoformat()
+            return f"{day}T{_clock_text(rest, units=units)}{'+00:00' if 'tz' in kind else ''}"
+    except (ValueError, OverflowError) as error:
+        raise InvalidValue(f"{value} is no {kind} that ISO-8601 can say") from error
+    return value
+
+
+def _clock_text(value: int, *, units: int) -> str:
+    seconds, fraction = divmod(value, units)
+    digits = len(str(units)) - 1
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:0{digits}}"
