@@ -100,16 +100,41 @@ LIKELY = st.builds(
     st.lists(WORDS, max_size=3),
     st.one_of(WORDS, st.just("")),
 )
+# Keys made from the regular expression itself, and the same with one character changed.
+ALPHABET = st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Z", "Cc"))
+GOOD = st.from_regex(UNKNOWN, fullmatch=True, alphabet=ALPHABET)
+GOOD_BELOW_TABLE = st.from_regex(KNOWN, fullmatch=True, alphabet=ALPHABET)
 
 
-@settings(max_examples=1500, deadline=None)
+@st.composite
+def nearly(draw: st.DrawFn, good: st.SearchStrategy[str]) -> str:
+    key = draw(good)
+    at = draw(st.integers(0, len(key) - 1))
+    return key[:at] + draw(st.sampled_from(["", "/", ".", "x", "\x00", "="])) + key[at + 1 :]
+
+
+@settings(max_examples=150, deadline=None)
+@given(GOOD)
+def test_keys_made_from_the_grammar_are_accepted(key: str) -> None:
+    expected = read_again(key, UNKNOWN)
+    assert judged(key, None) == expected
+    assert (expected is None) == (len(key.encode()) > 1024)
+
+
+@settings(max_examples=250, deadline=None)
+@given(nearly(GOOD))
+def test_keys_nearly_of_the_grammar_are_read_alike(key: str) -> None:
+    assert judged(key, None) == read_again(key, UNKNOWN)
+
+
+@settings(max_examples=800, deadline=None)
 @given(st.one_of(LIKELY, BELOW_TABLE, FREE))
 def test_judge_agrees_with_a_second_reading_of_the_grammar(key: str) -> None:
     assert judged(key, None) == read_again(key, UNKNOWN)
 
 
 @settings(max_examples=800, deadline=None)
-@given(BELOW_TABLE)
+@given(st.one_of(BELOW_TABLE, GOOD_BELOW_TABLE, nearly(GOOD_BELOW_TABLE)))
 def test_judge_below_a_known_location_agrees_with_a_second_reading(key: str) -> None:
     if not key.startswith("sales/orders/") and key != "sales/orders":
         return

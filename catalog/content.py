@@ -1,0 +1,166 @@
+"""rule: whether a body is what its name says: the strict half of a table bucket's layout rules.
+
+Formats are known by their first and last bytes; a metadata file is read whole, because it must also
+be the metadata of the table that owns the place. Files of encrypted tables may be streams of
+ciphertext instead, wherever Avro, Puffin or JSON stands otherwise. Judges only keys that passed
+`layout.judge`, and never opens anything.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NoReturn
+
+import orjson
+
+from catalog import layout, properties
+
+EDGE_BYTES: Final = 4
+"""How many bytes of either end `check_content` looks at."""
+
+HINT_BYTES_MAX: Final = 64
+METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of a metadata file, decompressed."""
+
+FORMAT_VERSIONS: Final = (1, 2, 3, 4)
+
+_PARQUET = (b"PAR1", b"PARE")
+_PARQUET_BYTES_MIN = 12
+_ORC = b"ORC"
+_AVRO = b"Obj\x01"
+_PUFFIN = b"PFA1"
+_ENCRYPTED = b"AGS1"
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """Who has the location that a metadata file lies below. uuid: None before its first."""
+
+    kind: Literal["table", "view"]
+    uuid: str | None
+    location: str
+
+
+def is_read_whole(key: str) -> bool:
+    """Say whether `check_content` wants the whole body of key, not only its ends."""
+    return key.endswith((".metadata.json", ".metadata.json.gz", "/metadata/version-hint.text"))
+
+
+def check_content(
+    key: str,
+    *,
+    kind: layout.KeyKind,
+    size_bytes: int,
+    head: bytes,
+    tail: bytes,
+    whole: bytes | None = None,
+    owner: Owner | None = None,
+) -> None:
+    """Raise LayoutRefused (content-magic, content-metadata) if the body does not fit its name.
+
+    head, tail: its first and last EDGE_BYTES, or all there is. whole: what `is_read_whole` asks
+    for. owner: of the known location that key lies below, if there is one.
+    """
+    if kind == "scratch":
+        return
+    if kind == "marker":
+        layout.check_body(key, size_bytes=size_bytes)
+    elif is_read_whole(key):
+        assert whole is not None
+        assert len(whole) == size_bytes
+        _check_whole(key, whole, owner)
+    else:
+        _check_ends(key, size_bytes=size_bytes, head=head, tail=tail)
+
+
+def _check_ends(key: str, *, size_bytes: int, head: bytes, tail: bytes) -> None:
+    suffix = key.rpartition(".")[2]
+    start, end = head[:EDGE_BYTES], tail[-EDGE_BYTES:]
+    match suffix:
+        case "parquet":
+            fits = size_bytes >= _PARQUET_BYTES_MIN and start in _PARQUET and end == start
+        case "orc":
+            # The last byte is the length of the postscript, which ends in the magic.
+            fits = start.startswith(_ORC) and end[:-1] == _ORC and size_bytes > 2 * len(_ORC)
+        case "avro":
+            fits = start in (_AVRO, _ENCRYPTED)
+        case "puffin" | "stats":
+            fits = start == _ENCRYPTED or (start == end == _PUFFIN and size_bytes > EDGE_BYTES)
+        case other:
+            raise AssertionError(f"the layout has no files named .{other}")
+    if not fits:
+        detail = f"does not hold what .{suffix} files begin and end with"
+        layout.refuse_content(key, rule="content-magic", detail=detail)
+
+
+def _check_whole(key: str, whole: bytes, owner: Owner | None) -> None:
+    if key.endswith("/metadata/version-hint.text"):
+        if len(whole) > HINT_BYTES_MAX or not _is_text(whole):
+            detail = f"is not text of at most {HINT_BYTES_MAX} bytes"
+            layout.refuse_content(key, rule="content-magic", detail=detail)
+        return
+    if whole.startswith(_ENCRYPTED):
+        return
+    if key.endswith(".zstd.metadata.json"):
+        if not whole.startswith(_ZSTD):
+            layout.refuse_content(key, rule="content-magic", detail="is not compressed by zstd")
+        return
+    if key.endswith((".gz.metadata.json", ".metadata.json.gz")):
+        whole = _gunzip(key, whole)
+    _check_metadata(key, whole, owner)
+
+
+def _gunzip(key: str, whole: bytes) -> bytes:
+    if not whole.startswith(_GZIP):
+        layout.refuse_content(key, rule="content-magic", detail="is not compressed by gzip")
+    decompressor = zlib.decompressobj(wbits=31)
+    try:
+        data = decompressor.decompress(whole, METADATA_BYTES_MAX)
+    except zlib.error:
+        layout.refuse_content(key, rule="content-magic", detail="is broken gzip")
+    if not decompressor.eof:
+        detail = f"is cut short, or larger than {METADATA_BYTES_MAX} bytes when decompressed"
+        layout.refuse_content(key, rule="content-magic", detail=detail)
+    return data
+
+
+def _check_metadata(key: str, data: bytes, owner: Owner | None) -> None:
+    try:
+        said: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        _refuse_metadata(key, "is not JSON")
+    if not isinstance(said, dict):
+        _refuse_metadata(key, "is not a JSON object")
+    version = said.get("format-version")
+    if isinstance(version, bool) or version not in FORMAT_VERSIONS:
+        _refuse_metadata(key, "has no format-version from 1 to 4")
+    if owner is None:
+        return
+    uuid_name = f"{owner.kind}-uuid"
+    found = said.get(uuid_name)
+    if found is None and (owner.kind == "view" or version != 1):
+        _refuse_metadata(key, f"has no {uuid_name}")
+    if found is not None and owner.uuid is not None and found != owner.uuid:
+        _refuse_metadata(key, f"has the {uuid_name} of another {owner.kind}")
+    location = said.get("location")
+    if not isinstance(location, str) or not _is_same_place(location, owner.location):
+        _refuse_metadata(key, f"has another location than the {owner.kind} it lies below")
+
+
+def _refuse_metadata(key: str, detail: str) -> NoReturn:
+    layout.refuse_content(key, rule="content-metadata", detail=detail)
+
+
+def _is_same_place(location: str, other: str) -> bool:
+    return properties.plain_uri(location) == properties.plain_uri(other)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.rstrip("\r\n").isprintable()
