@@ -140,10 +140,12 @@ def _walk_node(
     head = start[:CHUNK_BYTES]
     begin = scope + head.translate(_UP) + (MARK if len(start) > CHUNK_BYTES else b"")
     stop = _SCOPE.pack(bucket_id, node + 1)
+    first = _SCOPE.size
     for row, value in reading.scan(store, begin, stop):
-        end = row.find(END, _SCOPE.size)
+        end = row.find(END, first)
         if end >= 0:
-            yield path + row[_SCOPE.size : end].translate(_DOWN), row[end + 1 :], value
+            chunk = row[first:end].translate(_DOWN)
+            yield (path + chunk if path else chunk), row[end + 1 :], value
             continue
         chunk = row[_SCOPE.size : -1].translate(_DOWN)
         rest = start[CHUNK_BYTES:] if chunk == head else b""

@@ -45,10 +45,11 @@ def page(
     start: bytes | None = max(prefix, start_after)
     last = b""
     left = entries_max
+    stop = keys.successor(prefix)
     while start is not None:
         jump: bytes | None = None
         for key, row in walk(start):
-            if not key.startswith(prefix):
+            if stop is not None and key >= stop:
                 break
             if delimiter:
                 cut = key.find(delimiter, len(prefix))

@@ -3,9 +3,10 @@
 Everything here is frozen. Times are Unix milliseconds, sizes bytes, keys text whose UTF-8 form is
 1 to 1,024 bytes long. Nothing here opens a file: a `FileSlice` only says where bytes lie.
 
-ObjectInfo, ObjectAttributes and Segment are msgspec Structs, because a page of a listing makes a
-thousand of each and a frozen dataclass costs four times as much to make (tests/bench). They are
-built, compared and matched like dataclasses; a changed copy comes from `msgspec.structs.replace`.
+ObjectInfo and what it is made of are msgspec Structs, because a page of a listing makes a thousand
+of each, and a frozen dataclass costs five times as much to make. They hold plain values without
+cycles, so the garbage collector need not know them. They are built, compared and matched like
+dataclasses; a changed copy comes from `msgspec.structs.replace`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class BucketInfo:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """length bytes of a blob, from offset on.
 
     blob: 32 hexadecimal digits. indexed: the blob is a row of the index, not a file.
@@ -56,15 +57,13 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     indexed: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InlineBody:
+class InlineBody(msgspec.Struct, frozen=True, kw_only=True):
     """A body received but not yet stored, small enough for the index."""
 
     data: bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SegmentBody:
+class SegmentBody(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A body made of blobs, in order; the empty body has no segment."""
 
     segments: tuple[Segment, ...]
@@ -90,7 +89,7 @@ class ByteRange:
     stop: int
 
 
-class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """What a writer says about an object besides its bytes.
 
     headers: stored response headers by lower-case name (content-type, cache-control, ...).
@@ -111,7 +110,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     part_sizes_bytes: tuple[int, ...] = ()
 
 
-class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One version of an object. etag is bare (no quotes); crc64nvme is the body's, an integer."""
 
     bucket: str

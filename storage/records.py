@@ -35,7 +35,7 @@ FLAG_TOMBSTONED = 1
 _VERSION_BYTE = bytes((VERSION,))
 
 
-class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """Store.OBJECTS: the newest version of a key. Store.VERSIONS: an older one.
 
     sequence: orders the versions of a key, greater is newer. upload_id: of the multipart upload
@@ -194,7 +194,7 @@ def bucket_id(value: bytes) -> int:
 
 def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
     """Return the object that a record describes."""
-    record = _decode(_objects, value)
+    record = decode_object(value)
     return ObjectInfo(
         bucket=bucket,
         key=key,
@@ -231,6 +231,6 @@ def _decode(decoder: msgspec.msgpack.Decoder[Record], value: bytes) -> Record:
             f"this release reads up to {VERSION:02x}"
         )
     try:
-        return decoder.decode(memoryview(value)[HEAD_BYTES:])
+        return decoder.decode(value[HEAD_BYTES:])  # a copy, but cheaper than a view of so little
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise errors.CorruptRecord(f"a stored record cannot be read: {error}") from error
