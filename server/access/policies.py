@@ -36,6 +36,9 @@ STATEMENT_ELEMENTS: Final = frozenset(
 )  # fmt: skip
 PRINCIPAL_TYPES: Final = frozenset({"AWS", "CanonicalUser", "Service", "Federated"})
 
+STAR: Final = "*"
+"""Any run of characters, among the pieces of a regular expression, where a star is `\\*`."""
+
 _ACTION: Final = re.compile(r"([a-z0-9-]+):([a-z0-9*?]+)", re.IGNORECASE)
 _PRINCIPAL_ARN: Final = re.compile(
     r"arn:aws[a-z-]*:(iam|sts)::([0-9]{12})?:(root|user/.+|role/.+|assumed-role/.+)"
@@ -48,7 +51,8 @@ _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 class Pattern:
     """A text with `*`, `?` and, where they count, variables like `${aws:username}`.
 
-    parts: regular-expression pieces; a variable stands as a tuple (key, default or None).
+    parts: pieces of a regular expression, STAR, and variables as tuples (key, default or None).
+    regex: the whole of it, where no variable stands in it.
     """
 
     text: str
@@ -70,8 +74,7 @@ class Pattern:
             if len(given) != 1 and default is None:
                 return False
             pieces.append(re.escape(given[0] if len(given) == 1 else default or ""))
-        flags = re.DOTALL | (re.IGNORECASE if self.ignore_case else 0)
-        return re.fullmatch("".join(pieces), value, flags) is not None
+        return _compile(pieces, self.ignore_case).fullmatch(value) is not None
 
 
 Test: TypeAlias = Callable[[str, Values], bool]
@@ -372,17 +375,32 @@ def compile_pattern(
             continue
         character = text[position]
         if wildcards and character in "*?":
-            parts.append(".*" if character == "*" else ".")
+            parts.append(STAR if character == "*" else ".")
         else:
             parts.append(re.escape(character))
         position += 1
-    regex = None
-    if all(isinstance(part, str) for part in parts):
-        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        # A run of stars means one star, and would cost the matcher its patience.
-        joined = re.sub(r"(?:\.\*){2,}", ".*", "".join(map(str, parts)))
-        regex = re.compile(joined, flags)
+    pieces = [part for part in parts if isinstance(part, str)]
+    regex = _compile(pieces, ignore_case) if len(pieces) == len(parts) else None
     return Pattern(text=text, parts=tuple(parts), regex=regex, ignore_case=ignore_case)
+
+
+def _compile(pieces: Sequence[str], ignore_case: bool) -> re.Pattern[str]:
+    """Return the expression of pieces and stars.
+
+    What stands between two stars is taken where it first fits and never looked for again: without
+    these atomic groups a key could make a pattern of many stars backtrack for hours.
+    """
+    runs: list[list[str]] = [[]]
+    for piece in pieces:
+        if piece == STAR:
+            runs.append([])
+        else:
+            runs[-1].append(piece)
+    first, *others = ("".join(run) for run in runs)
+    text = first
+    if others:
+        text += "".join(f"(?>.*?{run})" for run in others[:-1] if run) + ".*" + others[-1]
+    return re.compile(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def _variable(inside: str) -> str | tuple[str, str | None]:

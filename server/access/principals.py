@@ -87,9 +87,7 @@ class Principals:
         """
         known = self._by_access_key.get(user) or self.by_name(user)
         expected = known.secret_key if known is not None else "no such user"
-        same = hmac.compare_digest(
-            expected.encode(), password.encode("utf-8", "surrogatepass")
-        )
+        same = hmac.compare_digest(expected.encode(), password.encode("utf-8", "surrogatepass"))
         if known is None or not same:
             raise errors.WrongPassword("the user name or the password is wrong")
         return known.principal

@@ -1,0 +1,320 @@
+"""The one decision: its order of steps as a table, and the properties that must never break."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server.access import decide, errors, model, policies
+
+HERE, ELSEWHERE = "000000000000", "111111111111"
+READ = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::b/k", place="b/k")
+WRITE = model.Demand(action="s3:PutObject", resource="arn:aws:s3:::b/k", place="b/k")
+
+
+def principal(*documents, account=HERE, **more):
+    return model.Principal(
+        kind="user",
+        name="alice",
+        arn=f"arn:aws:iam::{account}:user/alice",
+        account_id=account,
+        canonical_id="c" * 64,
+        display_name="alice",
+        policies=tuple(
+            policies.parse_policy({"Version": "2012-10-17", "Statement": document}, kind="identity")
+            for document in documents
+        ),
+        **more,
+    )
+
+
+ROOT = dataclasses.replace(principal(), kind="root", name="root")
+
+
+def says(effect, action="s3:*", resource="*", **more):
+    return {"Effect": effect, "Action": action, "Resource": resource, **more}
+
+
+def resource_policy(effect, who="*", action="s3:*", resource="*", **more):
+    return policies.parse_policy(
+        {
+            "Version": "2012-10-17",
+            "Statement": says(effect, action, resource, Principal=who, **more),
+        },
+        kind="resource",
+    )
+
+
+def decision(who, *resource_policies, account=None, demand=READ):
+    return decide.authorise(who, demand, resource_policies, resource_account=account)
+
+
+ALLOW, DENY = says("Allow"), says("Deny")
+BY_NAME = {"AWS": f"arn:aws:iam::{HERE}:user/alice"}
+BY_ACCOUNT = {"AWS": HERE}
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "account", "allowed", "reason"),
+    [
+        # Nothing allows.
+        ([], [], None, False, "no-allow"),
+        ([says("Allow", "s3:PutObject")], [], None, False, "no-allow"),
+        # Within the account either side allows.
+        ([ALLOW], [], None, True, "allow"),
+        ([ALLOW], [], HERE, True, "allow"),
+        ([], [("Allow", "*")], HERE, True, "allow"),
+        ([], [("Allow", BY_NAME)], HERE, True, "allow"),
+        ([], [("Allow", BY_ACCOUNT)], HERE, False, "no-allow"),
+        ([ALLOW], [("Allow", BY_ACCOUNT)], HERE, True, "allow"),
+        # Across accounts both must.
+        ([ALLOW], [], ELSEWHERE, False, "no-allow"),
+        ([], [("Allow", "*")], ELSEWHERE, False, "no-allow"),
+        ([ALLOW], [("Allow", "*")], ELSEWHERE, True, "allow"),
+        ([ALLOW], [("Allow", BY_NAME)], ELSEWHERE, True, "allow"),
+        ([ALLOW], [("Allow", BY_ACCOUNT)], ELSEWHERE, True, "allow"),
+        # An explicit Deny on either side wins.
+        ([ALLOW, DENY], [], None, False, "explicit-deny"),
+        ([DENY], [("Allow", "*")], None, False, "explicit-deny"),
+        ([ALLOW], [("Deny", "*")], None, False, "explicit-deny"),
+        ([ALLOW], [("Deny", BY_ACCOUNT)], HERE, False, "explicit-deny"),
+        ([ALLOW], [("Allow", "*"), ("Deny", BY_NAME)], HERE, False, "explicit-deny"),
+        ([ALLOW, says("Deny", "s3:PutObject")], [], None, True, "allow"),
+    ],
+)
+def test_decision_table(own, theirs, account, allowed, reason):
+    found = decision(
+        principal(*own),
+        *(resource_policy(effect, who) for effect, who in theirs),
+        account=account,
+    )
+    assert (found.allow, found.reason) == (allowed, reason)
+
+
+def test_root_is_bound_by_no_deny():
+    found = decision(ROOT, resource_policy("Deny"), account=ELSEWHERE)
+    assert found == model.Decision(allow=True, reason="root")
+
+
+def test_anonymous_caller_is_let_in_by_the_resource_alone():
+    nobody = model.anonymous()
+    assert not decision(nobody).allow
+    assert decision(nobody, resource_policy("Allow")).allow
+    assert decision(nobody, resource_policy("Allow"), account=ELSEWHERE).allow
+    assert not decision(nobody, resource_policy("Allow", BY_ACCOUNT)).allow
+    assert not decision(nobody, resource_policy("Allow"), resource_policy("Deny")).allow
+
+
+def test_deciding_statements_are_named():
+    who = principal(says("Allow", Sid="Readers"), says("Deny", Sid="NotToday"))
+    assert decision(who).statements == ("NotToday",)
+    assert decision(principal(says("Allow", Sid="Readers"))).statements == ("Readers",)
+
+
+SCOPED = (
+    model.Scope(bucket="b", prefix="orders/", writable=False),
+    model.Scope(bucket="b", prefix="drafts/", writable=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "place", "expected"),
+    [
+        ("s3:GetObject", "b/orders/1", True),
+        ("s3:PutObject", "b/orders/1", False),
+        ("s3:DeleteObject", "b/orders/1", False),
+        ("s3:PutObject", "b/drafts/1", True),
+        ("s3:GetObject", "b/orders2/1", False),
+        ("s3:GetObject", "b/orders", False),
+        ("s3:GetObject", "b/", False),
+        ("s3:GetObject", "b", False),
+        ("s3:GetObject", "c/orders/1", False),
+        ("s3:ListBucket", "b/orders/", True),
+        ("s3:ListBucket", "b/orders/2025/", True),
+        ("s3:ListBucket", "b/", False),
+        ("s3:ListBucket", "b/ord", False),
+        ("s3tables:GetTableData", "b/orders/1", True),
+        ("s3tables:PutTableData", "b/orders/1", False),
+        ("s3tables:GetTable", "", False),
+    ],
+)
+def test_vended_credential_stays_within_its_scopes(action, place, expected):
+    demand = model.Demand(action=action, resource="arn:aws:s3:::b", place=place)
+    for who in (
+        principal(says("Allow", "*"), scopes=SCOPED),
+        dataclasses.replace(ROOT, scopes=SCOPED),
+    ):
+        found = decision(who, demand=demand)
+        assert found.allow is expected
+        if not expected:
+            assert found.reason == "scope"
+
+
+def test_vended_credential_holds_no_more_than_its_principal():
+    demand = model.Demand(
+        action="s3:GetObject", resource="arn:aws:s3:::b/orders/1", place="b/orders/1"
+    )
+    assert not decision(principal(scopes=SCOPED), demand=demand).allow
+    denied = principal(says("Allow", "*"), DENY, scopes=SCOPED)
+    assert decision(denied, demand=demand).reason == "explicit-deny"
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("s3:GetObject", False),
+        ("s3:ListBucket", False),
+        ("s3:HeadBucket", False),
+        ("lake:Query", False),
+        ("s3:PutObject", True),
+        ("s3tables:UpdateTableMetadataLocation", True),
+        ("s3:AbortMultipartUpload", True),
+        ("lake:Admin", True),
+        ("unheard:Of", True),
+    ],
+)
+def test_what_is_not_known_to_read_writes(action, expected):
+    assert decide.is_write(action) is expected
+
+
+def test_condition_values_come_from_connection_principal_demand_and_clock():
+    who = principal(context={"aws:SourceIp": "10.0.0.1"})
+    demand = dataclasses.replace(READ, context={"s3:Prefix": "a", "s3:tags": ("x", "y")})
+    assert decide.condition_values(who, demand, now_ms=1_763_740_800_000) == {
+        "aws:sourceip": ("10.0.0.1",),
+        "s3:prefix": ("a",),
+        "s3:tags": ("x", "y"),
+        "aws:username": ("alice",),
+        "aws:userid": ("alice",),
+        "aws:principalarn": (who.arn,),
+        "aws:principalaccount": (HERE,),
+        "aws:currenttime": ("2025-11-21T16:00:00+00:00",),
+        "aws:epochtime": ("1763740800",),
+    }
+    assert decide.condition_values(model.anonymous(), READ) == {}
+
+
+def test_nobody_can_pretend_a_principals_keys():
+    demand = dataclasses.replace(READ, context={"aws:username": "bob", "AWS:PrincipalArn": "x"})
+    values = decide.condition_values(principal(), demand)
+    assert values["aws:username"] == ("alice",)
+    assert values["aws:principalarn"] == (principal().arn,)
+
+
+def test_source_address_and_time_bind():
+    office = says(
+        "Allow",
+        Condition={
+            "IpAddress": {"aws:SourceIp": "10.0.0.0/8"},
+            "DateLessThan": {"aws:CurrentTime": "2025-11-22"},
+        },
+    )
+    inside = principal(office, context={"aws:SourceIp": "10.1.1.1"})
+    outside = principal(office, context={"aws:SourceIp": "192.0.2.1"})
+    today, later = 1_763_740_800_000, 1_764_000_000_000
+    assert decide.authorise(inside, READ, now_ms=today).allow
+    assert not decide.authorise(inside, READ, now_ms=later).allow
+    assert not decide.authorise(outside, READ, now_ms=today).allow
+
+
+# The properties, over every policy that small parts make up
+
+EFFECTS = ("Allow", "Deny")
+ACTIONS = ("*", "s3:*", "s3:Get*", "s3:PutObject")
+RESOURCES = ("*", "arn:aws:s3:::b/*", "arn:aws:s3:::other/*")
+ENTRIES = [says(*parts) for parts in itertools.product(EFFECTS, ACTIONS, RESOURCES)]
+entries = st.lists(st.sampled_from(ENTRIES), max_size=4)
+demands = st.sampled_from([READ, WRITE])
+
+
+def allows(who, demand, theirs=(), account=None):
+    return decide.authorise(who, demand, theirs, resource_account=account).allow
+
+
+@settings(max_examples=150)
+@given(entries, st.sampled_from(ENTRIES), demands)
+def test_adding_a_deny_never_widens_and_an_allow_never_narrows(own, added, demand):
+    before = allows(principal(*own), demand)
+    after = allows(principal(*own, added), demand)
+    assert after <= before if added["Effect"] == "Deny" else before <= after
+
+
+@settings(max_examples=100)
+@given(entries, demands, st.randoms(use_true_random=False))
+def test_order_of_statements_and_policies_never_matters(own, demand, random):
+    shuffled = own[:]
+    random.shuffle(shuffled)
+    assert allows(principal(*own), demand) == allows(principal(*shuffled), demand)
+    as_one = [own] if own else []
+    assert allows(principal(*own), demand) == allows(principal(*as_one), demand)
+
+
+@settings(max_examples=100)
+@given(entries, demands)
+def test_scope_never_widens(own, demand):
+    scoped = principal(*own, scopes=(model.Scope(bucket="b", prefix="", writable=True),))
+    assert allows(scoped, demand) <= allows(principal(*own), demand)
+
+
+@settings(max_examples=100)
+@given(entries, st.lists(st.sampled_from(EFFECTS), max_size=2), demands)
+def test_another_account_never_gets_more_than_ones_own(own, effects, demand):
+    theirs = [resource_policy(effect) for effect in effects]
+    who = principal(*own)
+    assert allows(who, demand, theirs, ELSEWHERE) <= allows(who, demand, theirs, HERE)
+
+
+def test_principal_without_policies_can_do_nothing():
+    for demand in (READ, WRITE):
+        assert not allows(principal(), demand)
+
+
+# The authoriser
+
+
+def test_check_raises_with_the_missing_action_and_resource():
+    judge = decide.Authoriser(now_ms=lambda: 0)
+    judge.check(principal(ALLOW), READ)
+    with pytest.raises(errors.AccessDenied) as caught:
+        judge.check(principal(), READ)
+    assert (caught.value.action, caught.value.resource) == (READ.action, READ.resource)
+    assert str(caught.value) == (
+        "arn:aws:iam::000000000000:user/alice is not authorized to perform s3:GetObject on "
+        "resource arn:aws:s3:::b/k"
+    )
+    assert not judge.permits(principal(), READ)
+    with pytest.raises(errors.AccessDenied, match=r"^anonymous is not"):
+        judge.check(model.anonymous(), READ)
+
+
+def test_authoriser_asks_what_the_resource_says():
+    asked = []
+
+    def sides(demand):
+        asked.append(demand)
+        return decide.ResourceSide(policies=(resource_policy("Allow"),), account=ELSEWHERE)
+
+    judge = decide.Authoriser(now_ms=lambda: 0, resource_sides=sides)
+    assert not judge.permits(principal(), READ)
+    assert judge.permits(principal(ALLOW), READ)
+    assert asked == [READ, READ]
+    assert judge.permits(ROOT, READ)
+    assert len(asked) == 2
+
+
+def test_denials_and_writes_are_recorded_and_mere_questions_are_not():
+    lines = []
+    judge = decide.Authoriser(
+        now_ms=lambda: 0, record=lambda *line: lines.append((line[1].action, line[2].allow))
+    )
+    judge.check(ROOT, READ)
+    judge.check(ROOT, WRITE)
+    judge.permits(principal(), WRITE)
+    for demand in (READ, WRITE):
+        with pytest.raises(errors.AccessDenied):
+            judge.check(principal(), demand)
+    assert lines == [("s3:PutObject", True), ("s3:GetObject", False), ("s3:PutObject", False)]

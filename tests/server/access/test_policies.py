@@ -1,0 +1,436 @@
+"""The policy language: what a document may say, and what each operator makes of each value."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server.access import errors, model, policies
+
+
+def statement(**more):
+    return {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **more}
+
+
+def document(*statements, version="2012-10-17", **more):
+    return {"Version": version, "Statement": list(statements), **more}
+
+
+def parse(*statements, kind="identity", **more):
+    return policies.parse_policy(document(*statements, **more), kind=kind)
+
+
+def applies(said, action="s3:GetObject", resource="arn:aws:s3:::b/k", **values):
+    named = {key.replace("__", ":").lower(): value for key, value in values.items()}
+    return parse(statement(**said)).statements[0].applies(action, resource, named)
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ([], ""),
+        ("text", ""),
+        ("{", ""),
+        (b"\xff", ""),
+        ('{"Version": "2012-10-17", "Version": "2012-10-17"}', ""),
+        ("[" * 100_00, ""),
+        ({}, "Statement"),
+        ({"Statement": []}, "Statement"),
+        ({"Statement": "x"}, "Statement"),
+        ({"Statement": statement(), "Extra": 1}, "Extra"),
+        ({"Statement": statement(), "Version": "2020-01-01"}, "Version"),
+        ({"Statement": statement(), "Id": 5}, "Id"),
+        (document("x"), "Statement[0]"),
+        (document(statement(), statement(Effect="Maybe")), "Statement[1].Effect"),
+        (document(statement(Effect="allow")), "Statement[0].Effect"),
+        (document({"Action": "*", "Resource": "*"}), "Statement[0].Effect"),
+        (document(statement(Sid=5)), "Statement[0].Sid"),
+        (document(statement(Sid="a"), statement(Sid="a")), "Statement[1].Sid"),
+        (document(statement(Actions="s3:*")), "Statement[0].Actions"),
+        (document(statement(NotAction="s3:*")), "Statement[0]"),
+        (document({"Effect": "Allow", "Resource": "*"}), "Statement[0]"),
+        (document(statement(NotResource="*")), "Statement[0]"),
+        (document({"Effect": "Allow", "Action": "*"}), "Statement[0]"),
+        (document(statement(Action=[])), "Statement[0].Action"),
+        (document(statement(Action="")), "Statement[0].Action"),
+        (document(statement(Action=5)), "Statement[0].Action"),
+        (document(statement(Action=["s3:*", 5])), "Statement[0].Action[1]"),
+        (document(statement(Action="GetObject")), "Statement[0].Action"),
+        (document(statement(Action="ec2:RunInstances")), "Statement[0].Action"),
+        (document(statement(Action="s3:Get Object")), "Statement[0].Action"),
+        (document(statement(Action="s*:GetObject")), "Statement[0].Action"),
+        (document(statement(Resource="b/k")), "Statement[0].Resource"),
+        (document(statement(Resource="arn:aws:s3")), "Statement[0].Resource"),
+        (document(statement(Resource="arn:aws:s3:::")), "Statement[0].Resource"),
+        (document(statement(Resource="arn:aws:ec2:::x")), "Statement[0].Resource"),
+        (document(statement(Resource="arn:moon:s3:::x")), "Statement[0].Resource"),
+        (document(statement(Resource=["*", "x"])), "Statement[0].Resource[1]"),
+        (document(statement(Principal="*")), "Statement[0].Principal"),
+        (document(statement(NotPrincipal="*")), "Statement[0].NotPrincipal"),
+        (document(statement(Condition=[])), "Statement[0].Condition"),
+        (
+            document(statement(Condition={"StringEquals": "x"})),
+            "Statement[0].Condition.StringEquals",
+        ),
+        (
+            document(statement(Condition={"StringSame": {"aws:username": "x"}})),
+            "Statement[0].Condition.StringSame.aws:username",
+        ),
+        (
+            document(statement(Condition={"ForSome:StringEquals": {"aws:username": "x"}})),
+            "Statement[0].Condition.ForSome:StringEquals",
+        ),
+        (
+            document(statement(Condition={"NullIfExists": {"aws:username": "true"}})),
+            "Statement[0].Condition.NullIfExists.aws:username",
+        ),
+        (
+            document(statement(Condition={"StringEquals": {"username": "x"}})),
+            "Statement[0].Condition.StringEquals.username",
+        ),
+        (
+            document(statement(Condition={"StringEquals": {"ec2:Region": "x"}})),
+            "Statement[0].Condition.StringEquals.ec2:Region",
+        ),
+        (
+            document(statement(Condition={"IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "x"]}})),
+            "Statement[0].Condition.IpAddress.aws:SourceIp[1]",
+        ),
+        (
+            document(statement(Condition={"NumericEquals": {"s3:max-keys": "ten"}})),
+            "Statement[0].Condition.NumericEquals.s3:max-keys",
+        ),
+        (
+            document(statement(Condition={"NumericEquals": {"s3:max-keys": "NaN"}})),
+            "Statement[0].Condition.NumericEquals.s3:max-keys",
+        ),
+        (
+            document(statement(Condition={"DateLessThan": {"aws:CurrentTime": "soon"}})),
+            "Statement[0].Condition.DateLessThan.aws:CurrentTime",
+        ),
+        (
+            document(statement(Condition={"Bool": {"aws:SecureTransport": "yes"}})),
+            "Statement[0].Condition.Bool.aws:SecureTransport",
+        ),
+        (
+            document(statement(Condition={"ArnLike": {"aws:PrincipalArn": "alice"}})),
+            "Statement[0].Condition.ArnLike.aws:PrincipalArn",
+        ),
+        (
+            document(statement(Condition={"Null": {"aws:username": "maybe"}})),
+            "Statement[0].Condition.Null.aws:username",
+        ),
+        (
+            document(statement(Condition={"BinaryEquals": {"s3:x": "***"}})),
+            "Statement[0].Condition.BinaryEquals.s3:x",
+        ),
+        (
+            document(statement(Condition={"StringEquals": {"aws:username": [{}]}})),
+            "Statement[0].Condition.StringEquals.aws:username[0]",
+        ),
+        ({"Statement": statement(Effect="x")}, "Statement.Effect"),
+    ],
+)
+def test_faulty_document_is_refused_with_the_path_to_its_fault(said, path):
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        policies.parse_policy(said, kind="identity")
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        (statement(), "Statement[0]"),
+        (statement(Principal="alice"), "Statement[0].Principal"),
+        (statement(Principal={}), "Statement[0].Principal"),
+        (statement(Principal={"User": "*"}), "Statement[0].Principal.User"),
+        (statement(Principal={"AWS": "alice"}), "Statement[0].Principal.AWS"),
+        (statement(Principal={"AWS": ["*", "arn:aws:s3:::b"]}), "Statement[0].Principal.AWS[1]"),
+        (statement(Principal={"AWS": "12345"}), "Statement[0].Principal.AWS"),
+        (statement(Principal="*", NotPrincipal="*"), "Statement[0]"),
+    ],
+)
+def test_faulty_principal_of_a_resource_policy_is_refused(said, path):
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        parse(said, kind="resource")
+    assert caught.value.path == path
+
+
+def test_document_may_be_text_and_is_bounded():
+    text = json.dumps(document(statement()))
+    assert len(policies.parse_policy(text, kind="identity").statements) == 1
+    assert len(policies.parse_policy(text.encode(), kind="identity").statements) == 1
+    with pytest.raises(errors.MalformedPolicy):
+        policies.parse_policy(text + " " * 20_480, kind="identity")
+    with pytest.raises(errors.MalformedPolicy):
+        parse(*[statement()] * 501)
+
+
+def test_statements_are_named_by_their_sid_or_number():
+    said = parse(statement(), statement(Sid="Readers"))
+    assert [entry.name for entry in said.statements] == ["0", "Readers"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "action", "expected"),
+    [
+        ("*", "s3tables:GetTable", True),
+        ("s3:GetObject", "s3:GetObject", True),
+        ("S3:getobject", "s3:GetObject", True),
+        ("s3:Get*", "s3:GetObjectTagging", True),
+        ("s3:Get*", "s3:PutObject", False),
+        ("s3:*", "s3tables:GetTable", False),
+        ("s3:?etObject", "s3:GetObject", True),
+        ("s3:?etObject", "s3:etObject", False),
+        (["s3:PutObject", "s3:GetObject"], "s3:GetObject", True),
+    ],
+)
+def test_actions_match_without_regard_to_case(pattern, action, expected):
+    assert applies({"Action": pattern}, action=action) is expected
+    negated = {"Effect": "Allow", "NotAction": pattern, "Resource": "*"}
+    found = policies.parse_policy(document(negated), kind="identity").statements[0]
+    assert found.applies(action, "arn:aws:s3:::b", {}) is not expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "resource", "expected"),
+    [
+        ("*", "arn:aws:s3:::b/k", True),
+        ("arn:aws:s3:::b/*", "arn:aws:s3:::b/a/b", True),
+        ("arn:aws:s3:::b/*", "arn:aws:s3:::b", False),
+        ("arn:aws:s3:::b", "arn:aws:s3:::b/k", False),
+        ("arn:aws:s3:::B/*", "arn:aws:s3:::b/k", False),
+        ("arn:aws:s3:::b/?", "arn:aws:s3:::b/kk", False),
+        ("arn:aws:s3:::b*", "arn:aws:s3:::bc/k", True),
+        ("arn:aws:s3:::b/k.", "arn:aws:s3:::b/kx", False),
+        ("arn:aws:s3:::b/*", "arn:aws:s3:::b/line\nbreak", True),
+        ("arn:*:s3:::b/*", "arn:aws:s3:::b/k", True),
+        (
+            "arn:aws:s3tables:*:*:bucket/lake/table/*",
+            "arn:aws:s3tables:us-east-1:000000000000:bucket/lake/table/u",
+            True,
+        ),
+    ],
+)
+def test_resources_match_with_regard_to_case(pattern, resource, expected):
+    assert applies({"Resource": pattern}, resource=resource) is expected
+    negated = {"Effect": "Allow", "Action": "*", "NotResource": pattern}
+    found = policies.parse_policy(document(negated), kind="identity").statements[0]
+    assert found.applies("s3:GetObject", resource, {}) is not expected
+
+
+@pytest.mark.parametrize("stars", ["*" * 5000 + "x", "*a" * 200 + "*x", "*?a" * 100 + "x"])
+def test_many_stars_cost_no_patience(stars):
+    found = parse(statement(Resource="arn:aws:s3:::" + stars)).statements[0]
+    assert not found.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000, {})
+    assert found.applies("s3:GetObject", "arn:aws:s3:::" + "a" * 1000 + "x", {})
+
+
+@given(st.text(alphabet="ab*?", max_size=10), st.text(alphabet="ab", max_size=10), st.booleans())
+@settings(max_examples=500)
+def test_patterns_match_as_shell_globs_do(pattern, value, variables):
+    compiled = policies.compile_pattern(pattern, variables=variables)
+    assert compiled.matches(value, {}) == fnmatch.fnmatchcase(value, pattern)
+
+
+VARIABLE = "arn:aws:s3:::home/${aws:username}/*"
+
+
+def test_variables_stand_for_the_callers_values():
+    mine = "arn:aws:s3:::home/alice/x"
+    assert applies({"Resource": VARIABLE}, resource=mine, aws__username=("alice",))
+    assert not applies({"Resource": VARIABLE}, resource=mine, aws__username=("bob",))
+    assert not applies({"Resource": VARIABLE}, resource=mine)
+    assert not applies({"Resource": VARIABLE}, resource=mine, aws__username=("alice", "bob"))
+    # A value is never a pattern.
+    assert not applies({"Resource": VARIABLE}, resource=mine, aws__username=("*",))
+
+
+def test_variable_may_have_a_default():
+    said = {"Resource": "arn:aws:s3:::home/${aws:username, 'guest'}/*"}
+    assert applies(said, resource="arn:aws:s3:::home/guest/x")
+
+
+def test_escapes_stand_for_themselves():
+    said = {"Resource": "arn:aws:s3:::b/${*}${?}${$}"}
+    assert applies(said, resource="arn:aws:s3:::b/*?$")
+    assert not applies(said, resource="arn:aws:s3:::b/aaa")
+
+
+def test_variables_are_text_in_the_old_version():
+    said = policies.parse_policy(
+        document(statement(Resource=VARIABLE), version="2008-10-17"), kind="identity"
+    ).statements[0]
+    name = {"aws:username": ("alice",)}
+    assert not said.applies("s3:GetObject", "arn:aws:s3:::home/alice/x", name)
+    assert said.applies("s3:GetObject", "arn:aws:s3:::home/${aws:username}/x", {})
+
+
+# Operator, written values, a value that fits, one that does not.
+POSITIVE = {
+    "StringEquals": (["a", "b"], "b", "B"),
+    "StringEqualsIgnoreCase": (["a", "b"], "B", "c"),
+    "StringLike": (["a*", "x?z"], "xyz", "xz"),
+    "NumericEquals": (["5", 7], "5.0", "6"),
+    "NumericLessThan": ("10", "9", "10"),
+    "NumericLessThanEquals": ("10", "10", "11"),
+    "NumericGreaterThan": ("10", "11", "10"),
+    "NumericGreaterThanEquals": ("10", "10", "9"),
+    "DateEquals": ("2025-11-21T16:00:00Z", "1763740800", "2025-11-21T16:00:01Z"),
+    "DateLessThan": ("2025-11-21", "2025-11-20T23:59:59Z", "2025-11-21T00:00:00Z"),
+    "DateLessThanEquals": ("2025-11-21", "2025-11-21T00:00:00Z", "2025-11-21T00:00:01Z"),
+    "DateGreaterThan": ("2025-11-21", "2025-11-21T00:00:01Z", "2025-11-21T00:00:00Z"),
+    "DateGreaterThanEquals": ("2025-11-21", "2025-11-21T00:00:00Z", "2025-11-20T23:00:00Z"),
+    "Bool": (True, "true", "false"),
+    "BinaryEquals": ("YWJj", "YWJj", "YWJk"),
+    "IpAddress": (["10.0.0.0/8", "::1"], "10.255.0.1", "11.0.0.1"),
+    "ArnEquals": (
+        "arn:aws:iam::*:user/al*",
+        "arn:aws:iam::1:user/alice",
+        "arn:aws:iam::1:user/bob",
+    ),
+    "ArnLike": ("arn:aws:iam::1:user/*", "arn:aws:iam::1:user/a", "arn:aws:iam::1:role/a"),
+}
+NEGATED = {
+    "StringNotEquals": "StringEquals",
+    "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
+    "StringNotLike": "StringLike",
+    "NumericNotEquals": "NumericEquals",
+    "DateNotEquals": "DateEquals",
+    "NotIpAddress": "IpAddress",
+    "ArnNotEquals": "ArnEquals",
+    "ArnNotLike": "ArnLike",
+}
+
+
+def holds(operator, written, *given):
+    said = {"Condition": {operator: {"aws:Key": written}}}
+    return applies(said, aws__key=tuple(given)) if given else applies(said)
+
+
+def test_every_operator_is_in_the_matrix():
+    assert set(POSITIVE) | set(NEGATED) | {"Null"} == set(policies.OPERATORS)
+
+
+@pytest.mark.parametrize("operator", POSITIVE)
+def test_positive_operator_with_missing_one_and_many_values(operator):
+    written, fits, differs = POSITIVE[operator]
+    assert not holds(operator, written)
+    assert holds(operator, written, fits)
+    assert not holds(operator, written, differs)
+    assert holds(operator, written, differs, fits)
+    assert holds(operator + "IfExists", written)
+    assert not holds(operator + "IfExists", written, differs)
+    assert holds("ForAnyValue:" + operator, written, differs, fits)
+    assert not holds("ForAnyValue:" + operator, written, differs)
+    assert not holds("ForAnyValue:" + operator, written)
+    assert holds("ForAllValues:" + operator, written)
+    assert holds("ForAllValues:" + operator, written, fits, fits)
+    assert not holds("ForAllValues:" + operator, written, fits, differs)
+
+
+@pytest.mark.parametrize("operator", NEGATED)
+def test_negated_operator_with_missing_one_and_many_values(operator):
+    written, fits, differs = POSITIVE[NEGATED[operator]]
+    assert holds(operator, written)
+    assert not holds(operator, written, fits)
+    assert holds(operator, written, differs)
+    assert not holds(operator, written, differs, fits)
+    assert holds(operator + "IfExists", written)
+    assert not holds(operator + "IfExists", written, fits)
+    assert holds("ForAnyValue:" + operator, written, differs, fits)
+    assert not holds("ForAnyValue:" + operator, written, fits)
+    assert not holds("ForAnyValue:" + operator, written)
+    assert holds("ForAllValues:" + operator, written)
+    assert holds("ForAllValues:" + operator, written, differs)
+    assert not holds("ForAllValues:" + operator, written, differs, fits)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given"),
+    [
+        ("NumericEquals", "five"),
+        ("DateLessThan", "never"),
+        ("IpAddress", "localhost"),
+        ("ArnLike", "alice"),
+    ],
+)
+def test_given_value_of_another_kind_fits_nothing(operator, given):
+    written, _, _ = POSITIVE[operator]
+    assert not holds(operator, written, given)
+
+
+def test_null_asks_whether_a_key_is_there():
+    assert holds("Null", "true")
+    assert not holds("Null", "true", "x")
+    assert not holds("Null", False)
+    assert holds("Null", False, "x")
+
+
+def test_operators_and_keys_must_all_hold():
+    said = {
+        "Condition": {
+            "StringEquals": {"aws:a": "1", "aws:b": "2"},
+            "NumericLessThan": {"s3:c": "3"},
+        }
+    }
+    good = {"aws__a": ("1",), "aws__b": ("2",), "s3__c": ("2",)}
+    assert applies(said, **good)
+    for key in good:
+        assert not applies(said, **{**good, key: ("9",)})
+
+
+def test_condition_keys_compare_without_regard_to_case():
+    said = {"Condition": {"StringEquals": {"AWS:UserName": "alice"}}}
+    assert applies(said, aws__username=("alice",))
+
+
+def test_condition_values_may_hold_variables():
+    said = {"Condition": {"StringLike": {"s3:prefix": "${aws:username}/*"}}}
+    assert applies(said, aws__username=("alice",), s3__prefix=("alice/x",))
+    assert not applies(said, aws__username=("bob",), s3__prefix=("alice/x",))
+
+
+ALICE = model.Principal(
+    kind="user",
+    name="alice",
+    arn="arn:aws:iam::000000000000:user/alice",
+    account_id="000000000000",
+    canonical_id="c" * 64,
+    display_name="Alice",
+)
+
+
+@pytest.mark.parametrize(
+    ("principal", "expected"),
+    [
+        ("*", "direct"),
+        ({"AWS": "*"}, "direct"),
+        ({"AWS": ALICE.arn}, "direct"),
+        ({"AWS": ["arn:aws:iam::000000000000:user/bob", ALICE.arn]}, "direct"),
+        ({"CanonicalUser": "c" * 64}, "direct"),
+        ({"AWS": "000000000000"}, "account"),
+        ({"AWS": "arn:aws:iam::000000000000:root"}, "account"),
+        ({"AWS": "111111111111"}, "none"),
+        ({"AWS": "arn:aws:iam::000000000000:user/bob"}, "none"),
+        ({"CanonicalUser": "d" * 64}, "none"),
+        ({"Service": "logging.s3.amazonaws.com"}, "none"),
+        ({"Federated": "example.com"}, "none"),
+    ],
+)
+def test_principals_are_named_by_themselves_or_by_their_account(principal, expected):
+    said = parse(statement(Principal=principal), kind="resource").statements[0]
+    assert said.names(ALICE) == expected
+    said = parse(statement(NotPrincipal=principal), kind="resource").statements[0]
+    assert said.names(ALICE) == ("none" if expected != "none" else "direct")
+
+
+def test_anonymous_caller_is_named_by_everyone_alone():
+    nobody = model.anonymous()
+    for principal, expected in (("*", "direct"), ({"AWS": "000000000000"}, "none")):
+        said = parse(statement(Principal=principal), kind="resource").statements[0]
+        assert said.names(nobody) == expected
