@@ -27,6 +27,8 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.config
 import botocore.credentials
+import duckdb
+import duckdb_extensions
 import uvicorn
 
 from server import config, exchange
@@ -331,3 +333,28 @@ def _framed(
 def quoted(key: str) -> str:
     """Return a key as it stands in a path."""
     return urllib.parse.quote(key)
+
+
+def unique_name(prefix: str = "t") -> str:
+    """Return a bucket name that nobody else uses."""
+    return f"{prefix}-{uuid.uuid4().hex[:20]}"
+
+
+def new_bucket(s3: Any) -> str:
+    """Make a bucket of one's own and return its name."""
+    name = unique_name()
+    s3.create_bucket(Bucket=name)
+    return name
+
+
+def duckdb_with_httpfs(folder: Path) -> Any:
+    """Return a DuckDB connection with httpfs loaded from its package, never from the network.
+
+    folder: where DuckDB may unpack the extension, so that it leaves nothing in the home folder.
+    """
+    connection = duckdb.connect()
+    connection.execute(f"set extension_directory = '{folder}'")
+    connection.execute("set autoinstall_known_extensions = false")
+    duckdb_extensions.import_extension("httpfs", con=connection)
+    connection.execute("load httpfs")
+    return connection
