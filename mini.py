@@ -226,6 +226,9 @@ def _build(settings: Config, storage: Storage) -> House:
     """Join the floors, from the ground up. Nothing begins to run here."""
     from catalog import guard, namespaces, tables
     from catalog import store as catalog_store
+    from catalog.rest import access as rest_access
+    from catalog.rest import face as rest_face
+    from catalog.rest import native as catalog_native
     from s3tables import face as s3tables_face
     from s3tables import labels, resources
     from server import config, counters, exchange, native
@@ -293,8 +296,34 @@ def _build(settings: Config, storage: Storage) -> House:
                     account_id=settings.account,
                 )
             ),
+            "iceberg": rest_face.IcebergFace(
+                store=catalog,
+                namespaces=all_namespaces,
+                tables=all_tables,
+                authoriser=authoriser,
+                principals=people,
+                ring=ring,
+                default_warehouse=settings.table_buckets[0],
+                region=settings.region,
+                account_id=settings.account,
+                now_ms=_now_ms,
+                new_id=_new_id,
+            ),
             "snowflake": late_sql,
-            "native": native.NativeFace(counts=counts, version=config.VERSION),
+            "native": native.NativeFace(
+                counts=counts,
+                version=config.VERSION,
+                routes=catalog_native.make_routes(
+                    tables=all_tables,
+                    access=rest_access.Access(
+                        store=catalog,
+                        authoriser=authoriser,
+                        region=settings.region,
+                        account_id=settings.account,
+                    ),
+                ),
+                wire_errors=catalog_native.WIRE_ERRORS,
+            ),
         },
         verifier=verify.Verifier(
             principals=people,

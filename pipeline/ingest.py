@@ -9,8 +9,9 @@ files that nothing names, and running it again loads exactly what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,10 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
     size_mb = sum(source.size_bytes for source in fresh) / 1e6
     say(f"loading {len(fresh)} objects, {size_mb:.1f} MB; {skipped} are loaded already")
     load_id = uuid.uuid4().hex
-    with session.started(server, load.table.warehouse, master=master, say=say) as spark:
+    with (
+        session.started(server, load.table.warehouse, master=master, say=say) as spark,
+        _namespace(spark, load.table),
+    ):
         frame = _frame(spark, load, fresh)
         transaction, added = _transaction(spark, load, frame)
         summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
@@ -85,6 +89,24 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
         )
 
 
+@contextlib.contextmanager
+def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
+    """Make the table's namespace if it is missing; a load that fails takes it away again."""
+    catalog = spark.catalog(table.warehouse)
+    namespace = spark.namespace(table)
+    if catalog.namespaceExists(namespace):
+        yield
+        return
+    catalog.createNamespace(namespace)
+    try:
+        yield
+    except BaseException:
+        # Somebody may have put a table there meanwhile; then it stays, as it must.
+        with contextlib.suppress(Exception):
+            catalog.dropNamespace(namespace)
+        raise
+
+
 def _frame(spark: session.Spark, load: Load, fresh: Sequence[sources.Source]) -> Any:
     """Read the sources as one data frame, with the columns' types found in the data."""
     reader = spark.session.read.format(load.format)
@@ -104,9 +126,6 @@ def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tup
     identifier = spark.identifier(load.table)
     schema = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(frame._jdf.schema())  # noqa: SLF001 - py4j
     if not catalog.tableExists(identifier):
-        namespace = spark.namespace(load.table)
-        if not catalog.namespaceExists(namespace):
-            catalog.createNamespace(namespace)
         builder = catalog.buildTable(identifier, schema)
         spec = _partition_spec(spark, schema, load.partitions)
         return builder.withPartitionSpec(spec).createTransaction(), ()

@@ -37,13 +37,11 @@ class Spark:
 
     def namespace(self, table: settings.Table) -> Any:
         """The table's namespace as a Java Namespace."""
-        levels = self.jvm.java.util.ArrayList()
-        for level in table.namespace:
-            levels.add(level)
-        array = self.session.sparkContext._gateway.new_array(  # noqa: SLF001 - py4j's only way
-            self.jvm.java.lang.String, len(table.namespace)
-        )
-        return self.jvm.org.apache.iceberg.catalog.Namespace.of(levels.toArray(array))
+        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
+        levels = gateway.new_array(self.jvm.java.lang.String, len(table.namespace))
+        for position, level in enumerate(table.namespace):
+            levels[position] = level
+        return self.jvm.org.apache.iceberg.catalog.Namespace.of(levels)
 
     def counters(self) -> progress.Counters:
         """What Spark's stages have done so far."""

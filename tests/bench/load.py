@@ -17,9 +17,9 @@ import json
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
-READ_BYTES = 1 << 18
+GRACE_SECONDS = 60
 
 
 class Connection(asyncio.Protocol):
@@ -35,8 +35,7 @@ class Connection(asyncio.Protocol):
         self.done = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.next()
 
     def next(self) -> None:
@@ -131,7 +130,8 @@ async def run(plan: dict[str, Any]) -> dict[str, Any]:
             functools.partial(Connection, load, lane), plan["host"], plan["port"]
         )
         connections.append(connection)
-    await asyncio.gather(*(connection.done for connection in connections))
+    async with asyncio.timeout(plan["seconds"] + GRACE_SECONDS):
+        await asyncio.gather(*(connection.done for connection in connections))
     elapsed = time.perf_counter() - started
     ordered = sorted(load.latencies)
     return {

@@ -92,6 +92,7 @@ def drive(
         text=True,
         cwd=server_kit.ROOT,
         check=True,
+        timeout=seconds + 120,
     )
     spent = cpu_seconds(pid) - before
     said = json.loads(done.stdout)
@@ -179,15 +180,26 @@ def nginx(root: Path) -> Iterator[Nginx | None]:
         yield None
         return
     port = free_port()
-    root.chmod(0o755)
+    root.mkdir()
+    root.parent.chmod(0o755)
     files = root / "files"
-    files.mkdir(parents=True)
+    files.mkdir()
     for folder in (root, files):
         folder.chmod(0o777)
     config = root / "nginx.conf"
     config.write_text(NGINX_CONFIG.format(root=root, port=port))
     process = subprocess.Popen(
-        [command, "-c", str(config), "-p", str(root), "-g", "daemon off;"],
+        [
+            command,
+            "-c",
+            str(config),
+            "-p",
+            str(root),
+            "-e",
+            str(root / "error.log"),
+            "-g",
+            "daemon off;",
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
