@@ -75,8 +75,8 @@ class Audit:
         self._descriptor = -1
         self._written_bytes = 0
         self._fault: str | None = None
-        self.lost = 0
-        """Lines dropped because too many waited; counted, since a gap must be seen."""
+        self._writing = asyncio.Lock()
+        self._lost = 0
 
     async def start(self) -> None:
         """Begin to write what is recorded."""
@@ -152,7 +152,7 @@ class Audit:
             if entry.credential_id:
                 line["credential"] = entry.credential_id
         if len(self._waiting) >= limits.AUDIT_WAITING_MAX:
-            self.lost += 1
+            self._lost += 1
             return
         line["at_ms"] = self._now_ms()
         self._waiting.append(line)
@@ -166,17 +166,23 @@ class Audit:
             await self._write_waiting()
 
     async def _write_waiting(self) -> None:
-        lines = self._waiting[:]
-        if not lines:
-            return
-        try:
-            await asyncio.to_thread(self._write, lines)
-        except (OSError, storage_errors.DiskFull) as error:
-            self._fault = str(error)
-            self._abandon_file()
-        else:
-            self._fault = None
-            del self._waiting[: len(lines)]
+        async with self._writing:
+            count, lost = len(self._waiting), self._lost
+            lines = self._waiting[:]
+            if lost:
+                # A gap must be seen.
+                lines.append({"event": "lost", "lines": lost, "at_ms": self._now_ms()})
+            if not lines:
+                return
+            try:
+                await asyncio.to_thread(self._write, lines)
+            except (OSError, storage_errors.DiskFull) as error:
+                self._fault = str(error)
+                self._abandon_file()
+            else:
+                self._fault = None
+                self._lost -= lost
+                del self._waiting[:count]
 
     def _write(self, lines: list[dict[str, Any]]) -> None:
         if self._descriptor < 0 or self._written_bytes >= limits.AUDIT_FILE_BYTES_MAX:

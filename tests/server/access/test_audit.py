@@ -1,0 +1,207 @@
+"""The audit log: what is written, where it ends, and what happens when it cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from server import limits
+from server.access import audit, errors, model
+from storage import disk
+from storage import errors as storage_errors
+from tests.server import requesting
+from tests.server.requesting import run
+
+ROOT = requesting.people().root
+WRITE = model.Demand(action="s3:PutObject", resource="arn:aws:s3:::b/k", place="b/k")
+DELETE = model.Demand(action="s3:DeleteObject", resource="arn:aws:s3:::b/k")
+ALLOWED = model.Decision(allow=True, reason="root")
+DENIED = model.Decision(allow=False, reason="explicit-deny", statements=("NotToday",))
+
+
+def make(tmp_path, **more):
+    return audit.Audit(
+        folder=tmp_path / "audit", disk=more.pop("disk", disk.Disk()), now_ms=requesting.Clock()
+    )
+
+
+def lines(tmp_path):
+    return [
+        json.loads(line)
+        for path in sorted((tmp_path / "audit").iterdir())
+        for line in path.read_text().splitlines()
+    ]
+
+
+def during(log, act):
+    """Start the log, act, stop it."""
+
+    async def live():
+        await log.start()
+        act()
+        await log.stop()
+
+    run(live())
+
+
+def test_lines_say_who_what_and_why(tmp_path):
+    log = make(tmp_path)
+
+    def act():
+        entry = log.begin("r1", "s3")
+        entry.credential_id = "AK"
+        log.record(ROOT, WRITE, ALLOWED)
+        log.record(ROOT, DELETE, DENIED)
+        log.record_outcome(entry, 403, duration_ns=1_500_000)
+        log.record_refusal(log.begin("r2", "iceberg"), "ExpiredToken", client_ip="10.0.0.1")
+
+    during(log, act)
+    common = {"time": "2025-11-21T16:00:00.000+00:00", "request_id": "r1", "face": "s3",
+              "credential": "AK"}  # fmt: skip
+    root = "arn:aws:iam::000000000000:root"
+    assert lines(tmp_path) == [
+        {**common, "event": "allow", "principal": root, "action": "s3:PutObject",
+         "resource": "arn:aws:s3:::b/k", "reason": "root", "place": "b/k"},
+        {**common, "event": "deny", "principal": root, "action": "s3:DeleteObject",
+         "resource": "arn:aws:s3:::b/k", "reason": "explicit-deny", "statements": ["NotToday"]},
+        {**common, "event": "outcome", "status": 403, "ms": 1.5},
+        {"time": common["time"], "request_id": "r2", "face": "iceberg", "event": "refuse",
+         "reason": "ExpiredToken", "ip": "10.0.0.1"},
+    ]  # fmt: skip
+
+
+def test_lines_are_written_together_without_waiting_for_the_end(tmp_path):
+    log = make(tmp_path)
+
+    async def live():
+        await log.start()
+        for _ in range(100):
+            log.record(ROOT, WRITE, ALLOWED)
+        async with asyncio.timeout(10):
+            while len(lines(tmp_path)) < 100:  # noqa: ASYNC110 - what is waited for is a file
+                await asyncio.sleep(0.01)
+        await log.stop()
+
+    run(live())
+    assert len(lines(tmp_path)) == 100
+
+
+def test_every_start_begins_a_file_of_its_own(tmp_path):
+    for _ in range(2):
+        log = make(tmp_path)
+        during(log, lambda log=log: log.record(ROOT, WRITE, ALLOWED))
+    names = sorted(path.name for path in (tmp_path / "audit").iterdir())
+    assert names == ["audit-0000000001.jsonl", "audit-0000000002.jsonl"]
+
+
+def test_full_file_is_followed_by_another_and_the_oldest_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "AUDIT_FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(limits, "AUDIT_FILES_MAX", 3)
+    log = make(tmp_path)
+
+    async def live():
+        await log.start()
+        for number in range(5):
+            log.record(ROOT, model.Demand(action="s3:PutObject", resource=str(number)), ALLOWED)
+            await log._write_waiting()
+        await log.stop()
+
+    run(live())
+    assert [line["resource"] for line in lines(tmp_path)] == ["2", "3", "4"]
+
+
+def test_nothing_to_say_makes_no_file(tmp_path):
+    during(make(tmp_path), lambda: None)
+    assert list((tmp_path / "audit").iterdir()) == []
+
+
+class FullDisk(disk.Disk):
+    full = True
+
+    def write(self, descriptor, data):
+        if self.full:
+            raise storage_errors.DiskFull("the disk has no room left")
+        super().write(descriptor, data)
+
+
+def test_log_that_cannot_be_written_refuses_writes_and_lets_deletes_go_on(tmp_path):
+    full = FullDisk()
+    log = make(tmp_path, disk=full)
+
+    async def live():
+        await log.start()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log._write_waiting()
+        with pytest.raises(errors.AuditUnavailable, match="no room left"):
+            log.record(ROOT, WRITE, ALLOWED)
+        log.record(ROOT, WRITE, DENIED)
+        log.record(ROOT, DELETE, ALLOWED)
+        full.full = False
+        await log._write_waiting()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log.stop()
+
+    run(live())
+    # What waited was written, and nothing twice.
+    written = [(line["event"], line["action"]) for line in lines(tmp_path)]
+    assert written == [
+        ("allow", "s3:PutObject"),
+        ("deny", "s3:PutObject"),
+        ("allow", "s3:DeleteObject"),
+        ("allow", "s3:PutObject"),
+    ]
+
+
+def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
+    full = FullDisk()
+    log = make(tmp_path, disk=full)
+
+    async def live():
+        await log.start()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log._write_waiting()
+        full.full = False
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    log.record(ROOT, WRITE, ALLOWED)
+                    break
+                except errors.AuditUnavailable:
+                    await asyncio.sleep(0.01)
+        await log.stop()
+
+    run(live())
+    assert len(lines(tmp_path)) == 2
+
+
+def test_lines_that_wait_are_bounded_and_a_gap_says_how_many_are_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "AUDIT_WAITING_MAX", 3)
+    log = make(tmp_path)
+
+    def act():
+        for _ in range(5):
+            log.record(ROOT, WRITE, DENIED)
+
+    during(log, act)
+    assert [line["event"] for line in lines(tmp_path)] == ["deny"] * 3 + ["lost"]
+    assert lines(tmp_path)[-1]["lines"] == 2
+
+
+def test_requests_served_side_by_side_keep_their_own_names(tmp_path):
+    log = make(tmp_path)
+
+    async def serve(name):
+        log.begin(name, "s3")
+        await asyncio.sleep(0)
+        log.record(ROOT, model.Demand(action="s3:PutObject", resource=name), ALLOWED)
+
+    async def live():
+        await log.start()
+        await asyncio.gather(*(serve(f"r{number}") for number in range(20)))
+        await log.stop()
+
+    run(live())
+    assert len(lines(tmp_path)) == 20
+    assert all(line["request_id"] == line["resource"] for line in lines(tmp_path))

@@ -1,0 +1,133 @@
+"""Who there is, and by what they are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from server import config
+from server.access import errors, model, principals
+from tests.server import requesting
+
+POLICY = {
+    "Version": "2012-10-17",
+    "Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"},
+}
+BOB = config.User(
+    name="Bob",
+    access_key="AKBOB",
+    secret_key="bob's secret",
+    policies=(POLICY,),
+    account="111111111111",
+    canonical_id="b" * 64,
+    display_name="Bob B.",
+    email="bob@example.com",
+    public_keys=("PEM",),
+)
+
+
+def test_root_is_known_by_its_key_and_by_its_name():
+    people = requesting.people()
+    known = people.by_access_key(requesting.ACCESS_KEY)
+    assert known.principal is people.root
+    assert known.secret_key == requesting.SECRET_KEY
+    assert people.by_name("ROOT") is known
+    assert people.root.kind == "root"
+    assert people.root.arn == "arn:aws:iam::000000000000:root"
+
+
+def test_user_is_what_the_configuration_says():
+    known = requesting.people(BOB).by_access_key("AKBOB")
+    who = known.principal
+    assert (who.kind, who.name, who.arn) == ("user", "Bob", "arn:aws:iam::111111111111:user/Bob")
+    assert (who.account_id, who.canonical_id) == ("111111111111", "b" * 64)
+    assert (who.display_name, who.email) == ("Bob B.", "bob@example.com")
+    assert len(who.policies) == 1
+    assert known.public_keys == ("PEM",)
+
+
+def test_user_without_more_belongs_to_the_servers_account():
+    people = requesting.people(requesting.ALICE)
+    who = people.by_access_key("AKALICE").principal
+    assert who.account_id == people.root.account_id
+    assert who.canonical_id == people.root.canonical_id
+    assert who.display_name == "alice"
+    assert who.policies == ()
+
+
+def test_canonical_ids_are_64_digits_and_differ_by_account():
+    ids = {principals.canonical_id_of(account) for account in ("000000000000", "111111111111")}
+    assert len(ids) == 2
+    assert all(len(found) == 64 and int(found, 16) for found in ids)
+    assert principals.canonical_id_of("000000000000") in ids
+
+
+def test_principals_are_found_by_arn_and_canonical_id():
+    people = requesting.people(BOB)
+    bob = people.by_access_key("AKBOB")
+    assert people.by_arn(bob.principal.arn) is bob
+    assert people.by_canonical_id("b" * 64) is bob
+    assert people.by_arn("arn:aws:iam::1:user/nobody") is None
+    assert people.by_canonical_id("f" * 64) is None
+    assert people.by_name("nobody") is None
+
+
+def test_unknown_access_key_is_named():
+    with pytest.raises(errors.NoSuchAccessKey) as caught:
+        requesting.people().by_access_key("NOBODY")
+    assert caught.value.fields == {"access_key": "NOBODY"}
+
+
+@pytest.mark.parametrize("user", ["alice", "ALICE", "AKALICE"])
+def test_password_is_the_secret_key_under_name_or_access_key(user):
+    people = requesting.people(requesting.ALICE)
+    assert people.check_password(user, "alice's secret").name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [
+        ("alice", ""),
+        ("alice", "Alice's secret"),
+        ("alice", requesting.SECRET_KEY),
+        ("nobody", "no such user"),
+        ("akalice", "alice's secret"),
+        ("", ""),
+        ("alice", "\ud800"),
+    ],
+)
+def test_wrong_user_and_wrong_password_look_alike(user, password):
+    people = requesting.people(requesting.ALICE)
+    with pytest.raises(errors.WrongPassword) as caught:
+        people.check_password(user, password)
+    assert str(caught.value) == "the user name or the password is wrong"
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        config.User(name="BOB", access_key="other", secret_key="x"),
+        config.User(name="other", access_key="AKBOB", secret_key="x"),
+        config.User(name="Root", access_key="other", secret_key="x"),
+        config.User(name="other", access_key=requesting.ACCESS_KEY, secret_key="x"),
+    ],
+)
+def test_two_principals_share_neither_name_nor_key(twin):
+    with pytest.raises(principals.DuplicatePrincipal):
+        requesting.people(BOB, twin)
+
+
+def test_faulty_policy_is_refused_with_its_place_in_the_configuration():
+    wrong = {"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "b"}}
+    carol = config.User(name="carol", access_key="AKC", secret_key="x", policies=(POLICY, wrong))
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        requesting.people(BOB, carol)
+    assert caught.value.path == "users[1].policies[1].Statement.Resource"
+    assert "carol" in str(caught.value)
+
+
+def test_scopes_are_added_to_a_principal_without_changing_it():
+    people = requesting.people(BOB)
+    bob = people.by_access_key("AKBOB").principal
+    scopes = (model.Scope(bucket="lake", prefix="a/", writable=False),)
+    assert people.with_scopes(bob, scopes).scopes == scopes
+    assert bob.scopes is None
