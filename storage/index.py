@@ -163,7 +163,7 @@ class Index:
                 self._disk.allocate(self._ballast, self._reserve_bytes)
             except errors.DiskFull:
                 self._disk.unlink(self._ballast)
-        self._crowded = not self._disk.exists(self._ballast) or self._map_is_crowded()
+        self._crowded = self._is_crowded()
 
     def used_bytes(self) -> int:
         """Return how many bytes of the map hold live pages."""
@@ -286,10 +286,11 @@ class Index:
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> Exception | None:
         """Try a lone Batch that found no room once more, if it makes room, on the reserve."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
-        self._crowded = True
         if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
+            self._crowded = self._is_crowded()
             return refusal
         self._disk.unlink(self._ballast)
+        self._crowded = True
         settled: list[tuple[_Waiting, Exception | None]] = []
         try:
             self._transact([waiting], settled)
@@ -299,6 +300,9 @@ class Index:
             self._broken = error
             return errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
         return settled[0][1]
+
+    def _is_crowded(self) -> bool:
+        return not self._disk.exists(self._ballast) or self._map_is_crowded()
 
     def _map_is_crowded(self) -> bool:
         if self._environment.info()["last_pgno"] < self._soft_pages_max:

@@ -1,0 +1,94 @@
+"""A data folder opened by itself, with a clock and ids that tests can foresee."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from storage import model, opening
+from storage.disk import Disk
+
+START_MS = 1_700_000_000_000
+MD5 = frozenset({"md5"})
+PLAIN = model.ObjectAttributes()
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.time_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.time_ms
+
+    def move(self, ms: int) -> None:
+        self.time_ms += ms
+
+
+class Ids:
+    """Ids that look random and are the same in every run."""
+
+    def __init__(self, seed: str = "") -> None:
+        self.seed = seed
+        self.count = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        return hashlib.blake2b(f"{self.seed}{self.count}".encode(), digest_size=16).hexdigest()
+
+
+def open_folder(
+    path: Path,
+    *,
+    disk: Disk | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    **options: Any,
+) -> opening.Storage:
+    """Open a data folder with a small map, so that tests are cheap."""
+    settings: Mapping[str, Any] = {
+        "map_size_bytes": 1 << 30,
+        "reserve_bytes": 256 << 10,
+        **options,
+    }
+    return opening.open_storage(
+        path,
+        disk=disk or Disk(),
+        now_ms=clock or Clock(),
+        new_id=ids or Ids(str(path)),
+        **settings,
+    )
+
+
+async def make_bucket(storage: opening.Storage, name: str = "raw") -> model.BucketInfo:
+    """Make a general bucket."""
+    return await storage.buckets.create(name, kind="general", owner="root", region="here")
+
+
+async def put(
+    storage: opening.Storage,
+    key: str,
+    data: bytes,
+    *,
+    bucket: str = "raw",
+    attributes: model.ObjectAttributes = PLAIN,
+    precondition: model.Precondition = model.ALWAYS,
+) -> model.ObjectInfo:
+    """Put a whole body."""
+    received = await storage.blobs.store(data, digests=MD5)
+    return await storage.objects.put(
+        bucket, key, received, attributes=attributes, precondition=precondition
+    )
+
+
+def get(storage: opening.Storage, key: str, *, bucket: str = "raw") -> bytes:
+    """Return a whole body."""
+    return storage.objects.read(storage.objects.head(bucket, key))
+
+
+def blob_files(path: Path) -> set[str]:
+    """Return the names of all blob files of a data folder."""
+    return {file.name for file in (path / "blobs").rglob("*") if file.is_file()}

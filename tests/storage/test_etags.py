@@ -1,0 +1,45 @@
+"""ETags: made as S3 makes them, read as clients write them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage import etags
+
+
+def test_the_etag_of_a_body_is_its_md5() -> None:
+    assert etags.of_digest(hashlib.md5(b"").digest()) == "d41d8cd98f00b204e9800998ecf8427e"
+
+
+def test_the_etag_of_parts_is_the_md5_of_their_md5s_and_their_number() -> None:
+    parts = [hashlib.md5(data) for data in (b"one", b"two")]
+    expected = hashlib.md5(parts[0].digest() + parts[1].digest()).hexdigest() + "-2"
+    assert etags.of_parts([part.hexdigest() for part in parts]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ()),
+        ("*", ("*",)),
+        ('"abc"', ("abc",)),
+        ("abc", ("abc",)),
+        ('W/"abc"', ("abc",)),
+        ('"a", "b"', ("a", "b")),
+        ('"a","b" , W/"c"', ("a", "b", "c")),
+        ('"a,b", c', ("a,b", "c")),
+        ("a b", ("a b",)),
+        ('"open', ('"open',)),
+    ],
+)
+def test_parse_list(text: str, found: tuple[str, ...]) -> None:
+    assert etags.parse_list(text) == found
+
+
+@given(st.text(st.sampled_from('"*,W/ ab'), max_size=20))
+def test_parse_list_of_garbage_ends_and_gives_texts(text: str) -> None:
+    assert all(isinstance(each, str) for each in etags.parse_list(text))

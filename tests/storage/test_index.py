@@ -1,0 +1,485 @@
+"""The index: atomic, grouped, durable; refusing one Batch without harm to others."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import errors
+from storage.batch import Batch, Delete, Expect, Put, Reading, Store, Write
+from storage.disk import Disk
+from storage.index import GROUP_MAX, Index
+
+STORE = Store.REFS
+
+
+class Counting(Disk):
+    """A disk that counts index transactions and can hold them up or make them fail."""
+
+    def __init__(self) -> None:
+        self.transactions = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failure: BaseException | None = None
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        self.gate.wait(30)
+        if self.failure is not None:
+            raise self.failure
+        self.transactions += 1
+        super().transact(commit)
+
+
+@pytest.fixture
+def disk() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def index(tmp_path: Path, disk: Counting) -> Iterator[Index]:
+    opened = Index(
+        path=tmp_path / "index", disk=disk, map_size_bytes=64 << 20, reserve_bytes=256 << 10
+    )
+    yield opened
+    disk.gate.set()
+    opened.close()
+
+
+def put(key: bytes, value: bytes = b"v") -> Put:
+    return Put(store=STORE, key=key, value=value)
+
+
+def rows(index: Index) -> list[tuple[bytes, bytes]]:
+    with index.view() as view:
+        return list(view.scan(STORE, b""))
+
+
+def test_commit_makes_every_write_of_a_batch_visible(index: Index) -> None:
+    asyncio.run(index.commit(Batch(writes=(put(b"a"), put(b"b"), put(b"c")))))
+    asyncio.run(index.commit(Batch(writes=(put(b"a", b"w"), Delete(store=STORE, key=b"b")))))
+    assert rows(index) == [(b"a", b"w"), (b"c", b"v")]
+
+
+def test_commit_now_works_without_a_loop(index: Index) -> None:
+    index.commit_now(Batch(writes=(put(b"a"),)))
+    assert index.get(STORE, b"a") == b"v"
+
+
+def test_delete_of_an_absent_key_is_no_fault(index: Index) -> None:
+    index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),)))
+    assert rows(index) == []
+
+
+@pytest.mark.parametrize(("held", "expected"), [(None, b"x"), (b"v", None), (b"v", b"x")])
+def test_commit_with_an_expectation_that_fails_writes_nothing(
+    index: Index, held: bytes | None, expected: bytes | None
+) -> None:
+    if held is not None:
+        index.commit_now(Batch(writes=(put(b"k", held),)))
+    before = rows(index)
+    batch = Batch(
+        expects=(Expect(store=STORE, key=b"k", value=expected),), writes=(put(b"new"), put(b"k"))
+    )
+    with pytest.raises(errors.ExpectationFailed) as caught:
+        asyncio.run(index.commit(batch))
+    assert caught.value.fields == {"store": STORE, "key": b"k"}
+    assert rows(index) == before
+
+
+def test_derivations_see_the_batchs_writes_and_those_of_earlier_ones(index: Index) -> None:
+    def count(reading: Reading) -> Sequence[Write]:
+        seen = int(reading.get(STORE, b"n") or b"0")
+        return (put(b"n", b"%d" % (seen + 1)),)
+
+    index.commit_now(Batch(writes=(put(b"n", b"40"),), derive=(count, count)))
+    assert index.get(STORE, b"n") == b"42"
+
+
+def test_a_derivation_that_refuses_undoes_its_whole_batch_and_no_other(
+    index: Index, disk: Counting
+) -> None:
+    index.commit_now(Batch(writes=(put(b"kept", b"1"), put(b"gone", b"1"))))
+
+    class Refused(Exception):
+        pass
+
+    def write(reading: Reading) -> Sequence[Write]:
+        return (put(b"kept", b"3"), put(b"more", b"3"))
+
+    def refuse(reading: Reading) -> Sequence[Write]:
+        assert reading.get(STORE, b"more") == b"3"
+        raise Refused("no")
+
+    bad = Batch(
+        writes=(put(b"kept", b"2"), Delete(store=STORE, key=b"gone"), put(b"new", b"2")),
+        derive=(write, refuse),
+    )
+
+    async def together() -> list[Any]:
+        disk.gate.clear()
+        first = asyncio.create_task(index.commit(Batch(writes=(put(b"first"),))))
+        await asyncio.sleep(0)
+        tasks = [asyncio.create_task(index.commit(each)) for each in (
+            Batch(writes=(put(b"before"),)), bad, Batch(writes=(put(b"after"),)),
+        )]  # fmt: skip
+        await asyncio.sleep(0)
+        disk.gate.set()
+        return await asyncio.gather(first, *tasks, return_exceptions=True)
+
+    results = asyncio.run(together())
+    assert [type(each) for each in results] == [type(None), type(None), Refused, type(None)]
+    assert rows(index) == [
+        (b"after", b"v"), (b"before", b"v"), (b"first", b"v"), (b"gone", b"1"), (b"kept", b"1"),
+    ]  # fmt: skip
+
+
+def test_a_key_that_lmdb_cannot_hold_is_refused_without_harm_to_others(index: Index) -> None:
+    long = b"k" * 512
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        return (put(b"derived"), put(long))
+
+    bad = (
+        Batch(writes=(put(b"x"), put(long))),
+        Batch(writes=(put(b"x"), put(b""))),
+        Batch(expects=(Expect(store=STORE, key=long, value=None),), writes=(put(b"x"),)),
+        Batch(writes=(put(b"x"),), derive=(derive,)),
+    )
+
+    async def together() -> list[Any]:
+        good = [Batch(writes=(put(b"%d" % number),)) for number in range(3)]
+        return await asyncio.gather(
+            *(index.commit(each) for each in (*good, *bad)), return_exceptions=True
+        )
+
+    results = asyncio.run(together())
+    assert results[:3] == [None, None, None]
+    assert [type(each) for each in results[3:]] == [errors.CommitRefused] * 4
+    assert rows(index) == [(b"0", b"v"), (b"1", b"v"), (b"2", b"v")]
+
+
+def test_whatever_waits_shares_one_transaction(index: Index, disk: Counting) -> None:
+    async def crowd(count: int) -> None:
+        disk.gate.clear()
+        first = asyncio.create_task(index.commit(Batch(writes=(put(b"first"),))))
+        await asyncio.sleep(0)
+        rest = [
+            asyncio.create_task(index.commit(Batch(writes=(put(b"%05d" % number),))))
+            for number in range(count)
+        ]
+        await asyncio.sleep(0)
+        disk.gate.set()
+        await asyncio.gather(first, *rest)
+
+    asyncio.run(crowd(GROUP_MAX))
+    assert disk.transactions <= 1 + 2  # the one that held the gate; a group may be cut by the race
+    disk.transactions = 0
+    asyncio.run(crowd(10 * GROUP_MAX))
+    assert disk.transactions <= 1 + 11
+    assert len(rows(index)) == 1 + 10 * GROUP_MAX
+
+
+def test_readers_never_wait_for_the_writer(index: Index, disk: Counting) -> None:
+    index.commit_now(Batch(writes=(put(b"a", b"old"),)))
+    disk.gate.clear()
+
+    async def read_meanwhile() -> None:
+        task = asyncio.create_task(index.commit(Batch(writes=(put(b"a", b"new"),))))
+        await asyncio.sleep(0)
+        assert index.get(STORE, b"a") == b"old"
+        assert rows(index) == [(b"a", b"old")]
+        disk.gate.set()
+        await task
+        assert index.get(STORE, b"a") == b"new"
+
+    asyncio.run(read_meanwhile())
+
+
+def test_a_view_stays_as_it_was_while_others_commit(index: Index) -> None:
+    index.commit_now(Batch(writes=(put(b"a", b"old"),)))
+    with index.view() as view:
+        index.commit_now(Batch(writes=(put(b"a", b"new"), put(b"b"))))
+        assert view.get(STORE, b"a") == b"old"
+        assert list(view.scan(STORE, b"")) == [(b"a", b"old")]
+
+
+@pytest.mark.parametrize("start", [b"", b"a", b"aa", b"b", b"c", b"d"])
+@pytest.mark.parametrize("stop", [None, b"a", b"b", b"bb", b"c", b"d"])
+def test_scan_gives_the_half_open_range_both_ways(
+    index: Index, start: bytes, stop: bytes | None
+) -> None:
+    index.commit_now(Batch(writes=tuple(put(key) for key in (b"a", b"b", b"bb", b"c"))))
+    expected = [
+        key for key in (b"a", b"b", b"bb", b"c") if key >= start and (stop is None or key < stop)
+    ]
+    with index.view() as view:
+        assert [key for key, _ in view.scan(STORE, start, stop)] == expected
+        assert [key for key, _ in view.scan(STORE, start, stop, reverse=True)] == expected[::-1]
+
+
+def test_stores_do_not_share_keys(index: Index) -> None:
+    index.commit_now(Batch(writes=(put(b"a"),)))
+    assert index.get(Store.LOG, b"a") is None
+
+
+def test_a_commit_that_was_cancelled_while_it_waits_harms_nobody(
+    index: Index, disk: Counting
+) -> None:
+    async def cancel_one() -> None:
+        disk.gate.clear()
+        first = asyncio.create_task(index.commit(Batch(writes=(put(b"first"),))))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(index.commit(Batch(writes=(put(b"second"),))))
+        third = asyncio.create_task(index.commit(Batch(writes=(put(b"third"),))))
+        await asyncio.sleep(0)
+        second.cancel()
+        disk.gate.set()
+        await asyncio.gather(first, third)
+
+    asyncio.run(cancel_one())
+    assert (b"third", b"v") in rows(index)
+
+
+def test_after_a_sync_that_failed_the_outcome_is_unknown_and_no_write_follows(
+    index: Index, disk: Counting
+) -> None:
+    index.commit_now(Batch(writes=(put(b"a"),)))
+    disk.failure = OSError(5, "input/output error")
+    with pytest.raises(errors.CommitUnknown):
+        index.commit_now(Batch(writes=(put(b"b"),)))
+    disk.failure = None
+    with pytest.raises(errors.CommitRefused):
+        index.commit_now(Batch(writes=(put(b"c"),)))
+    assert index.get(STORE, b"a") == b"v"
+
+
+def test_a_closed_index_takes_no_more(tmp_path: Path) -> None:
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24)
+    index.close()
+    index.close()
+    with pytest.raises(errors.IndexClosed):
+        index.commit_now(Batch(writes=(put(b"a"),)))
+
+
+def test_what_was_committed_is_there_when_the_index_opens_again(tmp_path: Path) -> None:
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24)
+    index.commit_now(Batch(writes=(put(b"a"),)))
+    index.close()
+    again = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24)
+    assert rows(again) == [(b"a", b"v")]
+    again.close()
+
+
+def fill(index: Index, value_bytes: int = 100_000) -> int:
+    """Write until there is no room; return how many values fitted."""
+    count = 0
+    while True:
+        try:
+            index.commit_now(Batch(writes=(put(b"%06d" % count, b"x" * value_bytes),)))
+        except errors.DiskFull:
+            return count
+        count += 1
+
+
+def test_a_full_map_refuses_writes_while_reads_and_deletions_go_on(tmp_path: Path) -> None:
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    count = fill(index)
+    assert count > 40
+    assert index.get(STORE, b"000000") == b"x" * 100_000
+    assert len(rows(index)) == count
+    with pytest.raises(errors.DiskFull):
+        index.commit_now(Batch(writes=(put(b"small"),)))
+    for number in range(count):
+        delete = Delete(store=STORE, key=b"%06d" % number)
+        index.commit_now(Batch(writes=(delete,), makes_room=True))
+    index.tend()
+    index.commit_now(Batch(writes=(put(b"again", b"x" * 100_000),)))
+    assert [key for key, _ in rows(index)] == [b"again"]
+    index.close()
+
+
+def test_a_batch_too_large_for_the_room_left_spares_the_small_ones_beside_it(
+    tmp_path: Path,
+) -> None:
+    disk = Counting()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+
+    async def together() -> list[Any]:
+        disk.gate.clear()
+        first = asyncio.create_task(index.commit(Batch(writes=(put(b"first"),))))
+        await asyncio.sleep(0)
+        tasks = [
+            asyncio.create_task(index.commit(Batch(writes=(put(key, value),))))
+            for key, value in ((b"a", b"1"), (b"huge", b"x" * (20 << 20)), (b"b", b"2"))
+        ]
+        await asyncio.sleep(0)
+        disk.gate.set()
+        return await asyncio.gather(first, *tasks, return_exceptions=True)
+
+    results = asyncio.run(together())
+    assert [type(each) for each in results] == [
+        type(None), type(None), errors.DiskFull, type(None),
+    ]  # fmt: skip
+    assert rows(index) == [(b"a", b"1"), (b"b", b"2"), (b"first", b"v")]
+    index.close()
+
+
+class Full(Disk):
+    """A disk without room: index transactions fail until the ballast has given way."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.ballast_gone = False
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        if self.full and not self.ballast_gone:
+            raise errors.DiskFull("no room")
+        super().transact(commit)
+
+    def unlink(self, path: Path) -> None:
+        self.ballast_gone = self.ballast_gone or path.name == "reserve"
+        super().unlink(path)
+
+    def allocate(self, path: Path, size_bytes: int) -> None:
+        if self.full:
+            raise errors.DiskFull("no room")
+        super().allocate(path, size_bytes)
+
+
+def test_a_full_disk_gives_its_ballast_to_deletions_and_to_nothing_else(tmp_path: Path) -> None:
+    disk = Full()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    index.commit_now(Batch(writes=(put(b"a"), put(b"b"))))
+    disk.full = True
+    with pytest.raises(errors.DiskFull):
+        index.commit_now(Batch(writes=(put(b"c"),)))
+    assert (tmp_path / "i" / "reserve").exists()
+    index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=True))
+    assert not (tmp_path / "i" / "reserve").exists()
+    with pytest.raises(errors.DiskFull):
+        index.commit_now(Batch(writes=(put(b"c"),)))
+    index.tend()
+    with pytest.raises(errors.DiskFull):
+        index.commit_now(Batch(writes=(put(b"c"),)))
+    disk.full = False
+    index.tend()
+    assert (tmp_path / "i" / "reserve").stat().st_size == 1 << 20
+    index.commit_now(Batch(writes=(put(b"c"),)))
+    assert [key for key, _ in rows(index)] == [b"b", b"c"]
+    index.close()
+
+
+def pages_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[start : start + 4096] for start in range(0, len(data), 4096)]
+
+
+def test_every_torn_copy_of_an_unfinished_transaction_opens_as_before_it(tmp_path: Path) -> None:
+    """What a crash can leave: any of a transaction's pages, as long as its meta page is missing."""
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
+    for number in range(200):
+        index.commit_now(Batch(writes=(put(b"%04d" % number, b"old" * 50),)))
+    before = pages_of(tmp_path / "i" / "data.mdb")
+    expected = rows(index)
+    change = tuple(put(b"%04d" % number, b"new" * 70) for number in range(0, 200, 3))
+    index.commit_now(Batch(writes=(*change, put(b"big", b"x" * 30_000))))
+    after = pages_of(tmp_path / "i" / "data.mdb")
+    changed_rows = rows(index)
+    index.close()
+
+    meta = {number for number in (0, 1) if before[number] != after[number]}
+    assert len(meta) == 1
+    changed = [
+        number
+        for number, page in enumerate(after)
+        if number > 1 and (number >= len(before) or before[number] != page)
+    ]
+    assert len(changed) > 10
+    choices = [changed[:count] for count in range(len(changed))]
+    choices += [[number] for number in changed]
+    choices += [changed[::2], changed[1::2]]
+    for number, chosen in enumerate(choices):
+        pages = list(before)
+        for page in chosen:
+            pages += [bytes(4096)] * (page + 1 - len(pages))
+            pages[page] = after[page] if page % 2 else after[page][:2048] + bytes(2048)
+        assert reopened(tmp_path / f"torn{number}", pages) == expected
+    assert reopened(tmp_path / "whole", after) == changed_rows
+
+
+def reopened(path: Path, pages: list[bytes]) -> list[tuple[bytes, bytes]]:
+    path.mkdir()
+    (path / "data.mdb").write_bytes(b"".join(pages))
+    index = Index(path=path, disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
+    found = rows(index)
+    index.commit_now(Batch(writes=(put(b"again"),)))
+    assert index.get(STORE, b"again") == b"v"
+    index.close()
+    shutil.rmtree(path)
+    return found
+
+
+def test_an_index_cut_short_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
+    for number in range(100):
+        index.commit_now(Batch(writes=(put(b"%04d" % number, b"x" * 500),)))
+    index.close()
+    whole = (tmp_path / "i" / "data.mdb").read_bytes()
+    for size in (1, 100, 4095, 4096, 8192, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "i" / "data.mdb").write_bytes(whole[:size])
+        with pytest.raises(errors.CorruptIndex):
+            Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
+    (tmp_path / "i" / "data.mdb").write_bytes(b"\0" * len(whole))
+    with pytest.raises(errors.CorruptIndex):
+        Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24, reserve_bytes=4096)
+
+
+WRITE_UNTIL_KILLED = """
+import sys
+from pathlib import Path
+from storage.batch import Batch, Put, Store
+from storage.disk import Disk
+from storage.index import Index
+index = Index(path=Path(sys.argv[1]), disk=Disk(), map_size_bytes=1 << 26)
+number = 0
+while True:
+    key = b"%08d" % number
+    pair = (Put(store=Store.REFS, key=key, value=b"v"), Put(store=Store.LOG, key=key, value=b"v"))
+    index.commit_now(Batch(writes=pair))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_after_kill_9_every_acknowledged_batch_is_there_and_whole(tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path / "i")],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    assert child.stdout is not None
+    acknowledged = -1
+    for line in child.stdout:
+        acknowledged = int(line)
+        if acknowledged >= 150:
+            break
+    child.kill()
+    for line in child.stdout.read().splitlines():
+        acknowledged = int(line)
+    child.wait()
+    child.stdout.close()
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 26)
+    with index.view() as view:
+        refs = [key for key, _ in view.scan(Store.REFS, b"")]
+        logged = [key for key, _ in view.scan(Store.LOG, b"")]
+    index.close()
+    assert refs == logged == [b"%08d" % number for number in range(len(refs))]
+    assert acknowledged < len(refs) <= acknowledged + 2

@@ -1,0 +1,103 @@
+"""Pages of listings against the plainest reading of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage import listing
+
+key = st.text(st.sampled_from("/ab-é"), min_size=1, max_size=6).map(str.encode)
+part = st.text(st.sampled_from("/ab-é"), max_size=3).map(str.encode)
+
+
+def expected(
+    stored: list[bytes], prefix: bytes, delimiter: bytes, start_after: bytes
+) -> list[tuple[str, bytes]]:
+    """Return all entries: ("key", key) or ("prefix", common prefix), each once, in byte order."""
+    entries: dict[bytes, str] = {}
+    for each in stored:
+        if not each.startswith(prefix):
+            continue
+        rest = each[len(prefix) :]
+        if delimiter and delimiter in rest:
+            common = prefix + rest[: rest.index(delimiter) + len(delimiter)]
+            if common > start_after:
+                entries[common] = "prefix"
+        elif each > start_after:
+            entries[each] = "key"
+    return [(kind, entry) for entry, kind in sorted(entries.items())]
+
+
+def pages(
+    stored: list[bytes], prefix: bytes, delimiter: bytes, start_after: bytes, entries_max: int
+) -> Iterator[listing.Page[bytes]]:
+    ordered = sorted(stored)
+
+    def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return iter([(each, b"v" + each) for each in ordered if each >= start])
+
+    after: bytes | None = start_after
+    while after is not None:
+        page = listing.page(
+            walk,
+            prefix=prefix,
+            delimiter=delimiter,
+            start_after=after,
+            entries_max=entries_max,
+        )
+        yield page
+        after = page.next_after
+
+
+@given(st.sets(key, max_size=20), part, part, part, st.integers(1, 6))
+@settings(max_examples=400, deadline=None)
+def test_the_pages_hold_every_entry_once_and_in_order(
+    stored: set[bytes], prefix: bytes, delimiter: bytes, start_after: bytes, entries_max: int
+) -> None:
+    found: list[tuple[str, bytes]] = []
+    for page in pages(list(stored), prefix, delimiter, start_after, entries_max):
+        count = len(page.rows) + len(page.common_prefixes)
+        assert count <= entries_max
+        if page.next_after is not None:
+            assert count == entries_max
+        here = [("key", each) for each, _ in page.rows]
+        here += [("prefix", each) for each in page.common_prefixes]
+        found += sorted(here, key=lambda entry: entry[1])
+        assert all(value == b"v" + each for each, value in page.rows)
+    assert found == expected(list(stored), prefix, delimiter, start_after)
+
+
+def test_a_page_of_no_entries_is_the_last() -> None:
+    page = next(pages([b"a"], b"", b"", b"", 0))
+    assert page == listing.Page(rows=(), common_prefixes=(), next_after=None)
+
+
+def test_a_full_last_page_says_that_it_is_the_last() -> None:
+    assert [page.next_after for page in pages([b"a", b"b"], b"", b"", b"", 2)] == [None]
+
+
+def test_a_key_before_the_slash_sorts_before_the_folder() -> None:
+    stored = [b"dir1-2", b"dir1/x", b"dir1/y"]
+    (page,) = pages(stored, b"", b"/", b"", 10)
+    assert [each for each, _ in page.rows] == [b"dir1-2"]
+    assert page.common_prefixes == (b"dir1/",)
+    first, second = pages(stored, b"", b"/", b"", 1)
+    assert (first.next_after, second.common_prefixes) == (b"dir1-2", (b"dir1/",))
+
+
+def test_a_page_behind_a_common_prefix_never_looks_below_it() -> None:
+    seen: list[bytes] = []
+    stored = sorted([b"a", *(b"d/%04d" % number for number in range(1000)), b"e"])
+
+    def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for each in stored:
+            if each >= start:
+                seen.append(each)
+                yield each, b""
+
+    page = listing.page(walk, prefix=b"", delimiter=b"/", start_after=b"", entries_max=10)
+    assert page.common_prefixes == (b"d/",)
+    assert seen == [b"a", b"d/0000", b"e"]
