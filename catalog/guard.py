@@ -83,7 +83,8 @@ class TableGuard:
         place = records.Place(table_bucket=bucket, bucket_id=info.bucket_id)
         with self._store.index.view() as view:
             found = claims.find_location(view, info.bucket_id, key)
-            if found is None:
+            # A prefix that ends within a table's name lists its neighbours as well.
+            if found is None or (access == "list" and key == found[0].path):
                 arn = arns.table_bucket_arn(self._region, account, bucket)
                 return guard.Resource(
                     action="lake:Admin" if access == "list" else _ACTIONS[access],

@@ -26,7 +26,7 @@ def answer_table(
 ) -> asgi.Response:
     """Return a table with everything a client needs to use it, or 304 if it has that already."""
     grant = service.credentials.grant(asked.caller, loaded.ident, loaded.pointer)
-    etag = table_etag(service, asked, loaded, grant, refs_only=refs_only)
+    etag = _etag(service, asked, loaded, grant, refs_only=refs_only)
     if wire.etag_matches(asked.request.headers.get("if-none-match"), etag):
         return asgi.Response(304, (("etag", etag), wire.VARY))
     config: Mapping[str, str] = {}
@@ -48,14 +48,17 @@ def answer_table(
     )
 
 
-def answer_commit(service: Service, asked: Asked, loaded: LoadedTable) -> asgi.Response:
-    """Return what a commit answers: the table as it is now."""
+def answer_commit(asked: Asked, loaded: LoadedTable) -> asgi.Response:
+    """Return what a commit answers: the table as it is now.
+
+    Its entity tag is none that `answer_table` gives: a client that came back with it would keep
+    the keys of an older answer, which may have ended.
+    """
     assert loaded.metadata_location is not None, "a committed table has a metadata file"
-    grant = service.credentials.grant(asked.caller, loaded.ident, loaded.pointer)
     return wire.encode_commit(
         metadata_location=loaded.metadata_location,
         data=loaded.data,
-        etag=table_etag(service, asked, loaded, grant, refs_only=False),
+        etag=wire.format_etag(loaded.etag_seed, "commit", asked.by),
     )
 
 
@@ -99,7 +102,7 @@ def vend(
     )
 
 
-def table_etag(
+def _etag(
     service: Service,
     asked: Asked,
     loaded: LoadedTable,

@@ -107,10 +107,10 @@ async def commit_table(service: Service, asked: Asked) -> asgi.Response:
         loaded = await service.tables.commit(
             ident, change.requirements, change.updates, by=asked.by, receipt=receipt
         )
-        return answers.answer_commit(service, asked, loaded)
+        return answers.answer_commit(asked, loaded)
 
     def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_commit(service, asked, answers.remembered(service, ident, row))
+        return answers.answer_commit(asked, answers.remembered(service, ident, row))
 
     return await _once(service, asked, work, replay)
 

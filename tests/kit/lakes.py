@@ -17,6 +17,7 @@ from catalog.tables import Tables
 from storage import opening
 from storage.disk import Disk
 
+ACCOUNT = "000000000000"
 BY = "arn:aws:iam::000000000000:root"
 NOW_MS = 1_800_000_000_000
 SCHEMA: dict[str, Any] = {
@@ -83,7 +84,12 @@ def opened(path: Path, *, clock: Clock | None = None, first_id: int = 1) -> Iter
     clock = clock or Clock()
     new_id = ids(first_id)
     storage = opening.open_storage(
-        path, disk=Disk(), now_ms=clock, new_id=new_id, map_size_bytes=1 << 30
+        path,
+        disk=Disk(),
+        now_ms=clock,
+        new_id=new_id,
+        map_size_bytes=1 << 30,
+        reserve_bytes=1 << 20,
     )
     try:
         store = CatalogStore(
@@ -95,7 +101,9 @@ def opened(path: Path, *, clock: Clock | None = None, first_id: int = 1) -> Iter
             new_id=new_id,
         )
         if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
-            asyncio.run(storage.buckets.create("lake", kind="table", owner=BY, region="us-east-1"))
+            asyncio.run(
+                storage.buckets.create("lake", kind="table", owner=ACCOUNT, region="us-east-1")
+            )
         yield Lake(
             storage=storage,
             store=store,

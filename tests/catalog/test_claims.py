@@ -1,0 +1,141 @@
+"""Claims on locations: what they expect, so that two that meet cannot both go through."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog import claims, errors, layout, records
+from storage import batch
+from storage import errors as storage_errors
+from tests.kit import lakes
+
+A = "00000000-0000-0000-0000-00000000000a"
+B = "00000000-0000-0000-0000-00000000000b"
+
+
+def plan(
+    lake: lakes.Lake,
+    path: str,
+    owner: str,
+    *,
+    name: str = "t",
+    until: int = 0,
+    now_ms: int = 100,
+) -> batch.Batch:
+    place = lake.store.place("lake")
+    with lake.storage.index.view() as view:
+        return claims.claim(
+            view,
+            place,
+            path,
+            object_uuid=owner,
+            kind="table",
+            namespace_id=1,
+            name=name,
+            now_ms=now_ms,
+            reserved_until_ms=until,
+        )
+
+
+def do(lake: lakes.Lake, planned: batch.Batch) -> None:
+    lake.run(lake.storage.index.commit(planned))
+
+
+def live(lake: lakes.Lake, owner: str) -> None:
+    """Make the owner something that is there."""
+    key = records.uuid_key(lake.store.place("lake"), owner)
+    name = records.encode(records.Name(kind="table", namespace_id=1, name="t"))
+    do(lake, batch.Batch(writes=(batch.Put(store=batch.Store.POINTERS, key=key, value=name),)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("a/b", "a/b"), ("a/b", "a/b/c"), ("a/b/c", "a/b"), ("a/b/c/d", "a/b"), ("a/b", "a/b/c/d")],
+)
+def test_two_overlapping_claims_planned_at_once_cannot_both_commit(
+    lake: lakes.Lake, first: str, second: str
+) -> None:
+    one, two = plan(lake, first, A), plan(lake, second, B, name="u")
+    do(lake, one)
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, two)
+
+
+def test_two_siblings_planned_at_once_meet_only_where_a_new_ancestor_is_noted(
+    lake: lakes.Lake,
+) -> None:
+    one, two = plan(lake, "a/b/c", A), plan(lake, "a/b/d", B)
+    do(lake, one)
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, two)
+    do(lake, plan(lake, "a/b/d", B))
+
+
+def test_claims_of_two_segments_never_meet(lake: lakes.Lake) -> None:
+    one, two = plan(lake, "a/b", A), plan(lake, "a/c", B)
+    do(lake, one)
+    do(lake, two)
+
+
+def test_a_live_owner_keeps_its_place_and_may_claim_inside_it(lake: lakes.Lake) -> None:
+    do(lake, plan(lake, "a/b", A))
+    live(lake, A)
+    for path in ("a/b", "a/b/c"):
+        with pytest.raises(errors.InvalidLocation):
+            plan(lake, path, B)
+    do(lake, plan(lake, "a/b/c", A))
+
+
+def test_a_place_whose_owner_is_gone_may_be_asked_for_but_not_around_or_inside(
+    lake: lakes.Lake,
+) -> None:
+    do(lake, plan(lake, "a/b/c", A))
+    for path in ("a/b", "a/b/c/d"):
+        with pytest.raises(errors.InvalidLocation):
+            plan(lake, path, B)
+    taking = plan(lake, "a/b/c", B)
+    live(lake, A)
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, taking)
+
+
+def test_a_staged_place_is_its_names_until_it_ends(lake: lakes.Lake) -> None:
+    do(lake, plan(lake, "a/b", A, name="t", until=1_000))
+    place = lake.store.place("lake")
+
+    def claimable(name: str, now_ms: int) -> str | None:
+        with lake.storage.index.view() as view:
+            row = claims.find_claimable(
+                view, place, "a/b", namespace_id=1, name=name, now_ms=now_ms
+            )
+        return None if row is None else row.object_uuid
+
+    assert claimable("t", 999) == A
+    assert claimable("u", 999) is None
+    assert claimable("u", 1_000) == A
+    with pytest.raises(errors.InvalidLocation):
+        plan(lake, "a/b", B, name="u", now_ms=999)
+    do(lake, plan(lake, "a/b", B, name="u", now_ms=1_000))
+
+
+def test_a_key_finds_the_longest_location_above_it(lake: lakes.Lake) -> None:
+    do(lake, plan(lake, "a/b", A))
+    do(lake, plan(lake, "a/b/c/d", A))
+    place = lake.store.place("lake")
+
+    def find(key: str) -> str | None:
+        with lake.storage.index.view() as view:
+            found = claims.find_location(view, place.bucket_id, key)
+        if found is None:
+            return None
+        assert found[0] == layout.Location(path=found[0].path, kind="table")
+        return found[0].path
+
+    assert find("a/b/data/f.parquet") == "a/b"
+    assert find("a/b") == "a/b"
+    assert find("a/b/c/x") == "a/b"
+    assert find("a/b/c/d/metadata/") == "a/b/c/d"
+    assert find("a/bc/data/f.parquet") is None
+    assert find("a") is None
+    assert find("x" * 600 + "/y/z") is None
+    assert find("a/\ud800/z") is None

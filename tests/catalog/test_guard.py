@@ -1,0 +1,180 @@
+"""What the S3 face may do in a table bucket."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog import guard
+from server.s3 import guard as questions
+from tests.kit import lakes
+
+BY = lakes.BY
+REGION, ACCOUNT = "us-east-1", "000000000000"
+BUCKET_ARN = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+
+
+@pytest.fixture
+def answers(lake: lakes.Lake) -> guard.TableGuard:
+    lake.run(lake.storage.buckets.create("plain", kind="general", owner=ACCOUNT, region=REGION))
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    lake.run(lake.tables.create(lake.ident("ns.t"), schema=lakes.SCHEMA, by=BY))
+    return guard.TableGuard(store=lake.store, region=REGION, account_id=ACCOUNT)
+
+
+def rule_of(answers: guard.TableGuard, key: str, bucket: str = "lake") -> str | None:
+    try:
+        answers.check_write(bucket, key)
+    except questions.LayoutRefused as refused:
+        return refused.rule
+    return None
+
+
+def test_a_table_bucket_takes_what_the_layout_takes(answers: guard.TableGuard) -> None:
+    assert rule_of(answers, "ns/t/data/f.parquet") is None
+    assert rule_of(answers, "ns/t/metadata/v1.metadata.json") is None
+    assert rule_of(answers, "unknown/t/data/f.parquet") is None
+    assert rule_of(answers, "ns/t/x/data/f.parquet") == "no-anchor"
+    assert rule_of(answers, "other/t/x/data/f.parquet") is None
+    assert rule_of(answers, "f.parquet") == "no-anchor"
+    assert rule_of(answers, "ns/t/data/f.csv") == "data-name"
+
+
+def test_a_general_bucket_takes_everything(answers: guard.TableGuard) -> None:
+    for bucket in ("plain", "none"):
+        assert rule_of(answers, "f.csv", bucket) is None
+        answers.check_body(bucket, "dir/", 5)
+        assert not answers.write_once(bucket, "ns/t/data/f.parquet")
+        assert answers.on_delete(bucket, "ns/t/data/f.parquet") == "remove"
+        assert answers.resource_of(bucket, "ns/t/data/f.parquet", "read") is None
+
+
+def test_a_directory_marker_is_empty(answers: guard.TableGuard) -> None:
+    answers.check_body("lake", "ns/t/data/", 0)
+    answers.check_body("lake", "ns/t/data/f.parquet", 5)
+    with pytest.raises(questions.LayoutRefused) as refused:
+        answers.check_body("lake", "ns/t/data/", 5)
+    assert refused.value.rule == "marker-body"
+
+
+@pytest.mark.parametrize(
+    ("key", "once"),
+    [
+        ("ns/t/data/f.parquet", True),
+        ("ns/t/metadata/x.avro", True),
+        ("ns/t/metadata/version-hint.text", False),
+        ("ns/t/data/", False),
+        ("ns/t/data/trino-tmp-files/sorting-file-writer-1", False),
+        ("unknown/t/data/f.parquet", False),
+        ("ns/t2/data/f.parquet", False),
+    ],
+)
+def test_a_tables_files_are_written_once_and_deleted_by_the_sweep_alone(
+    answers: guard.TableGuard, key: str, once: bool
+) -> None:
+    assert answers.write_once("lake", key) is once
+    assert answers.on_delete("lake", key) == ("tombstone" if once else "remove")
+
+
+def test_a_dropped_tables_files_stay_protected(lake: lakes.Lake, answers: guard.TableGuard) -> None:
+    lake.run(lake.tables.drop(lake.ident("ns.t"), purge=True, by=BY))
+    assert answers.write_once("lake", "ns/t/data/f.parquet")
+    assert answers.on_delete("lake", "ns/t/data/f.parquet") == "tombstone"
+
+
+def test_a_staged_place_is_known(lake: lakes.Lake, answers: guard.TableGuard) -> None:
+    lake.run(lake.tables.create(lake.ident("ns.s"), schema=lakes.SCHEMA, stage=True, by=BY))
+    assert answers.write_once("lake", "ns/s/data/f.parquet")
+    resource = answers.resource_of("lake", "ns/s/data/f.parquet", "write")
+    assert resource is not None
+    assert dict(resource.context)["s3tables:tableName"] == "s"
+
+
+def test_a_key_below_a_table_is_its_data_under_its_present_name(
+    lake: lakes.Lake, answers: guard.TableGuard
+) -> None:
+    pointer = lake.tables.pointer(lake.ident("ns.t"))
+    arn = f"{BUCKET_ARN}/table/{pointer.object_uuid}"
+    for access, action in (
+        ("read", "s3tables:GetTableData"),
+        ("list", "s3tables:GetTableData"),
+        ("write", "s3tables:PutTableData"),
+    ):
+        assert answers.resource_of("lake", "ns/t/data/f.parquet", access) == questions.Resource(  # type: ignore[arg-type] - a literal in a loop
+            action=action,
+            arn=arn,
+            context=(
+                ("lake:branch", "main"),
+                ("s3tables:namespace", "ns"),
+                ("s3tables:tableName", "t"),
+            ),
+        )
+    lake.run(lake.tables.rename(lake.ident("ns.t"), lake.ident("ns.u"), by=BY))
+    resource = answers.resource_of("lake", "ns/t/data/f.parquet", "read")
+    assert resource is not None
+    assert resource.arn == arn
+    assert dict(resource.context)["s3tables:tableName"] == "u"
+
+
+def test_outside_every_table_it_is_the_bucket_and_listing_is_for_administrators(
+    answers: guard.TableGuard,
+) -> None:
+    for key, access, action in (
+        ("x/y/data/f.parquet", "read", "s3tables:GetTableData"),
+        ("x/y/data/f.parquet", "write", "s3tables:PutTableData"),
+        ("", "list", "lake:Admin"),
+        ("ns/", "list", "lake:Admin"),
+        ("ns/t", "list", "lake:Admin"),
+    ):
+        resource = answers.resource_of("lake", key, access)  # type: ignore[arg-type] - a literal in a loop
+        assert resource is not None
+        assert (resource.action, resource.arn) == (action, BUCKET_ARN)
+    inside = answers.resource_of("lake", "ns/t/", "list")
+    assert inside is not None
+    assert inside.action == "s3tables:GetTableData"
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "rule"),
+    [
+        ({"layout": "off"}, "f.csv", None),
+        ({"layout": "names"}, "f.csv", "no-anchor"),
+        ({"layout": "strict"}, "f.csv", "no-anchor"),
+        ({"require_registered": True}, "x/y/data/f.parquet", "unregistered"),
+        ({"require_registered": True}, "ns/t/data/f.parquet", None),
+    ],
+)
+def test_a_buckets_settings_say_how_strict_it_is(
+    lake: lakes.Lake,
+    answers: guard.TableGuard,
+    settings: dict[str, object],
+    key: str,
+    rule: str | None,
+) -> None:
+    lake.run(lake.storage.buckets.update("lake", settings))
+    assert rule_of(answers, key) == rule
+
+
+def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableGuard) -> None:
+    lake.run(lake.storage.buckets.update("lake", {"aws_strict": True}))
+    assert answers.on_delete("lake", "ns/t/data/f.parquet") == "refuse"
+    assert answers.on_delete("plain", "x") == "remove"
+
+
+def test_a_view_has_no_data(lake: lakes.Lake, answers: guard.TableGuard) -> None:
+    from catalog import claims
+
+    place = lake.store.place("lake")
+    with lake.storage.index.view() as view:
+        planned = claims.claim(
+            view,
+            place,
+            "ns/v",
+            object_uuid="00000000-0000-0000-0000-00000000000a",
+            kind="view",
+            namespace_id=1,
+            name="v",
+            now_ms=1,
+        )
+    lake.run(lake.storage.index.commit(planned))
+    assert rule_of(answers, "ns/v/data/f.parquet") == "view-data"
+    assert rule_of(answers, "ns/v/metadata/v1.metadata.json") is None

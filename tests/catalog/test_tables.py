@@ -1,0 +1,1008 @@
+"""Tables: the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from catalog import errors, idents, records, tables
+from catalog.metadata import errors as metadata_errors
+from storage import model
+from tests.kit import lakes
+
+BY = lakes.BY
+
+
+@pytest.fixture
+def ns(lake: lakes.Lake) -> lakes.Lake:
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    return lake
+
+
+def create(lake: lakes.Lake, dotted: str = "ns.t", **more: Any) -> tables.LoadedTable:
+    return lake.run(lake.tables.create(lake.ident(dotted), schema=lakes.SCHEMA, by=BY, **more))
+
+
+def commit(
+    lake: lakes.Lake, dotted: str, *updates: dict[str, Any], requirements: Any = ()
+) -> tables.LoadedTable:
+    return lake.run(lake.tables.commit(lake.ident(dotted), list(requirements), updates, by=BY))
+
+
+def set_property(name: str, value: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": {name: value}}
+
+
+def put(lake: lakes.Lake, key: str, data: bytes) -> str:
+    async def write() -> None:
+        received = await lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+        await lake.storage.objects.put("lake", key, received, attributes=model.ObjectAttributes())
+
+    lake.run(write())
+    return f"s3://lake/{key}"
+
+
+def read(lake: lakes.Lake, location: str | None) -> Any:
+    assert location is not None
+    return json.loads(lake.store.read_file(location, table_bucket="lake"))
+
+
+# Create and load.
+
+
+def test_a_new_table_is_a_pointer_to_a_file_that_anybody_can_read(ns: lakes.Lake) -> None:
+    made = create(ns, properties={"a": "b"})
+    assert made.pointer.location == "s3://lake/ns/t"
+    assert made.metadata_location is not None
+    assert made.metadata_location.startswith("s3://lake/ns/t/metadata/00000-")
+    stored = read(ns, made.metadata_location)
+    assert stored == json.loads(made.data)
+    assert stored["table-uuid"] == made.pointer.table_uuid
+    assert stored["properties"]["a"] == "b"
+    loaded = ns.tables.load(ns.ident("ns.t"))
+    assert (loaded.data, loaded.pointer) == (made.data, made.pointer)
+    assert made.pointer.object_uuid != made.pointer.table_uuid
+    assert ns.broken_chain() is None
+
+
+def test_a_table_is_found_by_its_object_uuid_under_its_present_name(ns: lakes.Lake) -> None:
+    made = create(ns)
+    uuid = made.pointer.object_uuid
+    assert ns.tables.by_object_uuid("lake", uuid) == (ns.ident("ns.t"), made.pointer)
+    ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
+    assert ns.tables.by_object_uuid("lake", uuid)[0] == ns.ident("ns.u")
+    ns.run(ns.tables.drop(ns.ident("ns.u"), by=BY))
+    for gone in (uuid, "no uuid"):
+        with pytest.raises(errors.NoSuchTable):
+            ns.tables.by_object_uuid("lake", gone)
+
+
+def test_a_table_that_is_not_there_is_named_whatever_is_missing(lake: lakes.Lake) -> None:
+    for dotted in ("no.t", "a.b.t", "x" * 300 + ".t", "ns." + "x" * 300, "\ud800.t", "ns.\ud800"):
+        with pytest.raises(errors.NoSuchTable, match=r"^Table does not exist: "):
+            lake.tables.load(lake.ident(dotted))
+        assert not lake.tables.exists(lake.ident(dotted))
+
+
+def test_a_table_needs_its_namespace_and_a_free_name(ns: lakes.Lake) -> None:
+    with pytest.raises(errors.NoSuchNamespace, match=r"^Namespace does not exist: non-existing$"):
+        create(ns, "non-existing.t")
+    create(ns)
+    with pytest.raises(errors.TableAlreadyExists, match=r"^Table already exists: ns.t$"):
+        create(ns)
+    assert ns.tables.list("lake", ("ns",)) == [ns.ident("ns.t")]
+
+
+def test_sixteen_creators_of_one_name_make_one_table(ns: lakes.Lake) -> None:
+    async def race() -> list[Any]:
+        return await asyncio.gather(
+            *(ns.tables.create(ns.ident("ns.t"), schema=lakes.SCHEMA, by=BY) for _ in range(16)),
+            return_exceptions=True,
+        )
+
+    outcome = ns.run(race())
+    made = [each for each in outcome if isinstance(each, tables.LoadedTable)]
+    assert len(made) == 1
+    assert all(
+        isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made[0]
+    )
+    assert ns.tables.load(ns.ident("ns.t")).data == made[0].data
+    assert ns.broken_chain() is None
+
+
+def test_names_that_look_alike_are_different_tables(ns: lakes.Lake) -> None:
+    for name in ("t", "T", "t.x", "t/x", "t%2Fx", "té", "t x"):
+        ident = idents.TableIdent(table_bucket="lake", namespace=("ns",), name=name)
+        ns.run(ns.tables.create(ident, schema=lakes.SCHEMA, by=BY))
+        assert ns.tables.load(ident).ident == ident
+    assert len(ns.tables.list("lake", ("ns",))) == 7
+    places = {row.pointer.location for row in map(ns.tables.load, ns.tables.list("lake", ("ns",)))}
+    assert len(places) == 7
+
+
+def test_a_table_without_metadata_exists_and_cannot_be_loaded(ns: lakes.Lake) -> None:
+    pointer = ns.run(ns.tables.create_empty(ns.ident("ns.t"), by=BY))
+    assert pointer.metadata_location is None
+    assert ns.tables.pointer(ns.ident("ns.t")) == pointer
+    with pytest.raises(errors.TableWithoutMetadata):
+        ns.tables.load(ns.ident("ns.t"))
+    with pytest.raises(errors.TableAlreadyExists):
+        create(ns)
+
+
+def test_metadata_that_is_gone_is_said_to_be_gone(ns: lakes.Lake) -> None:
+    made = create(ns)
+    assert made.metadata_location is not None
+    key = made.metadata_location.removeprefix("s3://lake/")
+    ns.run(ns.storage.objects.delete("lake", key))
+    ns.store._cache._entries.clear()
+    with pytest.raises(
+        errors.MetadataFileMissing, match=f"^Failed to open input stream for file: s3://lake/{key}"
+    ):
+        ns.tables.load(ns.ident("ns.t"))
+
+
+# Places.
+
+
+def test_a_place_once_used_gets_a_suffix_the_next_time(ns: lakes.Lake) -> None:
+    first = create(ns)
+    ns.run(ns.tables.drop(ns.ident("ns.t"), purge=True, by=BY))
+    again = create(ns)
+    uuid = again.pointer.object_uuid
+    assert again.pointer.location == f"s3://lake/ns/t-{uuid[:8]}"
+    assert again.pointer.object_uuid != first.pointer.object_uuid
+
+
+def test_a_renamed_table_keeps_its_place_and_its_old_name_gets_another(ns: lakes.Lake) -> None:
+    create(ns)
+    ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
+    assert ns.tables.load(ns.ident("ns.u")).pointer.location == "s3://lake/ns/t"
+    assert create(ns).pointer.location.startswith("s3://lake/ns/t-")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["s3://lake/a/b", "s3://lake/a/b/c", "s3://lake/a/b/c/d/", "s3a://lake/a/b/c"],
+)
+def test_a_location_in_around_or_at_another_is_refused(ns: lakes.Lake, location: str) -> None:
+    create(ns, "ns.one", location="s3://lake/a/b/c")
+    before = len(ns.log())
+    with pytest.raises(errors.InvalidLocation, match=r"Cannot use location"):
+        create(ns, "ns.two", location=location)
+    assert len(ns.log()) == before
+    assert not ns.tables.exists(ns.ident("ns.two"))
+
+
+def test_a_neighbour_is_no_overlap(ns: lakes.Lake) -> None:
+    create(ns, "ns.one", location="s3://lake/a/b/c")
+    create(ns, "ns.two", location="s3://lake/a/b/c2")
+    create(ns, "ns.three", location="s3://lake/a/b2/")
+    assert ns.tables.load(ns.ident("ns.three")).metadata.location == "s3://lake/a/b2"
+
+
+def test_a_nested_and_its_surrounding_location_cannot_both_win_a_race(ns: lakes.Lake) -> None:
+    async def race() -> list[Any]:
+        places = ["s3://lake/x/y", "s3://lake/x/y/z", "s3://lake/x/y/z/w", "s3://lake/x/y/q"]
+        return await asyncio.gather(
+            *(
+                ns.tables.create(
+                    ns.ident(f"ns.t{number}"), schema=lakes.SCHEMA, location=place, by=BY
+                )
+                for number, place in enumerate(places)
+            ),
+            return_exceptions=True,
+        )
+
+    ns.run(race())
+    places = [ns.tables.load(ident).pointer.location for ident in ns.tables.list("lake", ("ns",))]
+    for one in places:
+        assert not any(other != one and other.startswith(one + "/") for other in places), places
+    assert places
+
+
+def test_a_table_is_created_in_constant_time_beside_many_siblings(ns: lakes.Lake) -> None:
+    reads: list[int] = []
+    view = ns.storage.index.view
+
+    def counting() -> Any:
+        opened = view()
+        reads[-1] += 1
+        return opened
+
+    for number in range(60):
+        reads.append(0)
+        ns.storage.index.view = counting  # type: ignore[method-assign]
+        create(ns, f"ns.t{number}")
+        ns.storage.index.view = view  # type: ignore[method-assign]
+    assert max(reads) == min(reads)
+
+
+def test_a_location_outside_the_bucket_is_refused(ns: lakes.Lake) -> None:
+    for location in ("s3://other/a/b", "file:/tmp/a/b", "s3://lake/one"):
+        with pytest.raises(errors.InvalidLocation):
+            create(ns, location=location)
+
+
+def test_a_path_property_outside_the_location_is_refused_at_create_and_commit(
+    ns: lakes.Lake,
+) -> None:
+    with pytest.raises(errors.InvalidProperty):
+        create(ns, properties={"write.data.path": "s3://lake/elsewhere/data"})
+    create(ns)
+    with pytest.raises(errors.InvalidProperty):
+        commit(ns, "ns.t", set_property("write.metadata.path", "s3://lake/ns/t/other"))
+    done = commit(ns, "ns.t", set_property("write.data.path", "s3://lake/ns/t/data/x"))
+    assert done.metadata.properties["write.data.path"] == "s3://lake/ns/t/data/x"
+
+
+def test_a_new_metadata_path_is_used_by_the_commit_that_sets_it(ns: lakes.Lake) -> None:
+    create(ns)
+    done = commit(ns, "ns.t", set_property("write.metadata.path", "s3://lake/ns/t/metadata"))
+    assert done.metadata_location is not None
+    assert done.metadata_location.startswith("s3://lake/ns/t/metadata/00001-")
+
+
+# Staged creates.
+
+
+def test_a_staged_create_registers_nothing_and_holds_its_place(ns: lakes.Lake) -> None:
+    staged = create(ns, stage=True)
+    assert staged.metadata_location is None
+    assert not ns.tables.exists(ns.ident("ns.t"))
+    assert len(ns.log()) == 1
+    with pytest.raises(errors.InvalidLocation):
+        create(ns, "ns.other", location=staged.metadata.location)
+    assert create(ns, "ns.other").pointer.location == "s3://lake/ns/other"
+
+
+def creation(staged: tables.LoadedTable) -> list[dict[str, Any]]:
+    """What Iceberg's clients send to finish a staged create."""
+    metadata = json.loads(staged.data)
+    return [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+        {"action": "set-properties", "updates": metadata["properties"]},
+    ]
+
+
+CREATE = [{"type": "assert-create"}]
+
+
+def test_a_staged_create_is_finished_at_its_place_with_its_uuids(ns: lakes.Lake) -> None:
+    staged = create(ns, stage=True)
+    done = commit(ns, "ns.t", *creation(staged), requirements=CREATE)
+    assert done.pointer.object_uuid == staged.pointer.object_uuid
+    assert done.pointer.table_uuid == staged.metadata.table_uuid
+    assert done.pointer.location == staged.pointer.location == "s3://lake/ns/t"
+    assert ns.tables.load(ns.ident("ns.t")).data == done.data
+    assert ns.broken_chain() is None
+
+
+def test_of_two_staged_creates_one_becomes_the_table(ns: lakes.Lake) -> None:
+    one, two = create(ns, stage=True), create(ns, stage=True)
+    assert one.metadata.location != two.metadata.location
+    commit(ns, "ns.t", *creation(two), requirements=CREATE)
+    with pytest.raises(
+        metadata_errors.RequirementFailed, match=r"^Requirement failed: table already exists$"
+    ):
+        commit(ns, "ns.t", *creation(one), requirements=CREATE)
+    assert ns.tables.load(ns.ident("ns.t")).metadata.location == two.metadata.location
+
+
+def test_a_staged_place_is_free_again_after_a_day(ns: lakes.Lake) -> None:
+    staged = create(ns, stage=True)
+    ns.clock.now_ms += tables.STAGED_MS + 1
+    made = create(ns, "ns.other", location=staged.metadata.location)
+    assert made.pointer.object_uuid != staged.pointer.object_uuid
+    with pytest.raises(errors.InvalidLocation):
+        commit(ns, "ns.t", *creation(staged), requirements=CREATE)
+
+
+def test_a_create_by_commit_alone_finds_its_own_place(ns: lakes.Lake) -> None:
+    updates = [each for each in creation(create(ns, stage=True)) if each["action"] not in (
+        "set-location", "assign-uuid"
+    )]  # fmt: skip
+    done = commit(ns, "ns.t", *updates, requirements=CREATE)
+    assert done.pointer.location.startswith("s3://lake/ns/t-")
+    assert done.pointer.table_uuid
+
+
+# Commits.
+
+
+def test_a_commit_swaps_the_pointer_and_remembers_the_file_before(ns: lakes.Lake) -> None:
+    made = create(ns)
+    ns.clock.now_ms += 1_000
+    done = commit(ns, "ns.t", set_property("a", "1"))
+    assert done.metadata_location is not None
+    assert done.metadata_location.startswith("s3://lake/ns/t/metadata/00001-")
+    assert done.metadata.metadata_log == [
+        {"metadata-file": made.metadata_location, "timestamp-ms": lakes.NOW_MS}
+    ]
+    assert done.pointer.created_at_ms == lakes.NOW_MS
+    assert done.pointer.modified_at_ms == lakes.NOW_MS + 1_000
+    assert read(ns, made.metadata_location)["properties"].get("a") is None
+    last = ns.log()[-1].record
+    assert last.via == "rest"
+    (op,) = last.ops
+    assert op.summary == {"operation": "update", "updates": ["set-properties"]}
+    assert op.before is not None
+    assert records.decode(op.before, records.Pointer) == made.pointer
+    assert ns.broken_chain() is None
+
+
+def test_updates_that_change_nothing_commit_nothing(ns: lakes.Lake) -> None:
+    create(ns)
+    done = commit(ns, "ns.t", set_property("a", "1"))
+    again = commit(ns, "ns.t", set_property("a", "1"))
+    assert again.metadata_location == done.metadata_location
+    assert len(ns.log()) == 3
+
+
+def test_a_commit_to_a_missing_table_is_refused(ns: lakes.Lake) -> None:
+    with pytest.raises(errors.NoSuchTable, match=r"^Table does not exist: ns.t$"):
+        commit(ns, "ns.t", set_property("a", "1"))
+
+
+def test_a_failed_requirement_leaves_no_file_behind(ns: lakes.Lake) -> None:
+    create(ns)
+    before = len(ns.storage.objects.list("lake").objects)
+    with pytest.raises(metadata_errors.RequirementFailed):
+        commit(
+            ns, "ns.t", set_property("a", "1"), requirements=[{"type": "assert-table-uuid",
+            "uuid": "other"}],
+        )  # fmt: skip
+    with pytest.raises(metadata_errors.BadUpdate):
+        commit(ns, "ns.t", {"action": "fly"})
+    assert len(ns.storage.objects.list("lake").objects) == before
+    assert len(ns.log()) == 2
+
+
+def test_commits_that_only_lost_a_race_are_applied_on_the_new_head(ns: lakes.Lake) -> None:
+    create(ns)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(
+            *(
+                ns.tables.commit(ns.ident("ns.t"), [], [set_property(f"p{each}", "x")], by=BY)
+                for each in range(50)
+            )
+        )
+
+    ns.run(all_at_once())
+    found = ns.tables.load(ns.ident("ns.t")).metadata
+    assert {name for name in found.properties if name.startswith("p")} == {
+        f"p{each}" for each in range(50)
+    }
+    assert len(ns.log()) == 52
+    assert ns.broken_chain() is None
+    assert len(found.metadata_log) == 50
+
+
+def test_a_pointer_moved_by_another_process_is_retried_not_refused(ns: lakes.Lake) -> None:
+    """Two stores over one index know nothing of each other's queues."""
+    from catalog.store import CatalogStore
+    from catalog.tables import Tables
+
+    create(ns)
+    other = Tables(
+        store=CatalogStore(
+            index=ns.storage.index,
+            buckets=ns.storage.buckets,
+            objects=ns.storage.objects,
+            blobs=ns.storage.blobs,
+            now_ms=ns.clock,
+            new_id=lakes.ids(50_000),
+        )
+    )
+
+    async def race() -> None:
+        await asyncio.gather(
+            *(
+                each.commit(ns.ident("ns.t"), [], [set_property(f"{name}{n}", "x")], by=BY)
+                for name, each in (("a", ns.tables), ("b", other))
+                for n in range(10)
+            )
+        )
+
+    ns.run(race())
+    found = ns.tables.load(ns.ident("ns.t")).metadata
+    assert len([name for name in found.properties if name[0] in "ab" and len(name) == 2]) == 20
+    assert ns.broken_chain() is None
+
+
+def test_of_two_writers_that_saw_no_snapshot_one_gets_an_honest_refusal(ns: lakes.Lake) -> None:
+    create(ns)
+    unborn = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}]
+
+    async def race() -> list[Any]:
+        return await asyncio.gather(
+            *(
+                ns.tables.commit(ns.ident("ns.t"), unborn, append(each, 1), by=BY)
+                for each in (11, 12)
+            ),
+            return_exceptions=True,
+        )
+
+    outcome = ns.run(race())
+    lost = [each for each in outcome if isinstance(each, Exception)]
+    assert len(lost) == 1
+    assert isinstance(lost[0], metadata_errors.RequirementFailed)
+    assert str(lost[0]) == "Requirement failed: branch main was created concurrently"
+    assert len(list(ns.tables.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
+
+
+def append(snapshot_id: int, sequence_number: int, **summary: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "action": "add-snapshot",
+            "snapshot": {
+                "snapshot-id": snapshot_id,
+                "sequence-number": sequence_number,
+                "timestamp-ms": lakes.NOW_MS,
+                "manifest-list": f"s3://lake/ns/t/metadata/snap-{snapshot_id}.avro",
+                "summary": {"operation": "append", **summary},
+                "schema-id": 0,
+            },
+        },
+        {
+            "action": "set-snapshot-ref",
+            "ref-name": "main",
+            "type": "branch",
+            "snapshot-id": snapshot_id,
+        },
+    ]
+
+
+def test_a_table_may_move_but_not_onto_another(ns: lakes.Lake) -> None:
+    one = create(ns, "ns.one")
+    create(ns, "ns.two")
+    with pytest.raises(errors.InvalidLocation):
+        commit(ns, "ns.one", {"action": "set-location", "location": "s3://lake/ns/two"})
+    with pytest.raises(errors.InvalidLocation):
+        commit(ns, "ns.one", {"action": "set-location", "location": "s3://other/ns/x"})
+    moved = commit(ns, "ns.one", {"action": "set-location", "location": "s3://lake/new/one"})
+    assert moved.pointer.location == "s3://lake/new/one"
+    assert moved.pointer.object_uuid == one.pointer.object_uuid
+    with pytest.raises(errors.InvalidLocation):
+        create(ns, "ns.three", location="s3://lake/new/one")
+    # The files written before the move still lie at the old place.
+    assert create(ns, "ns.four", location="s3://lake/ns/four").pointer.location
+    with pytest.raises(errors.InvalidLocation):
+        create(ns, "ns.five", location="s3://lake/ns/one")
+
+
+def test_metadata_beyond_a_mebibyte_is_a_file_of_its_own(ns: lakes.Lake) -> None:
+    create(ns)
+    done = commit(ns, "ns.t", set_property("big", "x" * 1_100_000))
+    assert done.metadata_location is not None
+    info = ns.storage.objects.head("lake", done.metadata_location.removeprefix("s3://lake/"))
+    assert info.size_bytes == len(done.data) > 1024 * 1024
+    ns.store._cache._entries.clear()
+    assert ns.tables.load(ns.ident("ns.t")).data == done.data
+
+
+def test_a_refused_commit_of_large_metadata_leaves_no_file(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage import errors as storage_errors
+
+    create(ns)
+
+    async def full(_: object) -> None:
+        raise storage_errors.DiskFull("no room")
+
+    blobs = ns.storage.path / "blobs"
+    before = sorted(path for path in blobs.rglob("*") if path.is_file())
+    monkeypatch.setattr(ns.storage.index, "commit", full)
+    with pytest.raises(storage_errors.DiskFull):
+        commit(ns, "ns.t", set_property("big", "x" * 1_100_000))
+    assert sorted(path for path in blobs.rglob("*") if path.is_file()) == before
+
+
+def test_an_unknown_outcome_is_said_to_be_unknown_and_removes_nothing(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage import errors as storage_errors
+
+    create(ns)
+
+    async def lost(_: object) -> None:
+        raise storage_errors.CommitUnknown("the disk said nothing")
+
+    blobs = ns.storage.path / "blobs"
+    before = {path for path in blobs.rglob("*") if path.is_file()}
+    monkeypatch.setattr(ns.storage.index, "commit", lost)
+    with pytest.raises(errors.CommitStateUnknown):
+        commit(ns, "ns.t", set_property("big", "x" * 1_100_000))
+    assert len({path for path in blobs.rglob("*") if path.is_file()} - before) == 1
+
+
+def test_compressed_metadata_is_named_so_and_reads_the_same(ns: lakes.Lake) -> None:
+    made = create(ns, properties={"write.metadata.compression-codec": "gzip"})
+    assert made.metadata_location is not None
+    assert made.metadata_location.endswith(".gz.metadata.json")
+    raw = ns.store.read_file(made.metadata_location, table_bucket="lake")
+    assert raw[:2] == b"\x1f\x8b"
+    ns.store._cache._entries.clear()
+    assert ns.tables.load(ns.ident("ns.t")).data == made.data
+    with pytest.raises(errors.InvalidProperty):
+        commit(ns, "ns.t", set_property("write.metadata.compression-codec", "lz4"))
+
+
+def test_old_metadata_is_given_up_only_when_asked_and_only_after_the_commit(
+    ns: lakes.Lake,
+) -> None:
+    first = create(ns, properties={"write.metadata.previous-versions-max": "2"})
+    for number in range(4):
+        commit(ns, "ns.t", set_property("n", str(number)))
+    assert ns.storage.objects.tombstones("lake") == ()
+    third = ns.tables.load(ns.ident("ns.t")).metadata.metadata_log[0]["metadata-file"]
+    commit(ns, "ns.t", set_property("write.metadata.delete-after-commit.enabled", "true"))
+    gone = [tombstone.key for tombstone in ns.storage.objects.tombstones("lake")]
+    assert gone == [third.removeprefix("s3://lake/")]
+    # Hidden, and still served: a reader of the old file is not cut off.
+    assert ns.storage.objects.head("lake", gone[0])
+    assert first.metadata_location is not None
+
+
+# Several tables in one commit.
+
+
+def test_a_transaction_over_tables_is_one_commit(ns: lakes.Lake) -> None:
+    for name in ("a", "b", "c"):
+        create(ns, f"ns.{name}")
+    before = len(ns.log())
+    changes = [
+        tables.TableChange(
+            ident=ns.ident(f"ns.{name}"), requirements=[], updates=[set_property("x", name)]
+        )
+        for name in ("a", "b", "c")
+    ]
+    ns.run(ns.tables.commit_many(changes, by=BY))
+    assert len(ns.log()) == before + 1
+    assert [op.name for op in ns.log()[-1].record.ops] == ["a", "b", "c"]
+    for name in ("a", "b", "c"):
+        assert ns.tables.load(ns.ident(f"ns.{name}")).metadata.properties["x"] == name
+    assert ns.broken_chain() is None
+
+
+def test_a_transaction_that_fails_for_one_table_changes_none(ns: lakes.Lake) -> None:
+    create(ns, "ns.a")
+    create(ns, "ns.b")
+    good = tables.TableChange(
+        ident=ns.ident("ns.a"), requirements=[], updates=[set_property("x", "1")]
+    )
+    wrong = [{"type": "assert-table-uuid", "uuid": "no"}]
+    for bad in (
+        tables.TableChange(
+            ident=ns.ident("ns.b"), requirements=wrong, updates=[set_property("x", "1")]
+        ),
+        tables.TableChange(ident=ns.ident("ns.none"), requirements=[], updates=[]),
+        tables.TableChange(ident=ns.ident("ns.b"), requirements=[], updates=[{"action": "no"}]),
+    ):
+        with pytest.raises((errors.CatalogError, metadata_errors.MetadataError)):
+            ns.run(ns.tables.commit_many([good, bad], by=BY))
+        assert "x" not in ns.tables.load(ns.ident("ns.a")).metadata.properties
+    assert len(ns.log()) == 3
+
+
+def test_a_transaction_creates_and_changes_at_once(ns: lakes.Lake) -> None:
+    create(ns, "ns.a")
+    staged = create(ns, "ns.b", stage=True)
+    ns.run(
+        ns.tables.commit_many(
+            [
+                tables.TableChange(
+                    ident=ns.ident("ns.b"), requirements=CREATE, updates=creation(staged)
+                ),
+                tables.TableChange(
+                    ident=ns.ident("ns.a"), requirements=[], updates=[set_property("x", "1")]
+                ),
+            ],
+            by=BY,
+        )
+    )
+    assert ns.tables.exists(ns.ident("ns.b"))
+    assert ns.tables.load(ns.ident("ns.a")).metadata.properties["x"] == "1"
+
+
+def test_two_changes_of_one_table_in_a_transaction_are_applied_in_order(ns: lakes.Lake) -> None:
+    create(ns)
+    unborn = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}]
+    born = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7}]
+    ident = ns.ident("ns.t")
+    (done,) = ns.run(
+        ns.tables.commit_many(
+            [
+                tables.TableChange(ident=ident, requirements=unborn, updates=append(7, 1)),
+                tables.TableChange(
+                    ident=ident, requirements=born, updates=[set_property("x", "1")]
+                ),
+            ],
+            by=BY,
+        )
+    )
+    assert done.metadata.current_snapshot_id == 7
+    assert done.metadata.properties["x"] == "1"
+    assert len(done.metadata.metadata_log) == 1
+    with pytest.raises(metadata_errors.RequirementFailed):
+        ns.run(
+            ns.tables.commit_many(
+                [
+                    tables.TableChange(ident=ident, requirements=[], updates=append(8, 2)),
+                    tables.TableChange(ident=ident, requirements=born, updates=append(9, 3)),
+                ],
+                by=BY,
+            )
+        )
+
+
+def test_transactions_that_cross_do_not_wait_for_each_other_for_ever(ns: lakes.Lake) -> None:
+    create(ns, "ns.a")
+    create(ns, "ns.b")
+
+    def both(first: str, second: str, value: str) -> list[tables.TableChange]:
+        return [
+            tables.TableChange(
+                ident=ns.ident(name), requirements=[], updates=[set_property(value, value)]
+            )
+            for name in (first, second)
+        ]
+
+    async def cross() -> None:
+        async with asyncio.timeout(20):
+            await asyncio.gather(
+                *(
+                    ns.tables.commit_many(both(*names, f"v{number}"), by=BY)
+                    for number in range(20)
+                    for names in [("ns.a", "ns.b") if number % 2 else ("ns.b", "ns.a")]
+                )
+            )
+
+    ns.run(cross())
+    for name in ("ns.a", "ns.b"):
+        found = ns.tables.load(ns.ident(name)).metadata.properties
+        assert {f"v{number}" for number in range(20)} <= found.keys()
+
+
+def test_an_empty_transaction_is_refused(ns: lakes.Lake) -> None:
+    with pytest.raises(errors.InvalidArgument):
+        ns.run(ns.tables.commit_many([], by=BY))
+
+
+# Drop, unregister, register, rename.
+
+
+@pytest.mark.parametrize("purge", [True, False])
+def test_a_drop_is_remembered_with_its_intent_and_frees_nothing(
+    ns: lakes.Lake, purge: bool
+) -> None:
+    made = create(ns)
+    ns.run(ns.tables.drop(ns.ident("ns.t"), purge=purge, by=BY))
+    assert not ns.tables.exists(ns.ident("ns.t"))
+    (op,) = ns.log()[-1].record.ops
+    assert op.summary == {"operation": "drop", "purge": purge}
+    assert op.after is None
+    assert read(ns, made.metadata_location)
+    with pytest.raises(errors.NoSuchTable):
+        ns.run(ns.tables.drop(ns.ident("ns.t"), by=BY))
+
+
+def test_a_drop_with_a_stale_token_is_refused(ns: lakes.Lake) -> None:
+    made = create(ns)
+    stale = records.version_token(made.pointer)
+    now = commit(ns, "ns.t", set_property("a", "1"))
+    with pytest.raises(errors.StaleVersionToken):
+        ns.run(ns.tables.drop(ns.ident("ns.t"), version_token=stale, by=BY))
+    token = records.version_token(now.pointer)
+    ns.run(ns.tables.drop(ns.ident("ns.t"), version_token=token, by=BY))
+
+
+def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes.Lake) -> None:
+    made = create(ns)
+    commit(ns, "ns.t", set_property("a", "1"))
+    last = ns.run(ns.tables.unregister(ns.ident("ns.t"), by=BY))
+    assert last.metadata.properties["a"] == "1"
+    with pytest.raises(errors.NoSuchTable):
+        commit(ns, "ns.t", set_property("a", "2"))
+    assert last.metadata_location is not None
+    again = ns.run(ns.tables.register(ns.ident("ns.u"), last.metadata_location, by=BY))
+    assert again.data == last.data
+    assert again.metadata_location == last.metadata_location
+    assert again.pointer.object_uuid == made.pointer.object_uuid
+    assert ns.broken_chain() is None
+    # The next commit goes on from there.
+    done = commit(ns, "ns.u", set_property("a", "3"))
+    assert done.metadata_location is not None
+    assert "/00002-" in done.metadata_location
+
+
+def test_a_foreign_file_becomes_a_table(ns: lakes.Lake) -> None:
+    made = create(ns)
+    content = json.loads(made.data)
+    content["location"] = "s3://lake/imported/orders"
+    content["table-uuid"] = "11111111-2222-3333-4444-555555555555"
+    location = put(ns, "imported/orders/metadata/v7.metadata.json", json.dumps(content).encode())
+    loaded = ns.run(ns.tables.register(ns.ident("ns.orders"), location, by=BY))
+    assert loaded.pointer.table_uuid == content["table-uuid"]
+    assert loaded.pointer.location == "s3://lake/imported/orders"
+    done = commit(ns, "ns.orders", set_property("a", "1"))
+    assert done.metadata_location is not None
+    assert "/00000-" in done.metadata_location
+
+
+def test_a_registered_file_must_be_metadata_of_this_bucket_outside_every_other_table(
+    ns: lakes.Lake,
+) -> None:
+    made = create(ns)
+    content = json.loads(made.data)
+
+    def at(key: str, **changes: Any) -> str:
+        return put(ns, key, json.dumps({**content, **changes}).encode())
+
+    home = "s3://lake/imported/orders"
+    cases: list[tuple[str, type[Exception]]] = [
+        ("s3://lake/none/t/metadata/v1.metadata.json", errors.MetadataFileMissing),
+        ("s3://other/a/b/metadata/v1.metadata.json", errors.InvalidMetadataFile),
+        (at("imported/o/metadata/v1.json", location=home), errors.InvalidMetadataFile),
+        (at("imported/o/metadata/a.metadata.json"), errors.InvalidLocation),
+        (
+            at("imported/o/metadata/b.metadata.json", location="s3://other/x/y"),
+            errors.InvalidLocation,
+        ),
+        (
+            at("imported/o/metadata/c.metadata.json", location="s3://lake/ns/t/data"),
+            errors.InvalidLocation,
+        ),
+        (put(ns, "imported/o/metadata/d.metadata.json", b"{}"), metadata_errors.InvalidMetadata),
+        (
+            at("imported/o/metadata/e.metadata.json", location=home, refs={
+                "main": {"type": "branch", "snapshot-id": 9}}),
+            metadata_errors.InvalidMetadata,
+        ),
+    ]  # fmt: skip
+    before = len(ns.log())
+    for location, error in cases:
+        with pytest.raises(error):
+            ns.run(ns.tables.register(ns.ident("ns.orders"), location, by=BY))
+    assert len(ns.log()) == before
+    assert made.metadata_location is not None
+    with pytest.raises(errors.TableAlreadyExists, match=r"^Table already exists: ns.t$"):
+        ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, by=BY))
+
+
+def test_register_with_overwrite_points_a_table_back(ns: lakes.Lake) -> None:
+    made = create(ns)
+    commit(ns, "ns.t", set_property("a", "1"))
+    assert made.metadata_location is not None
+    back = ns.run(
+        ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY)
+    )
+    assert back.pointer.object_uuid == made.pointer.object_uuid
+    assert "a" not in ns.tables.load(ns.ident("ns.t")).metadata.properties
+    assert ns.broken_chain() is None
+
+
+def test_a_rename_moves_the_pointer_and_nothing_else(ns: lakes.Lake) -> None:
+    ns.run(ns.namespaces.create("lake", ("other",), by=BY))
+    made = create(ns)
+    ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("other.u"), by=BY))
+    assert not ns.tables.exists(ns.ident("ns.t"))
+    found = ns.tables.load(ns.ident("other.u"))
+    assert found.data == made.data
+    assert found.pointer.object_uuid == made.pointer.object_uuid
+    assert len(ns.log()[-1].record.ops) == 2
+    assert ns.broken_chain() is None
+
+
+def test_a_rename_needs_a_source_a_namespace_and_a_free_name(ns: lakes.Lake) -> None:
+    create(ns, "ns.a")
+    create(ns, "ns.b")
+
+    def rename(source: str, target: str) -> None:
+        ns.run(ns.tables.rename(ns.ident(source), ns.ident(target), by=BY))
+
+    with pytest.raises(errors.NoSuchTable, match=r"^Table does not exist: ns.none$"):
+        rename("ns.none", "ns.c")
+    with pytest.raises(errors.NoSuchNamespace, match=r"^Namespace does not exist: no$"):
+        rename("ns.a", "no.a")
+    with pytest.raises(
+        errors.TableAlreadyExists, match=r"^Cannot rename ns.a to ns.b. Table already exists$"
+    ):
+        rename("ns.a", "ns.b")
+    with pytest.raises(errors.TableAlreadyExists):
+        rename("ns.a", "ns.a")
+    with pytest.raises(errors.InvalidName):
+        rename("ns.a", "ns.x@dev")
+    assert len(ns.log()) == 3
+
+
+def test_a_pointer_is_set_by_whoever_holds_its_token(ns: lakes.Lake) -> None:
+    made = create(ns)
+    content = {**json.loads(made.data), "properties": {"by": "hand"}}
+    location = put(ns, "ns/t/metadata/00001-x.metadata.json", json.dumps(content).encode())
+    token = records.version_token(made.pointer)
+
+    def set_location(place: str, token: str) -> records.Pointer:
+        return ns.run(
+            ns.tables.set_metadata_location(ns.ident("ns.t"), place, version_token=token, by=BY)
+        )
+
+    with pytest.raises(errors.StaleVersionToken):
+        set_location(location, "00000000000000000000")
+    pointer = set_location(location, token)
+    assert pointer.metadata_location == location
+    assert ns.tables.load(ns.ident("ns.t")).metadata.properties == {"by": "hand"}
+    with pytest.raises(errors.StaleVersionToken):
+        set_location(location, token)
+    assert ns.log()[-1].record.via == "s3tables"
+
+
+def test_a_pointer_is_never_set_to_what_is_not_the_tables_own(ns: lakes.Lake) -> None:
+    made = create(ns)
+    other = create(ns, "ns.other")
+    token = records.version_token(made.pointer)
+    stranger = {**json.loads(made.data), "table-uuid": "11111111-2222-3333-4444-555555555555"}
+    moved = {**json.loads(made.data), "location": "s3://lake/ns/elsewhere"}
+    assert other.metadata_location is not None
+    for location in (
+        other.metadata_location,
+        "s3://lake/ns/t2/metadata/x.metadata.json",
+        put(ns, "ns/t/metadata/a.metadata.json", json.dumps(stranger).encode()),
+        put(ns, "ns/t/metadata/b.metadata.json", json.dumps(moved).encode()),
+        put(ns, "ns/t/data/c.parquet", made.data),
+    ):
+        with pytest.raises(errors.InvalidMetadataFile):
+            ns.run(
+                ns.tables.set_metadata_location(
+                    ns.ident("ns.t"), location, version_token=token, by=BY
+                )
+            )
+    assert ns.tables.load(ns.ident("ns.t")).data == made.data
+
+
+# Loads and reports.
+
+
+LOADS = json.dumps([{"source": "s3://raw/a.csv", "etag": "1"}, {"source": "s3://raw/b.csv"}])
+
+
+def test_what_a_commit_has_taken_in_is_remembered_with_it(ns: lakes.Lake) -> None:
+    create(ns)
+    commit(ns, "ns.t", *append(7, 1, **{"boathouse.loads": LOADS}))
+    page = ns.tables.taken(ns.ident("ns.t"))
+    assert {(row.source, row.etag, row.snapshot_id) for row in page.loads} == {
+        ("s3://raw/a.csv", "1", 7),
+        ("s3://raw/b.csv", "", 7),
+    }
+    assert page.next is None
+
+
+def test_a_source_is_taken_in_once_even_by_two_jobs_at_once(ns: lakes.Lake) -> None:
+    create(ns)
+
+    async def race() -> list[Any]:
+        return await asyncio.gather(
+            *(
+                ns.tables.commit(
+                    ns.ident("ns.t"), [], append(each, each, **{"boathouse.loads": LOADS}), by=BY
+                )
+                for each in (1, 2, 3)
+            ),
+            return_exceptions=True,
+        )
+
+    outcome = ns.run(race())
+    lost = [each for each in outcome if isinstance(each, Exception)]
+    assert len(lost) == 2
+    assert all(isinstance(each, errors.LoadAlreadyTaken) for each in lost)
+    assert "s3://raw/a.csv" in str(lost[0])
+    assert len(list(ns.tables.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
+
+
+def test_loads_outlive_their_snapshot_and_a_rename(ns: lakes.Lake) -> None:
+    create(ns)
+    commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": LOADS}))
+    commit(ns, "ns.t", *append(2, 2))
+    commit(ns, "ns.t", {"action": "remove-snapshots", "snapshot-ids": [1]})
+    ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
+    assert len(ns.tables.taken(ns.ident("ns.u")).loads) == 2
+    with pytest.raises(errors.LoadAlreadyTaken):
+        commit(ns, "ns.u", *append(3, 3, **{"boathouse.loads": LOADS}))
+    create(ns)
+    assert ns.tables.taken(ns.ident("ns.t")).loads == ()
+
+
+def test_a_replacing_load_forgets_what_the_table_held_before(ns: lakes.Lake) -> None:
+    create(ns)
+    commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": LOADS}))
+    only = json.dumps([{"source": "s3://raw/a.csv", "etag": "1"}])
+    commit(
+        ns, "ns.t", *append(2, 2, **{"boathouse.loads": only, "boathouse.loads.mode": "replace"})
+    )
+    (row,) = ns.tables.taken(ns.ident("ns.t")).loads
+    assert (row.source, row.snapshot_id) == ("s3://raw/a.csv", 2)
+
+
+def test_a_long_list_lies_in_an_object(ns: lakes.Lake) -> None:
+    create(ns)
+    rows = [{"source": f"s3://raw/{number}", "etag": "e"} for number in range(2_500)]
+    place = put(ns, "lists/l/data/list.parquet", json.dumps(rows).encode())
+    commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": json.dumps({"object": place})}))
+    found: set[str] = set()
+    after = ""
+    pages = 0
+    while True:
+        page = ns.tables.taken(ns.ident("ns.t"), after=after)
+        found.update(row.source for row in page.loads)
+        pages += 1
+        if page.next is None:
+            break
+        after = page.next
+    assert found == {row["source"] for row in rows}
+    assert pages == 3
+    with pytest.raises(errors.InvalidPageToken):
+        ns.tables.taken(ns.ident("ns.t"), after="zz")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "x", "{}", '{"object": 1}', '{"object": "s3://lake/no/such/thing"}', "[1]",
+     '[{"etag": "e"}]', '[{"source": ""}]', '[{"source": "a", "etag": 1}]'],
+)  # fmt: skip
+def test_a_list_of_loads_that_cannot_be_read_is_refused(ns: lakes.Lake, value: str) -> None:
+    create(ns)
+    with pytest.raises(errors.InvalidArgument):
+        commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": value}))
+    assert ns.tables.load(ns.ident("ns.t")).metadata.current_snapshot_id is None
+
+
+def test_the_newest_reports_of_a_table_are_kept(ns: lakes.Lake) -> None:
+    create(ns)
+    for number in range(25):
+        ns.run(
+            ns.tables.report_metrics(
+                ns.ident("ns.t"), json.dumps({"number": number}).encode(), by="me"
+            )
+        )
+    kept = ns.tables.metrics(ns.ident("ns.t"))
+    assert [json.loads(each.report)["number"] for each in kept] == list(range(5, 25))
+    with pytest.raises(errors.InvalidArgument):
+        ns.run(ns.tables.report_metrics(ns.ident("ns.t"), b"x" * 70_000, by="me"))
+    with pytest.raises(errors.NoSuchTable):
+        ns.run(ns.tables.report_metrics(ns.ident("ns.no"), b"{}", by="me"))
+
+
+# Restarts.
+
+
+def test_a_restart_keeps_everything(tmp_path: Any) -> None:
+    with lakes.opened(tmp_path / "d") as lake:
+        lake.run(lake.namespaces.create("lake", ("ns",), {"a": "b"}, by=BY))
+        create(lake)
+        done = commit(lake, "ns.t", set_property("a", "1"))
+        create(lake, "ns.gone")
+        lake.run(lake.tables.drop(lake.ident("ns.gone"), by=BY))
+        log = lake.log()
+    with lakes.opened(tmp_path / "d", first_id=900) as lake:
+        assert lake.log() == log
+        assert lake.broken_chain() is None
+        assert lake.namespaces.load("lake", ("ns",)).properties == {"a": "b"}
+        found = lake.tables.load(lake.ident("ns.t"))
+        assert (found.data, found.pointer) == (done.data, done.pointer)
+        assert lake.tables.list("lake", ("ns",)) == [lake.ident("ns.t")]
+        again = commit(lake, "ns.t", set_property("a", "2"))
+        assert again.metadata_location is not None
+        assert "/00002-" in again.metadata_location
