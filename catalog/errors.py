@@ -39,6 +39,10 @@ class InvalidPageToken(InvalidArgument):
     """A page token was not made here, or for another listing."""
 
 
+class NoSuchSnapshot(InvalidArgument):
+    """The table has no snapshot of this id, or has it no more."""
+
+
 class IdempotencyKeyReused(InvalidArgument):
     """An idempotency key came again with another operation or body."""
 

@@ -1,15 +1,24 @@
-"""rule: partition transforms: their names, and which types they take and give.
+"""rule: partition transforms: which types they take and give, what they make of a value.
 
-Source: Iceberg spec, Partition Transforms; Appendix B (hashes).
+Values are plain, as `catalog.values` describes them. A partition's path is for people: nothing is
+ever read back from it. Source: Iceberg spec, Partition Transforms; Appendix B (hashes).
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
+import decimal
 import re
+import urllib.parse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog import datatypes
+import mmh3
+
+from catalog import datatypes, values
+from catalog.values import Value
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d{1,10})\]")
 _PLAIN = frozenset({"identity", "void", "year", "month", "day", "hour"})
@@ -62,3 +71,133 @@ def result_type(transform: Transform, type_: Any) -> Any:
     if transform.name in ("identity", "truncate", "void"):
         return type_
     return "date" if transform.name == "day" else "int"
+
+
+# --- values -------------------------------------------------------------------------------------
+
+_UNITS = {
+    "timestamp": 1_000_000,
+    "timestamptz": 1_000_000,
+    "timestamp_ns": 1_000_000_000,
+    "timestamptz_ns": 1_000_000_000,
+}
+
+
+def apply(transform: Transform, type_: Any, value: Value | None) -> Value | None:
+    """Return the partition value of a source value of this type; null stays null.
+
+    Raises InvalidTransform if the transform does not take the type.
+    """
+    if value is None or transform.name == "void":
+        return None
+    if not accepts(transform, type_):
+        raise InvalidTransform(f"{transform} does not take {type_}")
+    kind = datatypes.kind_of(type_)
+    if transform.name == "identity":
+        return value
+    if transform.name == "bucket":
+        assert transform.width is not None
+        return (hash_of(kind, type_, value) & 0x7FFF_FFFF) % transform.width
+    if transform.name == "truncate":
+        assert transform.width is not None
+        return _truncate(kind, type_, value, transform.width)
+    assert isinstance(value, int)
+    return _time_part(transform.name, kind, value)
+
+
+def hash_of(kind: str, type_: Any, value: Any) -> int:
+    """Return the 32-bit hash of a value, signed."""
+    if kind == "decimal":
+        data = values.unscaled_bytes(values.unscaled(value, datatypes.decimal_of(type_)[1]))
+    elif isinstance(value, str):
+        data = value.encode()
+    elif isinstance(value, bytes):
+        data = value
+    else:
+        micros = value // 1_000 if kind.endswith("_ns") else value
+        data = int(micros).to_bytes(8, "little", signed=True)
+    return mmh3.hash(data, 0)
+
+
+def _truncate(kind: str, type_: Any, value: Any, width: int) -> Value:
+    if kind == "decimal":
+        scale = datatypes.decimal_of(type_)[1]
+        number = values.unscaled(value, scale)
+        return values.decimal_from(number - number % width, scale)
+    if isinstance(value, int):
+        return value - value % width
+    assert isinstance(value, str | bytes)
+    return value[:width]
+
+
+def _time_part(name: str, kind: str, value: int) -> int:
+    if kind == "date":
+        days = value
+    else:
+        units = _UNITS[kind]
+        if name == "hour":
+            return value // (3_600 * units)
+        days = value // (86_400 * units)
+    if name == "day":
+        return days
+    year, month = _year_and_month(days)
+    return year - 1970 if name == "year" else (year - 1970) * 12 + month - 1
+
+
+def _year_and_month(days: int) -> tuple[int, int]:
+    """Return the civil year and month of a day, beyond the years Python's dates know too."""
+    # 400 Gregorian years are always 146,097 days: shift into a span that datetime can name
+    cycles, rest = divmod(days, 146_097)
+    day = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
+    return day.year + 400 * cycles, day.month
+
+
+# --- paths --------------------------------------------------------------------------------------
+
+
+def partition_path(
+    fields: Sequence[Mapping[str, Any]], types: Sequence[Any], partition: Sequence[Value | None]
+) -> str:
+    """Return where files of a partition go, below the data folder: `day=2024-02-29/id_bucket=3`.
+
+    fields: the spec's, decoded JSON. types: of the partition's values.
+    """
+    return "/".join(
+        f"{_escape(field['name'])}={_escape(human(parse(field['transform']), type_, value))}"
+        for field, type_, value in zip(fields, types, partition, strict=True)
+    )
+
+
+def _escape(text: str) -> str:
+    return urllib.parse.quote_plus(text, safe="*-._")
+
+
+def human(transform: Transform, type_: Any, value: Value | None) -> str:
+    """Return a partition value as people write it."""
+    if value is None:
+        return "null"
+    if transform.name in ("year", "month", "hour") and isinstance(value, int):
+        return _human_time(transform.name, value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes) and datatypes.kind_of(type_) != "uuid":
+        return base64.b64encode(value).decode()
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    try:
+        spelled = values.to_json(type_, value)
+    except values.InvalidValue:
+        spelled = value
+    return str(spelled)
+
+
+def _human_time(name: str, value: int) -> str:
+    if name == "year":
+        return f"{1970 + value:04d}"
+    if name == "month":
+        years, months = divmod(value, 12)
+        return f"{1970 + years:04d}-{months + 1:02d}"
+    days, hours = divmod(value, 24)
+    year, month = _year_and_month(days)
+    first = datetime.date(1970, 1, 1) + datetime.timedelta(days=days % 146_097)
+    return f"{year:04d}-{month:02d}-{first.day:02d}-{hours:02d}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.metadata import errors, model, orders, reading, schemas, specs, updates
+from catalog.metadata import drafts, errors, model, orders, reading, schemas, specs, updates
 from catalog.metadata import properties as property_names
 from catalog.metadata.model import TableMetadata
 from catalog.metadata.reading import Json
@@ -55,6 +55,22 @@ def new_table(
         sort_orders=(order,),
         properties=stored_properties(given),
     )
+
+
+def creating_updates(metadata: TableMetadata) -> list[Json]:
+    """Return the updates that build this new table from nothing, for a commit that creates it."""
+    return [
+        {"action": "assign-uuid", "uuid": metadata.table_uuid},
+        {"action": "upgrade-format-version", "format-version": metadata.format_version},
+        {"action": "add-schema", "schema": metadata.current_schema()},
+        {"action": "set-current-schema", "schema-id": drafts.LAST_ADDED},
+        {"action": "add-spec", "spec": metadata.default_spec()},
+        {"action": "set-default-spec", "spec-id": drafts.LAST_ADDED},
+        {"action": "add-sort-order", "sort-order": metadata.default_sort_order()},
+        {"action": "set-default-sort-order", "sort-order-id": drafts.LAST_ADDED},
+        {"action": "set-location", "location": metadata.location},
+        {"action": "set-properties", "updates": metadata.properties},
+    ]
 
 
 def format_version_of(given: Mapping[str, str]) -> int:

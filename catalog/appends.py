@@ -1,0 +1,491 @@
+"""engine: data files become a snapshot: manifests and a manifest list are written, then committed.
+
+Added files go into manifests of their own (a fast append); manifests that hold a removed file are
+written anew without it, and small ones are merged once there are many. Everything is a file in the
+table's metadata folder before the commit names it. An append that lost a race only needs a new
+manifest list and tries again; whoever removes files has read the table first, so a moved branch is
+a conflict and is told. Never opens a data file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from catalog import datatypes, errors, files, idents, manifests, scans, summaries, tables
+from catalog.commits import LoadedTable
+from catalog.manifests import (
+    Content,
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Status,
+)
+from catalog.metadata import creation, specs
+from catalog.metadata import errors as metadata_errors
+from catalog.metadata import properties as property_names
+from catalog.metadata.model import MAIN_BRANCH, TableMetadata
+from storage import model
+
+ATTEMPTS_MAX: Final = 20
+MANIFEST_ENTRIES_MAX: Final = 8_000
+MERGE_ENABLED: Final = "commit.manifest-merge.enabled"
+MERGE_COUNT_MIN: Final = "commit.manifest.min-count-to-merge"
+MERGE_COUNT_MIN_DEFAULT: Final = 100
+MERGE_TARGET_BYTES: Final = "commit.manifest.target-size-bytes"
+MERGE_TARGET_BYTES_DEFAULT: Final = 8 * 1024 * 1024
+
+_ROW_LINEAGE_MIN_FORMAT_VERSION: Final = 3
+_SNAPSHOT_ID_BITS: Final = 63
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Change:
+    """What a snapshot adds and removes, and on which branch."""
+
+    operation: str
+    branch: str
+    added: tuple[DataFile, ...]
+    removed: frozenset[Any]
+    summary: Mapping[str, str]
+
+    @property
+    def reads(self) -> bool:
+        """Whether the change only makes sense on the snapshot its maker has read."""
+        return bool(self.removed) or any(file.content != Content.DATA for file in self.added)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Built:
+    """A snapshot on disk. files: what was written for it alone."""
+
+    snapshot: dict[str, Any]
+    files: tuple[str, ...]
+
+
+class Appends:
+    """Commits content files to tables. Stateless beside what it is given."""
+
+    def __init__(
+        self,
+        *,
+        tables: tables.Tables,
+        scans: scans.Scans,
+        files: files.Files,
+        now_ms: model.NowMs,
+        new_id: model.NewId,
+    ) -> None:
+        self._tables = tables
+        self._scans = scans
+        self._files = files
+        self._now_ms = now_ms
+        self._new_id = new_id
+
+    async def commit_files(
+        self,
+        ident: idents.TableIdent,
+        added: Sequence[DataFile],
+        *,
+        operation: str,
+        removed: Sequence[DataFile] = (),
+        based_on: int | None = None,
+        branch: str = MAIN_BRANCH,
+        summary: Mapping[str, str] | None = None,
+        extra_updates: Sequence[Mapping[str, Any]] = (),
+        staged: LoadedTable | None = None,
+        by: str,
+        via: str = "sql",
+    ) -> LoadedTable:
+        """Commit one snapshot that adds and removes these files; return the table after it.
+
+        operation: append, overwrite, delete or replace. added: data and delete files, each of a
+        spec the table has. removed: live files; deletion vectors of removed data files go along
+        unasked. based_on: the snapshot the caller has read, None if there was none; it matters
+        only if files are removed or rows deleted, and then the branch must still be there.
+        summary: own fields of the snapshot's summary. extra_updates: for the same commit, before
+        the snapshot. staged: what a staged create gave; the commit then creates the table, files
+        and all. Raises RequirementFailed if the branch moved, MetadataFileMissing,
+        InvalidArgument for a file that is not live or fits no spec, and as `Tables.commit` does.
+        """
+        change = _Change(
+            operation=operation,
+            branch=branch,
+            added=tuple(added),
+            removed=frozenset(_identity(file) for file in removed),
+            summary=summary or {},
+        )
+        attempt = _Attempt(
+            files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=by
+        )
+        for number in range(1, ATTEMPTS_MAX + 1):
+            loaded = self._tables.load(ident) if staged is None else staged
+            table = loaded.metadata
+            head = scans.head_of(table, branch)
+            try:
+                if change.reads and head != based_on:
+                    raise metadata_errors.RequirementFailed(
+                        f"Requirement failed: branch {branch} has changed: expected id"
+                        f" {based_on} != {head}"
+                    )
+                built = await attempt.build(table, head, change, now_ms=self._now_ms())
+            except BaseException:
+                await asyncio.shield(attempt.give_up())
+                raise
+            try:
+                return await self._tables.commit(
+                    ident,
+                    _requirements(table, branch, head, creating=staged is not None),
+                    [
+                        *([] if staged is None else creation.creating_updates(table)),
+                        *extra_updates,
+                        *_updates(branch, built.snapshot),
+                    ],
+                    by=by,
+                    via=via,
+                )
+            except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
+                if change.reads or staged is not None or number == ATTEMPTS_MAX:
+                    await attempt.give_up()
+                    raise
+                await attempt.forget(built.files)
+            except errors.CommitStateUnknown:
+                raise  # the snapshot may be there: every file stays
+            except (errors.CatalogError, metadata_errors.MetadataError):
+                await attempt.give_up()
+                raise
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _requirements(
+    table: TableMetadata, branch: str, head: int | None, *, creating: bool
+) -> list[dict[str, Any]]:
+    if creating:
+        return [{"type": "assert-create"}]
+    return [
+        {"type": "assert-table-uuid", "uuid": table.table_uuid},
+        {"type": "assert-ref-snapshot-id", "ref": branch, "snapshot-id": head},
+    ]
+
+
+def _updates(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {
+            "action": "set-snapshot-ref",
+            "ref-name": branch,
+            "type": "branch",
+            "snapshot-id": snapshot["snapshot-id"],
+        },
+    ]
+
+
+def _identity(file: DataFile) -> tuple[str, int | None]:
+    """Deletion vectors share files, so a path alone does not name one."""
+    return file.file_path, file.content_offset
+
+
+class _Attempt:
+    """The files one call writes, over all its attempts.
+
+    New manifests are written once and serve every attempt: what they leave out they inherit.
+    """
+
+    def __init__(
+        self,
+        *,
+        files: files.Files,
+        scans: scans.Scans,
+        new_id: model.NewId,
+        ident: idents.TableIdent,
+        by: str,
+    ) -> None:
+        self._files = files
+        self._scans = scans
+        self._new_id = new_id
+        self._ident = ident
+        self._by = by
+        self._snapshot_id = 0
+        self._added: list[ManifestFile] | None = None
+        self._written: list[str] = []
+        self._pending: list[tuple[str, bytes]] = []
+        self._names = 0
+        self._commit_id = _uuid_text(new_id())
+
+    async def build(
+        self, table: TableMetadata, head: int | None, change: _Change, *, now_ms: int
+    ) -> _Built:
+        """Write what a snapshot of this change on top of head needs."""
+        while not self._snapshot_id or self._snapshot_id in table.snapshots:
+            assert self._added is None, "manifests name the snapshot that adds them"
+            self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)
+        if self._added is None:
+            self._added = self._write_added(table, change.added)
+        before = len(self._written) + len(self._pending)
+        bucket = self._ident.table_bucket
+        listed = () if head is None else await self._scans.manifests_of(table, head, bucket)
+        kept, removed = await self._without_removed(table, listed, change)
+        merged = await self._merged(table, kept)
+        totals = await self._totals(table, head, listed)
+        sequence_number = 0 if table.format_version == 1 else table.last_sequence_number + 1
+        lineage = table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION
+        data, row_ids = manifests.encode_manifest_list(
+            [*self._added, *merged],
+            format_version=table.format_version,
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=head,
+            sequence_number=sequence_number,
+            first_row_id=table.next_row_id if lineage else None,
+            sync=self._sync(),
+        )
+        name = f"snap-{self._snapshot_id}-1-{_uuid_text(self._new_id())}.avro"
+        location = self._queue(table, name, data)
+        await self._write_pending()
+        snapshot: dict[str, Any] = {
+            "snapshot-id": self._snapshot_id,
+            "timestamp-ms": max(now_ms, table.last_updated_ms),
+            "manifest-list": location,
+            "schema-id": table.current_schema_id,
+            "summary": summaries.summarise(
+                operation=change.operation,
+                added=change.added,
+                removed=removed,
+                totals_before=totals,
+                extra=change.summary,
+            ),
+        }
+        if head is not None:
+            snapshot["parent-snapshot-id"] = head
+        if table.format_version > 1:
+            snapshot["sequence-number"] = sequence_number
+        if lineage:
+            snapshot["first-row-id"] = table.next_row_id
+            snapshot["added-rows"] = row_ids
+        return _Built(snapshot=snapshot, files=tuple(self._written[before:]))
+
+    # Manifests.
+
+    def _write_added(self, table: TableMetadata, added: Sequence[DataFile]) -> list[ManifestFile]:
+        groups: dict[tuple[int, ManifestContent], list[ManifestEntry]] = {}
+        for file in added:
+            _check_added(table, file)
+            entry = ManifestEntry(
+                status=Status.ADDED,
+                snapshot_id=self._snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+            groups.setdefault((file.spec_id, _manifest_content(file)), []).append(entry)
+        written = []
+        for (spec_id, content), entries in groups.items():
+            for start in range(0, len(entries), MANIFEST_ENTRIES_MAX):
+                part = entries[start : start + MANIFEST_ENTRIES_MAX]
+                written.append(self._write_manifest(table, spec_id, content, part))
+        return written
+
+    async def _without_removed(
+        self, table: TableMetadata, listed: Iterable[ManifestFile], change: _Change
+    ) -> tuple[list[ManifestFile], list[DataFile]]:
+        """Return the manifests to keep, those rewritten among them, and the files that went."""
+        kept = [manifest for manifest in listed if manifest.has_live_files]
+        if not change.removed:
+            return kept, []
+        missing = set(change.removed)
+        removed: list[DataFile] = []
+        made = []
+        data_first = sorted(kept, key=lambda manifest: manifest.content)
+        gone_paths: set[str] = set()
+        for manifest in data_first:
+            entries = await self._scans.entries_of(manifest, self._ident.table_bucket)
+            gone = [
+                entry
+                for entry in entries
+                if _identity(entry.data_file) in change.removed
+                or entry.data_file.referenced_data_file in gone_paths
+            ]
+            if not gone:
+                made.append(manifest)
+                continue
+            removed += [entry.data_file for entry in gone]
+            missing -= {_identity(entry.data_file) for entry in gone}
+            gone_paths |= {
+                entry.data_file.file_path
+                for entry in gone
+                if entry.data_file.content == Content.DATA
+            }
+            made.append(self._rewritten(table, manifest, entries, gone))
+        if missing:
+            path, _ = min(missing, key=str)
+            raise errors.InvalidArgument(f"Cannot remove {path}: the snapshot does not hold it")
+        return made, removed
+
+    def _rewritten(
+        self,
+        table: TableMetadata,
+        manifest: ManifestFile,
+        entries: Iterable[ManifestEntry],
+        gone: Collection[ManifestEntry],
+    ) -> ManifestFile:
+        gone_identities = {_identity(entry.data_file) for entry in gone}
+        rewritten = [
+            msgspec.structs.replace(
+                entry,
+                status=Status.DELETED,
+                snapshot_id=self._snapshot_id,
+            )
+            if _identity(entry.data_file) in gone_identities
+            else msgspec.structs.replace(entry, status=Status.EXISTING)
+            for entry in entries
+        ]
+        return self._write_manifest(table, manifest.partition_spec_id, manifest.content, rewritten)
+
+    async def _merged(
+        self, table: TableMetadata, kept: Sequence[ManifestFile]
+    ) -> list[ManifestFile]:
+        """Return the manifests with runs of small data manifests merged, once there are many."""
+        if not property_names.switched_on(table.properties, MERGE_ENABLED, default=True):
+            return list(kept)
+        count_min = property_names.whole_number(
+            table.properties, MERGE_COUNT_MIN, MERGE_COUNT_MIN_DEFAULT
+        )
+        target_bytes = property_names.whole_number(
+            table.properties, MERGE_TARGET_BYTES, MERGE_TARGET_BYTES_DEFAULT
+        )
+        small: dict[int, list[ManifestFile]] = {}
+        for manifest in kept:
+            if (
+                manifest.content == ManifestContent.DATA
+                and manifest.sequence_number != manifests.UNASSIGNED
+                and manifest.manifest_length < target_bytes // 2
+                and (manifest.first_row_id is not None or table.format_version < 3)
+            ):
+                small.setdefault(manifest.partition_spec_id, []).append(manifest)
+        made = list(kept)
+        for spec_id, group in small.items():
+            if len(group) < max(count_min, 2):
+                continue
+            entries: list[ManifestEntry] = []
+            for manifest in group:
+                if len(entries) >= MANIFEST_ENTRIES_MAX:
+                    break
+                entries += await self._scans.entries_of(manifest, self._ident.table_bucket)
+                made.remove(manifest)
+            existing = [msgspec.structs.replace(entry, status=Status.EXISTING) for entry in entries]
+            made.append(self._write_manifest(table, spec_id, ManifestContent.DATA, existing))
+        return made
+
+    async def _totals(
+        self, table: TableMetadata, head: int | None, listed: Iterable[ManifestFile]
+    ) -> Mapping[str, int]:
+        if head is None:
+            return dict.fromkeys(summaries.TOTALS, 0)
+        snapshot = table.snapshot(head)
+        stated = summaries.totals_of(None if snapshot is None else snapshot.get("summary"))
+        if stated is not None:
+            return stated
+        live: list[DataFile] = []
+        for manifest in listed:
+            if manifest.has_live_files:
+                entries = await self._scans.entries_of(manifest, self._ident.table_bucket)
+                live += [entry.data_file for entry in entries]
+        return summaries.counted(live)
+
+    # Files.
+
+    def _write_manifest(
+        self,
+        table: TableMetadata,
+        spec_id: int,
+        content: ManifestContent,
+        entries: Sequence[ManifestEntry],
+    ) -> ManifestFile:
+        self._names += 1
+        spec = table.spec(spec_id)
+        if spec is None:
+            raise errors.InvalidArgument(f"The table has no partition spec {spec_id}")
+        data, file = manifests.encode_manifest(
+            entries,
+            path="",
+            schema=_schema_of_spec(table, spec),
+            spec=spec,
+            format_version=table.format_version,
+            content=content,
+            snapshot_id=self._snapshot_id,
+            sync=self._sync(),
+        )
+        path = self._queue(table, f"{self._commit_id}-m{self._names - 1}.avro", data)
+        return msgspec.structs.replace(file, manifest_path=path)
+
+    def _queue(self, table: TableMetadata, name: str, data: bytes) -> str:
+        uri = f"{table.location}/metadata/{name}"
+        self._pending.append((uri, data))
+        return uri
+
+    async def _write_pending(self) -> None:
+        """Write what is queued, all at once: one index transaction takes them all."""
+        pending, self._pending = self._pending, []
+        self._written += [uri for uri, _ in pending]
+        bucket = self._ident.table_bucket
+        written = await asyncio.gather(
+            *(
+                self._files.write(uri, data, table_bucket=bucket, owner=self._by)
+                for uri, data in pending
+            ),
+            return_exceptions=True,
+        )
+        for outcome in written:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _sync(self) -> bytes:
+        return bytes.fromhex(self._new_id())
+
+    async def forget(self, uris: Iterable[str]) -> None:
+        """Remove the files of an attempt that certainly failed."""
+        for uri in uris:
+            self._written.remove(uri)
+            await self._files.remove(uri, table_bucket=self._ident.table_bucket)
+
+    async def give_up(self) -> None:
+        """Remove everything written here. Only when no commit can have named it."""
+        await self.forget(list(self._written))
+
+
+def _uuid_text(new_id: str) -> str:
+    return "-".join((new_id[:8], new_id[8:12], new_id[12:16], new_id[16:20], new_id[20:]))
+
+
+def _schema_of_spec(table: TableMetadata, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the newest schema that has the spec's source columns; the current one if it does."""
+    sources = {specs.source_id_of(dict(field)) for field in spec["fields"]}
+    current = table.current_schema()
+    older = sorted(table.schemas, key=lambda schema: -int(schema["schema-id"]))
+    for schema in (current, *older):
+        if sources <= datatypes.columns(schema).keys():
+            return schema
+    return current
+
+
+def _manifest_content(file: DataFile) -> ManifestContent:
+    is_data = file.content == Content.DATA
+    return ManifestContent.DATA if is_data else ManifestContent.DELETES
+
+
+def _check_added(table: TableMetadata, file: DataFile) -> None:
+    spec = table.spec(file.spec_id)
+    if spec is None or len(spec["fields"]) != len(file.partition):
+        raise errors.InvalidArgument(
+            f"{file.file_path} does not fit a partition spec of the table: {file.spec_id}"
+        )
+    if file.content != Content.DATA and table.format_version == 1:
+        raise errors.InvalidArgument("Deletes need a table of format version 2 or later")
+    is_position_file = file.content == Content.POSITION_DELETES and not file.is_deletion_vector
+    if is_position_file and table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION:
+        raise errors.InvalidArgument("A table of format version 3 takes deletion vectors alone")
+    if file.is_deletion_vector and table.format_version < _ROW_LINEAGE_MIN_FORMAT_VERSION:
+        raise errors.InvalidArgument("Deletion vectors need a table of format version 3")

@@ -1,0 +1,503 @@
+"""rule: which manifests and files a filter cannot match, and so need not be read.
+
+Everything here may only err on the safe side: what is kept may hold no matching row, what is
+dropped holds none. Where engines disagree (does `x <> 1` match null? does `x > 1` match NaN? is
+-0.0 less than 0.0?) a file is kept if any of them could find a row in it. Bounds are never taken
+for the least or greatest value; text bounds may be cut short.
+Source: Iceberg spec, Scan Planning, Field-level Metrics and Statistics, Partition Transforms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from catalog import datatypes, manifests, transforms, values
+from catalog.values import Value
+
+DEPTH_MAX: Final = 500
+"""How deeply a filter may nest."""
+
+
+# --- predicates ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """column OP value. op: eq, not-eq, lt, lt-eq, gt, gt-eq, starts-with, not-starts-with.
+
+    column: a field id. value: plain, of the column's type in the schema that is asked.
+    """
+
+    op: str
+    column: int
+    value: Value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Membership:
+    """column is one of values, or with negated none of them."""
+
+    column: int
+    values: tuple[Value, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """column is null, not-null, nan or not-nan."""
+
+    op: str
+    column: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class And:
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Or:
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Not:
+    part: Predicate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constant:
+    """Always true, always false, or with None: nobody here can tell, so it may be either."""
+
+    value: bool | None
+
+
+Predicate: TypeAlias = Comparison | Membership | Check | And | Or | Not | Constant
+
+ALWAYS: Final = Constant(value=True)
+UNKNOWN: Final = Constant(value=None)
+
+_NEGATED = {
+    "eq": "not-eq",
+    "not-eq": "eq",
+    "lt": "gt-eq",
+    "gt-eq": "lt",
+    "gt": "lt-eq",
+    "lt-eq": "gt",
+    "starts-with": "not-starts-with",
+    "not-starts-with": "starts-with",
+    "null": "not-null",
+    "not-null": "null",
+    "nan": "not-nan",
+    "not-nan": "nan",
+}
+
+
+def without_not(predicate: Predicate, *, negate: bool = False, depth: int = 0) -> Predicate:
+    """Return the predicate with every Not pushed down into its leaves.
+
+    Beyond DEPTH_MAX a part becomes UNKNOWN, which keeps every file.
+    """
+    if depth > DEPTH_MAX:
+        return UNKNOWN
+    match predicate:
+        case Not(part=part):
+            return without_not(part, negate=not negate, depth=depth + 1)
+        case And(parts=parts) | Or(parts=parts):
+            inner = tuple(without_not(part, negate=negate, depth=depth + 1) for part in parts)
+            return And(parts=inner) if isinstance(predicate, And) is not negate else Or(parts=inner)
+        case Constant(value=value):
+            return predicate if value is None or not negate else Constant(value=not value)
+        case Membership(column=column, values=members, negated=negated):
+            return Membership(column=column, values=members, negated=negated is not negate)
+        case Comparison(op=op, column=column, value=literal):
+            return Comparison(op=_NEGATED[op] if negate else op, column=column, value=literal)
+        case Check(op=op, column=column):
+            return Check(op=_NEGATED[op] if negate else op, column=column)
+
+
+# --- ranges -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """What the values of one column in one file, or one partition field in a manifest, can be.
+
+    lower and upper enclose every value but null and NaN; None is no bound.
+    """
+
+    lower: Any = None
+    upper: Any = None
+    may_be_null: bool = True
+    may_be_nan: bool = False
+    may_be_value: bool = True
+    is_float: bool = False
+
+
+EVERYTHING: Final = Range(may_be_nan=True, is_float=True)
+
+
+def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
+    """Say whether a row within the ranges could satisfy the predicate, which is free of Not."""
+    match predicate:
+        case And(parts=parts):
+            return all(may_match(part, range_of) for part in parts)
+        case Or(parts=parts):
+            return any(may_match(part, range_of) for part in parts)
+        case Constant(value=value):
+            return value is not False
+        case Not():
+            return True  # `without_not` was not asked; nothing can be said
+        case Membership(column=column, values=members, negated=negated):
+            range_ = range_of(column)
+            if negated:
+                return all(_not_equal(range_, member) for member in members)
+            return any(_compare(range_, "eq", member) for member in members)
+        case Comparison(op=op, column=column, value=literal):
+            return _compare(range_of(column), op, literal)
+        case Check(op=op, column=column):
+            range_ = range_of(column)
+            if op == "null":
+                return range_.may_be_null
+            if op == "not-null":
+                return range_.may_be_value or range_.may_be_nan
+            return op != "nan" or range_.may_be_nan
+
+
+def _compare(range_: Range, op: str, literal: Any) -> bool:
+    if op == "not-eq":
+        return _not_equal(range_, literal)
+    if op == "not-starts-with":
+        return _not_starting(range_, literal)
+    if isinstance(literal, float) and math.isnan(literal):
+        return range_.may_be_value or range_.may_be_nan  # engines order NaN as they like
+    try:
+        if op == "eq":
+            return range_.may_be_value and _reaches(range_, literal, literal)
+        if op == "starts-with":
+            return range_.may_be_value and _may_start(range_, literal)
+        if range_.may_be_nan:
+            return True
+        if op in ("lt", "lt-eq"):
+            return range_.may_be_value and _below(range_, literal, op == "lt-eq")
+        return range_.may_be_value and _above(range_, literal, op == "gt-eq")
+    except TypeError:
+        return True  # a value of another type than the bounds: for the engine to judge
+
+
+def _reaches(range_: Range, least: Any, greatest: Any) -> bool:
+    return (range_.lower is None or range_.lower <= greatest) and (
+        range_.upper is None or range_.upper >= least
+    )
+
+
+def _below(range_: Range, literal: Any, or_equal: bool) -> bool:
+    if range_.lower is None:
+        return True
+    # engines that order -0.0 before 0.0 find it below 0.0, so floats are compared inclusively
+    return bool(range_.lower <= literal if or_equal or range_.is_float else range_.lower < literal)
+
+
+def _above(range_: Range, literal: Any, or_equal: bool) -> bool:
+    if range_.upper is None:
+        return True
+    return bool(range_.upper >= literal if or_equal or range_.is_float else range_.upper > literal)
+
+
+def _may_start(range_: Range, prefix: Any) -> bool:
+    size = len(prefix)
+    return (range_.lower is None or range_.lower[:size] <= prefix) and (
+        range_.upper is None or range_.upper[:size] >= prefix
+    )
+
+
+def _not_equal(range_: Range, literal: Any) -> bool:
+    """Only a file all of whose rows hold this very value has none that differs."""
+    if range_.may_be_null or range_.may_be_nan or range_.is_float:
+        return True
+    return range_.lower is None or not (range_.lower == literal == range_.upper)
+
+
+def _not_starting(range_: Range, prefix: Any) -> bool:
+    if range_.may_be_null or range_.lower is None or range_.upper is None:
+        return True
+    try:
+        return not (range_.lower.startswith(prefix) and range_.upper.startswith(prefix))
+    except (TypeError, AttributeError):
+        return True
+
+
+def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> Range:
+    """Return what a file's metrics say of a column. What they do not say keeps the file."""
+    count = _get(metrics.value_counts, field_id)
+    nulls = _get(metrics.null_value_counts, field_id)
+    nans = _get(metrics.nan_value_counts, field_id)
+    is_float = datatypes.kind_of(type_) in ("float", "double")
+    may_be_value = count is None or nulls is None or nulls < count
+    return Range(
+        lower=_bound(type_, _get(metrics.lower_bounds, field_id)),
+        upper=_bound(type_, _get(metrics.upper_bounds, field_id)),
+        may_be_null=nulls is None or nulls > 0,
+        may_be_nan=is_float and may_be_value and (nans is None or nans > 0),
+        may_be_value=may_be_value,
+        is_float=is_float,
+    )
+
+
+def _get(found: Mapping[int, Any] | None, field_id: int) -> Any:
+    return None if found is None else found.get(field_id)
+
+
+def _bound(type_: Any, data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        value = values.from_bytes(type_, data)
+    except (values.InvalidValue, datatypes.InvalidType):
+        return None  # text cut within a character, or a form of a type before its promotion
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def range_of_value(type_: Any, value: Value | None) -> Range:
+    """Return the range of a partition field's one value."""
+    is_float = datatypes.kind_of(type_) in ("float", "double")
+    is_nan = isinstance(value, float) and math.isnan(value)
+    known = value is not None and not is_nan
+    return Range(
+        lower=value if known else None,
+        upper=value if known else None,
+        may_be_null=value is None,
+        may_be_nan=is_nan,
+        may_be_value=known,
+        is_float=is_float,
+    )
+
+
+def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
+    """Return what a manifest's summary says of a partition field."""
+    is_float = datatypes.kind_of(type_) in ("float", "double")
+    return Range(
+        lower=_bound(type_, summary.lower_bound),
+        upper=_bound(type_, summary.upper_bound),
+        may_be_null=summary.contains_null,
+        may_be_nan=is_float and summary.contains_nan is not False,
+        is_float=is_float,
+    )
+
+
+# --- partitions ---------------------------------------------------------------------------------
+
+
+class PartitionFilter:
+    """A filter on rows as a filter on partition tuples of one spec: it matches wherever rows may.
+
+    Its columns are positions in the tuple. Holds no state.
+    """
+
+    __slots__ = ("_predicate", "_types")
+
+    def __init__(
+        self, predicate: Predicate, spec: Mapping[str, Any], schema: Mapping[str, Any]
+    ) -> None:
+        """predicate: on field ids, any Not allowed. spec: whose tuples are asked.
+
+        schema: any in which the spec's source columns are; unknown transforms filter nothing.
+        """
+        fields = _partition_fields(spec, schema)
+        self._types = [field.type for field in fields]
+        self._predicate = _project(without_not(predicate), fields)
+
+    @property
+    def keeps_all(self) -> bool:
+        return self._predicate == ALWAYS
+
+    def may_match_manifest(self, manifest: manifests.ManifestFile) -> bool:
+        summaries = manifest.partitions
+        if self.keeps_all or summaries is None or len(summaries) != len(self._types):
+            return True
+        return may_match(
+            self._predicate,
+            lambda position: range_of_summary(self._types[position], summaries[position]),
+        )
+
+    def may_match_partition(self, partition: Sequence[Value | None]) -> bool:
+        if self.keeps_all or len(partition) != len(self._types):
+            return True
+        return may_match(
+            self._predicate,
+            lambda position: range_of_value(self._types[position], partition[position]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _PartitionField:
+    """transform: None if this release does not know it. type: of the partition values."""
+
+    position: int
+    source_id: int
+    transform: transforms.Transform | None
+    source_type: Any
+    type: Any
+
+
+def _partition_fields(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> list[_PartitionField]:
+    columns = datatypes.columns(schema)
+    fields = []
+    for position, field in enumerate(spec["fields"]):
+        sources = field.get("source-ids") or [field.get("source-id")]
+        source = columns.get(sources[0]) if len(sources) == 1 else None
+        try:
+            transform = transforms.parse(field["transform"]) if source is not None else None
+        except transforms.InvalidTransform:
+            transform = None
+        source_type = "unknown" if source is None else source.type
+        fields.append(
+            _PartitionField(
+                position=position,
+                source_id=-1 if source is None else source.field_id,
+                transform=transform,
+                source_type=source_type,
+                type=(
+                    "unknown"
+                    if transform is None
+                    else transforms.result_type(transform, source_type)
+                ),
+            )
+        )
+    return fields
+
+
+def _project(predicate: Predicate, fields: Sequence[_PartitionField]) -> Predicate:
+    match predicate:
+        case And(parts=parts):
+            kept = [_project(part, fields) for part in parts]
+            kept = [part for part in kept if part != ALWAYS]
+            return And(parts=tuple(kept)) if kept else ALWAYS
+        case Or(parts=parts):
+            found = [_project(part, fields) for part in parts]
+            return ALWAYS if ALWAYS in found else Or(parts=tuple(found))
+        case Constant(value=value):
+            return Constant(value=False) if value is False else ALWAYS
+        case Not():
+            return ALWAYS
+        case Comparison() | Membership() | Check():
+            kept = [
+                _project_leaf(predicate, field)
+                for field in fields
+                if field.source_id == predicate.column
+            ]
+            kept = [part for part in kept if part != ALWAYS]
+            return And(parts=tuple(kept)) if kept else ALWAYS
+
+
+def _project_leaf(leaf: Comparison | Membership | Check, field: _PartitionField) -> Predicate:
+    transform = field.transform
+    if transform is None or transform.name == "void":
+        return ALWAYS
+    if isinstance(leaf, Check):
+        if leaf.op in ("nan", "not-nan") and transform.name != "identity":
+            return ALWAYS
+        return Check(op=leaf.op, column=field.position)
+    if transform.name == "identity":
+        if isinstance(leaf, Membership):
+            return Membership(column=field.position, values=leaf.values, negated=leaf.negated)
+        return Comparison(op=leaf.op, column=field.position, value=leaf.value)
+    try:
+        if isinstance(leaf, Membership):
+            if leaf.negated:
+                return ALWAYS
+            parts = tuple(_project_equal(value, field, transform) for value in leaf.values)
+            return Or(parts=parts)
+        return _project_comparison(leaf, field, transform)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return ALWAYS  # a literal the transform cannot take: for the engine to judge
+
+
+def _project_comparison(
+    leaf: Comparison, field: _PartitionField, transform: transforms.Transform
+) -> Predicate:
+    if leaf.op == "eq":
+        return _project_equal(leaf.value, field, transform)
+    if leaf.op == "starts-with":
+        if transform.name != "truncate" or transform.width is None:
+            return ALWAYS
+        if not isinstance(leaf.value, str | bytes):
+            return ALWAYS
+        return Comparison(
+            op="starts-with", column=field.position, value=leaf.value[: transform.width]
+        )
+    if transform.name == "bucket" or leaf.op not in ("lt", "lt-eq", "gt", "gt-eq"):
+        return ALWAYS
+    bound = transforms.apply(transform, field.source_type, leaf.value)
+    if bound is None:
+        return ALWAYS
+    upward = leaf.op in ("gt", "gt-eq")
+    if not upward and _was_rounded_up(transform, bound):
+        assert isinstance(bound, int)
+        bound += 1
+    return Comparison(op="gt-eq" if upward else "lt-eq", column=field.position, value=bound)
+
+
+def _project_equal(
+    value: Value, field: _PartitionField, transform: transforms.Transform
+) -> Predicate:
+    made = transforms.apply(transform, field.source_type, value)
+    if made is None:
+        return ALWAYS
+    if _was_rounded_up(transform, made):
+        assert isinstance(made, int)
+        return Membership(column=field.position, values=(made, made + 1))
+    return Comparison(op="eq", column=field.position, value=made)
+
+
+def _was_rounded_up(transform: transforms.Transform, made: Value) -> bool:
+    """Writers of old rounded times before 1970 towards it, so their value may be one too high."""
+    return transform.name in ("year", "month", "day", "hour") and isinstance(made, int) and made < 0
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+class MetricsFilter:
+    """A filter on rows asked of a file's column metrics. Holds no state."""
+
+    __slots__ = ("_predicate", "_types")
+
+    def __init__(self, predicate: Predicate, schema: Mapping[str, Any]) -> None:
+        """schema: the one the predicate's columns and values are of."""
+        self._predicate = without_not(predicate)
+        self._types = _row_columns(schema)
+
+    @property
+    def keeps_all(self) -> bool:
+        return isinstance(self._predicate, Constant) and self._predicate.value is not False
+
+    def may_match(self, file: manifests.DataFile) -> bool:
+        if file.record_count == 0:
+            return False
+        if self.keeps_all:
+            return True
+
+        def range_of(field_id: int) -> Range:
+            type_ = self._types.get(field_id)
+            if type_ is None:
+                return EVERYTHING
+            return range_of_metrics(file.metrics, field_id, type_)
+
+        return may_match(self._predicate, range_of)
+
+
+def _row_columns(schema: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the types of the columns a row has one value of: none inside a list or map."""
+    columns = datatypes.columns(schema)
+    found = {}
+    for field_id, column in columns.items():
+        parent = column.parent
+        while parent is not None and datatypes.kind_of(columns[parent].type) == "struct":
+            parent = columns[parent].parent
+        if parent is None and datatypes.is_primitive(column.type):
+            found[field_id] = column.type
+    return found

@@ -1,0 +1,300 @@
+"""engine: which files a query of one snapshot has to read, and what is deleted from them.
+
+Manifest lists and manifests never change, so what they decode to is kept, bounded, by their path
+and what their entries inherit. Planning sees one snapshot from its manifest list on, whatever is
+committed meanwhile. Never opens a data file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import commits, decoding, deletes, errors, files, manifests, pruning
+from catalog.manifests import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from catalog.metadata.model import MAIN_BRANCH, TableMetadata
+
+CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
+ENTRY_BYTES: Final = 1_200
+"""What an entry takes in memory beside its metrics."""
+
+READS_AT_ONCE_MAX: Final = 4
+EMPTY_LIST: Final[tuple[ManifestFile, ...]] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileTask:
+    """A data file to read. deletes: delete files to apply, deletion vectors among them."""
+
+    data_file: DataFile
+    sequence_number: int
+    deletes: tuple[DataFile, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanPlan:
+    """What a query has to read. snapshot_id: None for a table that has none.
+
+    schema: that of the snapshot, decoded JSON. The counts tell what pruning was worth.
+    """
+
+    schema: Mapping[str, Any]
+    snapshot_id: int | None
+    tasks: tuple[FileTask, ...]
+    manifests_total: int
+    manifests_read: int
+    files_considered: int
+
+
+class Scans:
+    """Plans scans. Owns nothing but caches of what never changes."""
+
+    def __init__(
+        self,
+        *,
+        files: files.Files,
+        decoder: decoding.Decoder,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+    ) -> None:
+        self._files = files
+        self._decoder = decoder
+        self._cache = _Cache(cache_bytes_max)
+        self._reads = asyncio.Semaphore(READS_AT_ONCE_MAX)
+
+    async def plan(
+        self,
+        loaded: commits.LoadedTable,
+        *,
+        snapshot_id: int | None = None,
+        predicate: pruning.Predicate = pruning.ALWAYS,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ScanPlan:
+        """Return the files that rows matching predicate may be in.
+
+        snapshot_id: None is the current one. schema: of the predicate's columns; by default the
+        snapshot's own for one that was asked for, else the table's current one.
+        Raises NoSuchSnapshot, MetadataFileMissing, InvalidMetadataFile.
+        """
+        table, table_bucket = loaded.metadata, loaded.ident.table_bucket
+        wanted = table.current_snapshot_id if snapshot_id is None else snapshot_id
+        if schema is None:
+            schema = schema_of(table, snapshot_id)
+        listed = () if wanted is None else await self.manifests_of(table, wanted, table_bucket)
+        filters = _Filters(table, predicate, schema)
+        chosen = [
+            manifest
+            for manifest in listed
+            if manifest.has_live_files and filters.may_match_manifest(manifest)
+        ]
+        read = await asyncio.gather(
+            *(self.entries_of(manifest, table_bucket) for manifest in chosen)
+        )
+        index = deletes.DeleteIndex(
+            (
+                entry
+                for manifest, entries in zip(chosen, read, strict=True)
+                if manifest.content == ManifestContent.DELETES
+                for entry in entries
+            ),
+            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]],
+        )
+        tasks = []
+        considered = 0
+        for manifest, entries in zip(chosen, read, strict=True):
+            if manifest.content != ManifestContent.DATA:
+                continue
+            considered += len(entries)
+            may_match = filters.of_files(manifest.partition_spec_id)
+            for entry in entries:
+                if may_match(entry.data_file):
+                    number = entry.sequence_number or 0
+                    tasks.append(
+                        FileTask(
+                            data_file=entry.data_file,
+                            sequence_number=number,
+                            deletes=index.applying_to(entry.data_file, number),
+                        )
+                    )
+        return ScanPlan(
+            schema=schema,
+            snapshot_id=wanted,
+            tasks=tuple(tasks),
+            manifests_total=len(listed),
+            manifests_read=len(chosen),
+            files_considered=considered,
+        )
+
+    async def live_files(
+        self, loaded: commits.LoadedTable, *, snapshot_id: int | None = None
+    ) -> tuple[DataFile, ...]:
+        """Return every live data and delete file of a snapshot. Raises as `plan` does."""
+        table, table_bucket = loaded.metadata, loaded.ident.table_bucket
+        wanted = table.current_snapshot_id if snapshot_id is None else snapshot_id
+        if wanted is None:
+            return ()
+        listed = await self.manifests_of(table, wanted, table_bucket)
+        live = [manifest for manifest in listed if manifest.has_live_files]
+        read = await asyncio.gather(*(self.entries_of(one, table_bucket) for one in live))
+        return tuple([entry.data_file for entries in read for entry in entries])
+
+    async def manifests_of(
+        self, table: TableMetadata, snapshot_id: int, table_bucket: str
+    ) -> tuple[ManifestFile, ...]:
+        """Return the manifests of a snapshot. Raises NoSuchSnapshot and as `plan` does."""
+        snapshot = table.snapshot(snapshot_id)
+        if snapshot is None:
+            raise errors.NoSuchSnapshot(f"Snapshot does not exist: {snapshot_id}")
+        location = snapshot.get("manifest-list")
+        if location is None:
+            return await self._manifests_of_old(snapshot, table_bucket)
+        kept: tuple[ManifestFile, ...] | None = self._cache.get((table_bucket, location))
+        if kept is None:
+            data = await self._read(location, table_bucket)
+            try:
+                kept = tuple(manifests.decode_manifest_list(data))
+            except manifests.InvalidManifest as error:
+                raise errors.InvalidMetadataFile(f"{location}: {error}") from error
+            self._cache.put((table_bucket, location), kept, len(kept) * ENTRY_BYTES)
+        return kept
+
+    async def _manifests_of_old(
+        self, snapshot: Mapping[str, Any], table_bucket: str
+    ) -> tuple[ManifestFile, ...]:
+        """v1 may name its manifests in the snapshot itself; nothing more is known of them."""
+        made = []
+        for path in snapshot.get("manifests") or ():
+            data = await self._read(path, table_bucket)
+            try:
+                header = manifests.decode_header(data)
+            except manifests.InvalidManifest as error:
+                raise errors.InvalidMetadataFile(f"{path}: {error}") from error
+            made.append(
+                ManifestFile(
+                    manifest_path=path,
+                    manifest_length=len(data),
+                    partition_spec_id=header.partition_spec_id,
+                    added_snapshot_id=snapshot["snapshot-id"],
+                )
+            )
+        return tuple(made)
+
+    async def entries_of(
+        self, manifest: ManifestFile, table_bucket: str
+    ) -> tuple[ManifestEntry, ...]:
+        """Return the live entries of a manifest, with all they inherit."""
+        key = (
+            table_bucket,
+            manifest.manifest_path,
+            manifest.sequence_number,
+            manifest.first_row_id,
+            manifest.added_snapshot_id,
+        )
+        kept: tuple[ManifestEntry, ...] | None = self._cache.get(key)
+        if kept is not None:
+            return kept
+        async with self._reads:
+            kept = self._cache.get(key)  # another query may have read it meanwhile
+            if kept is None:
+                kept, size_bytes = await self._decode(manifest, table_bucket)
+                self._cache.put(key, kept, size_bytes)
+            return kept
+
+    async def _decode(
+        self, manifest: ManifestFile, table_bucket: str
+    ) -> tuple[tuple[ManifestEntry, ...], int]:
+        data = await self._read(manifest.manifest_path, table_bucket)
+        try:
+            decoded = await self._decoder.decode(data, spec_id=manifest.partition_spec_id)
+        except manifests.InvalidManifest as error:
+            raise errors.InvalidMetadataFile(f"{manifest.manifest_path}: {error}") from error
+        inherited = manifests.inherit(decoded, manifest)
+        live = tuple([entry for entry in inherited if entry.is_live])
+        # compressed metrics unpack to some ten times their size
+        return live, len(live) * ENTRY_BYTES + 10 * len(data)
+
+    async def _read(self, uri: str, table_bucket: str) -> bytes:
+        return self._files.read(uri, table_bucket=table_bucket)
+
+
+def schema_of(table: TableMetadata, snapshot_id: int | None) -> Mapping[str, Any]:
+    """Return the schema a snapshot is read with: its own, or now's for the current state."""
+    if snapshot_id is not None:
+        snapshot = table.snapshot(snapshot_id)
+        schema = None if snapshot is None else table.schema(snapshot.get("schema-id", -1))
+        if schema is not None:
+            return schema
+    return table.current_schema()
+
+
+def head_of(table: TableMetadata, branch: str = MAIN_BRANCH) -> int | None:
+    """Return the snapshot a branch or tag of the table points at."""
+    ref = table.refs.get(branch)
+    found: int | None = None if ref is None else ref["snapshot-id"]
+    return found
+
+
+class _Filters:
+    """One query's filters, made once per spec."""
+
+    def __init__(
+        self, table: TableMetadata, predicate: pruning.Predicate, schema: Mapping[str, Any]
+    ) -> None:
+        self._table = table
+        self._predicate = predicate
+        self._schema = schema
+        self._metrics = pruning.MetricsFilter(predicate, schema)
+        self._partitions: dict[int, pruning.PartitionFilter | None] = {}
+
+    def _of_spec(self, spec_id: int) -> pruning.PartitionFilter | None:
+        if spec_id not in self._partitions:
+            spec = self._table.spec(spec_id)
+            self._partitions[spec_id] = (
+                None
+                if spec is None
+                else pruning.PartitionFilter(self._predicate, spec, self._schema)
+            )
+        return self._partitions[spec_id]
+
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
+        filter_ = self._of_spec(manifest.partition_spec_id)
+        return filter_ is None or filter_.may_match_manifest(manifest)
+
+    def of_files(self, spec_id: int) -> Any:
+        """Return the function that says whether a file of this spec may hold matching rows."""
+        partitions = self._of_spec(spec_id)
+        metrics = self._metrics
+        if partitions is None or partitions.keeps_all:
+            return metrics.may_match
+
+        def may_match(file: DataFile) -> bool:
+            return partitions.may_match_partition(file.partition) and metrics.may_match(file)
+
+        return may_match
+
+
+class _Cache:
+    """What was used last, up to a bound of bytes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._kept: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
+
+    def get(self, key: Any) -> Any:
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        self._kept.move_to_end(key)
+        return found[0]
+
+    def put(self, key: Any, value: Any, size_bytes: int) -> None:
+        if size_bytes > self._bytes_max or key in self._kept:
+            return
+        self._kept[key] = (value, size_bytes)
+        self._bytes += size_bytes
+        while self._bytes > self._bytes_max:
+            _, (_, freed) = self._kept.popitem(last=False)
+            self._bytes -= freed
