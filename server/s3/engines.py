@@ -66,13 +66,15 @@ def refuse_overwrite(key: str) -> NoReturn:
     """Raise what a write-once key answers to other bytes."""
     segments = key.split("/")
     position = len(segments) - 1
+    segment = segments[-1][: guard.SEGMENT_CHARACTERS_MAX]
     raise guard.LayoutRefused(
         rule="write-once",
-        segment=segments[-1],
+        segment=segment,
         position=position,
         message=(
-            f'Table bucket layout rule write-once: segment "{segments[-1]}" (position {position}) '
-            "exists with other bytes, and the files of a table never change"
+            f'Table bucket layout rule write-once: segment "{segment}" (position {position}) '
+            "exists with other bytes, and the files of a table never change; expected a new name "
+            "or identical bytes"
         ),
     )
 

@@ -8,10 +8,13 @@ and answers them for a house without tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
 Access: TypeAlias = Literal["read", "write", "list"]
+
+SEGMENT_CHARACTERS_MAX: Final = 128
+"""How much of a refused segment is shown."""
 
 
 class LayoutRefused(Exception):

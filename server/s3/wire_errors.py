@@ -95,7 +95,7 @@ def _layout(error: Exception) -> Fields:
     assert isinstance(error, guard.LayoutRefused)
     return (
         ("Rule", error.rule),
-        ("Segment", error.segment[:128]),
+        ("Segment", error.segment[: guard.SEGMENT_CHARACTERS_MAX]),
         ("Position", str(error.position)),
     )
 
@@ -285,6 +285,7 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
     storage_errors.BodyMissing: _INTERNAL,
     storage_errors.CorruptRecord: _INTERNAL,
     storage_errors.CorruptIndex: _INTERNAL,
+    storage_errors.CorruptFolder: _INTERNAL,
     storage_errors.FolderInUse: _INTERNAL,
     storage_errors.NewerFormat: _INTERNAL,
     # Proofs of identity.

@@ -1,0 +1,198 @@
+"""Who may do what over S3: users with policies, strangers, other accounts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from server import config
+from tests.kit import s3 as kit
+
+OTHER_ACCOUNT = "111111111111"
+
+
+def user(name: str, *statements: dict[str, Any], account: str | None = None) -> config.User:
+    policies = ({"Version": "2012-10-17", "Statement": list(statements)},) if statements else ()
+    return config.User(
+        name=name,
+        access_key=f"AKIA{name.upper():X<16}",
+        secret_key=f"secret-of-{name}",
+        policies=policies,
+        account=account,
+    )
+
+
+def allow(actions: list[str], resources: list[str], **condition: Any) -> dict[str, Any]:
+    statement: dict[str, Any] = {"Effect": "Allow", "Action": actions, "Resource": resources}
+    if condition:
+        statement["Condition"] = condition
+    return statement
+
+
+USERS = {
+    each.name: each
+    for each in (
+        user("nobody"),
+        user("reader", allow(["s3:GetObject"], ["arn:aws:s3:::shared/*"])),
+        user(
+            "lister",
+            allow(["s3:GetObject"], ["arn:aws:s3:::shared/*"]),
+            allow(
+                ["s3:ListBucket"],
+                ["arn:aws:s3:::shared"],
+                StringLike={"s3:prefix": ["open/*"]},
+            ),
+        ),
+        user(
+            "writer",
+            allow(["s3:PutObject", "s3:DeleteObject"], ["arn:aws:s3:::shared/in/*"]),
+        ),
+        user("stranger", allow(["s3:*"], ["*"]), account=OTHER_ACCOUNT),
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+    folder = tmp_path_factory.mktemp("access") / "data"
+    with kit.serve(folder, users=tuple(USERS.values())) as running:
+        kit.call(running, "PUT", "/shared")
+        kit.call(running, "PUT", "/shared/open/k", body=b"x")
+        kit.call(running, "PUT", "/shared/in/k", body=b"x")
+        yield running
+
+
+def as_user(place: kit.House, name: str, method: str, target: str, **more: Any) -> kit.Answer:
+    who = USERS[name]
+    return kit.call(
+        place, method, target, access_key=who.access_key, secret_key=who.secret_key, **more
+    )
+
+
+REQUESTS = [
+    ("GET", "/"),
+    ("PUT", "/fresh-bucket"),
+    ("HEAD", "/shared"),
+    ("DELETE", "/shared"),
+    ("GET", "/shared?location"),
+    ("GET", "/shared?versioning"),
+    ("GET", "/shared?policy"),
+    ("GET", "/shared?list-type=2"),
+    ("GET", "/shared"),
+    ("GET", "/shared?uploads"),
+    ("GET", "/shared/open/k"),
+    ("HEAD", "/shared/open/k"),
+    ("PUT", "/shared/open/k"),
+    ("DELETE", "/shared/open/k"),
+    ("POST", "/shared/open/k?uploads"),
+    ("PUT", "/shared/open/k?partNumber=1&uploadId=x"),
+    ("POST", "/shared/open/k?uploadId=x"),
+    ("DELETE", "/shared/open/k?uploadId=x"),
+    ("GET", "/shared/open/k?uploadId=x"),
+    ("GET", "/shared/open/k?tagging"),
+    ("PUT", "/shared/open/k?tagging"),
+    ("DELETE", "/shared/open/k?tagging"),
+    ("GET", "/shared?versions"),
+    ("PUT", "/shared/open/k?acl"),
+    ("GET", "/no-such-bucket/k"),
+]
+
+
+@pytest.mark.parametrize(("method", "target"), REQUESTS)
+def test_a_user_without_policies_can_do_nothing(place: kit.House, method: str, target: str) -> None:
+    answer = as_user(place, "nobody", method, target)
+    assert answer.status == 403
+    if method != "HEAD":
+        assert answer.code == "AccessDenied"
+
+
+@pytest.mark.parametrize(("method", "target"), REQUESTS)
+def test_an_anonymous_caller_can_do_nothing(place: kit.House, method: str, target: str) -> None:
+    answer = kit.send(place, method, target)
+    assert answer.status == 403
+    if method != "HEAD":
+        assert answer.code == "AccessDenied"
+
+
+def test_a_denial_names_the_action_and_the_resource(place: kit.House) -> None:
+    answer = as_user(place, "nobody", "GET", "/shared/open/k")
+    message = answer.element("Message")
+    assert "s3:GetObject" in message
+    assert "arn:aws:s3:::shared/open/k" in message
+
+
+def test_a_reader_reads_and_does_nothing_else(place: kit.House) -> None:
+    assert as_user(place, "reader", "GET", "/shared/open/k").body == b"x"
+    assert as_user(place, "reader", "HEAD", "/shared/open/k").status == 200
+    assert as_user(place, "reader", "PUT", "/shared/open/k", body=b"y").status == 403
+    assert kit.call(place, "GET", "/shared/open/k").body == b"x"
+
+
+def test_an_absent_key_looks_denied_to_who_may_not_list_it(place: kit.House) -> None:
+    for method in ("GET", "HEAD"):
+        assert as_user(place, "reader", method, "/shared/open/none").status == 403
+        assert as_user(place, "lister", method, "/shared/open/none").status == 404
+        assert as_user(place, "lister", method, "/shared/closed/none").status == 403
+
+
+def test_a_listing_is_allowed_by_its_prefix(place: kit.House) -> None:
+    listed = as_user(place, "lister", "GET", "/shared?list-type=2&prefix=open%2F")
+    assert (listed.status, listed.element("Key")) == (200, "open/k")
+    assert as_user(place, "lister", "GET", "/shared?list-type=2").status == 403
+
+
+def test_a_copy_needs_both_its_ends(place: kit.House) -> None:
+    headers = {"x-amz-copy-source": "shared/open/k"}
+    assert as_user(place, "writer", "PUT", "/shared/in/c", headers=headers).status == 403
+    assert as_user(place, "reader", "PUT", "/shared/in/c", headers=headers).status == 403
+    assert kit.call(place, "HEAD", "/shared/in/c").status == 404
+
+
+def test_tags_on_a_put_need_a_right_of_their_own(place: kit.House) -> None:
+    plain = as_user(place, "writer", "PUT", "/shared/in/t", body=b"x")
+    tagged = as_user(
+        place, "writer", "PUT", "/shared/in/t", headers={"x-amz-tagging": "a=1"}, body=b"x"
+    )
+    assert (plain.status, tagged.status) == (200, 403)
+
+
+def test_delete_objects_answers_for_each_key(place: kit.House) -> None:
+    body = b"<Delete><Object><Key>in/k</Key></Object><Object><Key>open/k</Key></Object></Delete>"
+    headers = {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode()}
+    answer = as_user(place, "writer", "POST", "/shared?delete", headers=headers, body=body)
+    assert answer.status == 200
+    assert b"<Deleted><Key>in/k</Key></Deleted>" in answer.body
+    assert b"<Error><Key>open/k</Key><Code>AccessDenied</Code>" in answer.body
+    assert kit.call(place, "GET", "/shared/open/k").status == 200
+
+
+def test_another_accounts_bucket_stays_shut_whatever_ones_own_policy_says(
+    place: kit.House,
+) -> None:
+    assert as_user(place, "stranger", "GET", "/shared/open/k").status == 403
+    assert as_user(place, "stranger", "PUT", "/shared/open/k", body=b"y").status == 403
+    assert as_user(place, "stranger", "GET", "/shared?list-type=2").status == 403
+
+
+def test_every_account_has_and_lists_its_own_buckets(place: kit.House) -> None:
+    assert as_user(place, "stranger", "PUT", "/strangers-own").status == 200
+    theirs = as_user(place, "stranger", "GET", "/")
+    assert theirs.element("Name") == "strangers-own"
+    assert theirs.element("DisplayName") == "stranger"
+    assert b"strangers-own" not in kit.call(place, "GET", "/").body
+    taken = as_user(place, "stranger", "PUT", "/shared")
+    assert (taken.status, taken.code) == (403, "AccessDenied")
+
+
+def test_a_wrong_secret_and_an_unknown_key_are_told_apart_as_aws_does(
+    place: kit.House,
+) -> None:
+    wrong = kit.call(place, "GET", "/shared/open/k", secret_key="not it")
+    assert (wrong.status, wrong.code) == (403, "SignatureDoesNotMatch")
+    assert wrong.element("AWSAccessKeyId") == place.access_key
+    unknown = kit.call(place, "GET", "/shared/open/k", access_key="AKIAUNKNOWN")
+    assert (unknown.status, unknown.code) == (403, "InvalidAccessKeyId")

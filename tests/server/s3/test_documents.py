@@ -1,0 +1,110 @@
+"""XML bodies as values: the document, or one of two errors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server import errors as kit_errors
+from server.s3 import documents, errors
+
+PARSERS: tuple[Callable[[bytes], object], ...] = (
+    documents.parse_create_bucket,
+    documents.parse_deletes,
+    documents.parse_complete,
+    documents.parse_tagging,
+)
+REFUSALS = (
+    errors.MalformedXml,
+    errors.NotImplementedHere,
+    errors.InvalidTag,
+    kit_errors.MalformedXML,
+)
+
+
+def test_deletes_keep_keys_as_they_are() -> None:
+    body = (
+        b'<Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>true</Quiet>'
+        b"<Object><Key> a &amp; b </Key><VersionId>null</VersionId></Object>"
+        b"<Object><Key>c</Key><ETag>&quot;1&quot;</ETag></Object></Delete>"
+    )
+    assert documents.parse_deletes(body) == documents.Deletes(
+        quiet=True,
+        targets=(
+            documents.Target(key=" a & b ", version_id="null"),
+            documents.Target(key="c", etag="1"),
+        ),
+    )
+
+
+def test_complete_takes_parts_with_checksums_in_the_order_named() -> None:
+    body = (
+        b"<CompleteMultipartUpload><Part><ETag>b</ETag><PartNumber>2</PartNumber>"
+        b"<ChecksumCRC64NVME>x=</ChecksumCRC64NVME></Part>"
+        b"<Part><PartNumber>1</PartNumber><ETag>&#34;a&#34;</ETag></Part>"
+        b"</CompleteMultipartUpload>"
+    )
+    assert documents.parse_complete(body) == (
+        documents.NamedPart(part_number=2, etag="b", checksums={"crc64nvme": "x="}),
+        documents.NamedPart(part_number=1, etag="a", checksums={}),
+    )
+
+
+def test_a_bucket_may_come_with_no_body_at_all() -> None:
+    assert documents.parse_create_bucket(b"") is None
+    assert documents.parse_create_bucket(b"<CreateBucketConfiguration/>") is None
+
+
+def test_a_bucket_of_a_kind_that_is_not_done_is_refused_by_name() -> None:
+    body = b"<CreateBucketConfiguration><Location/></CreateBucketConfiguration>"
+    with pytest.raises(errors.NotImplementedHere) as raised:
+        documents.parse_create_bucket(body)
+    assert raised.value.fields == {"Element": "Location"}
+
+
+def test_tags_come_in_pairs() -> None:
+    body = (
+        b"<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag>"
+        b"<Tag><Value></Value><Key>b</Key></Tag></TagSet></Tagging>"
+    )
+    assert documents.parse_tagging(body) == {"a": "1", "b": ""}
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "10001", "-1", "x", "", "1.0", "99999999999999999999", "٣"]
+)
+def test_a_part_number_out_of_bounds_is_malformed(number: str) -> None:
+    body = (
+        "<CompleteMultipartUpload><Part><ETag>a</ETag>"
+        f"<PartNumber>{number}</PartNumber></Part></CompleteMultipartUpload>"
+    ).encode()
+    with pytest.raises(errors.MalformedXml):
+        documents.parse_complete(body)
+
+
+NAMES = st.sampled_from(
+    ["Delete", "Object", "Key", "Quiet", "VersionId", "CompleteMultipartUpload", "Part", "ETag",
+     "PartNumber", "ChecksumCRC32", "Tagging", "TagSet", "Tag", "Value", "LocationConstraint",
+     "CreateBucketConfiguration", "x"]
+)  # fmt: skip
+TREES = st.recursive(
+    st.sampled_from(["", "1", "k", "&amp;", " ", "true"]),
+    lambda inner: st.builds(
+        lambda name, parts: f"<{name}>{''.join(parts)}</{name}>",
+        NAMES,
+        st.lists(inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(st.one_of(TREES.map(str.encode), st.binary(max_size=200)))
+def test_garbage_gives_a_value_or_a_typed_error(data: bytes) -> None:
+    for parse in PARSERS:
+        with contextlib.suppress(*REFUSALS):
+            parse(data)

@@ -1,0 +1,242 @@
+"""What the face does with a guard's answers: refusals, write-once, tombstones.
+
+The guard here knows one bucket, `guarded`, in which the keys' first segment says what is to happen.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+from catalog import layout
+from server.s3 import engines, guard
+from tests.kit import s3 as kit
+
+
+class FirstSegmentGuard(guard.OpenGuard):
+    """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps."""
+
+    def check_write(self, bucket: str, key: str) -> None:
+        if key.startswith("refused/"):
+            raise guard.LayoutRefused(
+                rule="no-anchor", segment=key[8:], position=1, message=f"no anchor: {key[8:]}"
+            )
+
+    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
+        if key.endswith("/") and size_bytes:
+            raise guard.LayoutRefused(
+                rule="marker-body", segment="m", position=0, message="must be empty"
+            )
+
+    def write_once(self, bucket: str, key: str) -> bool:
+        return key.startswith("once/")
+
+    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
+        if key.startswith("hidden/"):
+            return "tombstone"
+        return "refuse" if key.startswith("kept/") else "remove"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+    folder = tmp_path_factory.mktemp("guarded") / "data"
+    with kit.serve(folder, answers=FirstSegmentGuard()) as running:
+        kit.call(running, "PUT", "/guarded")
+        kit.call(running, "PUT", "/guarded/free", body=b"free")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(place: kit.House) -> Any:
+    return kit.client(place)
+
+
+def refused(answer: kit.Answer, rule: str) -> bool:
+    return (
+        (answer.status, answer.code) == (403, "AccessDenied")
+        and answer.headers["x-boathouse-layout-rule"] == rule
+        and answer.element("Rule") == rule
+    )
+
+
+def test_put_object_refused_by_layout_names_the_segment_and_stores_nothing(
+    place: kit.House,
+) -> None:
+    answer = kit.call(place, "PUT", "/guarded/refused/x%01%3C", body=b"x")
+    assert refused(answer, "no-anchor")
+    assert answer.element("Segment") == "x\ufffd&lt;"
+    assert answer.element("Position") == "1"
+    assert answer.element("Message").startswith("no anchor: ")
+    assert answer.element("Resource") == "/guarded/refused/x\ufffd&lt;"
+    assert answer.element("RequestId") == answer.headers["x-amz-request-id"]
+    gone = kit.call(place, "GET", "/guarded/refused/x%01%3C")
+    assert (gone.status, gone.code) == (404, "NoSuchKey")
+
+
+def test_a_refusal_comes_before_the_first_byte_of_the_body(place: kit.House) -> None:
+    target = "/guarded/refused/x"
+    signed = kit.sign(place, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    wire = {**signed, "content-length": "1000000", "expect": "100-continue"}
+    assert refused(kit.send(place, "PUT", target, wire), "no-anchor")
+
+
+@pytest.mark.parametrize("part", ["create", "copy"])
+def test_every_other_way_to_write_is_refused_too(place: kit.House, part: str) -> None:
+    if part == "create":
+        answer = kit.call(place, "POST", "/guarded/refused/x?uploads")
+    else:
+        headers = {"x-amz-copy-source": "guarded/free"}
+        answer = kit.call(place, "PUT", "/guarded/refused/x", headers)
+    assert refused(answer, "no-anchor")
+
+
+def test_authorisation_and_the_bucket_come_before_the_layout(place: kit.House) -> None:
+    assert kit.send(place, "PUT", "/guarded/refused/x", body=b"x").code == "AccessDenied"
+    unsigned = kit.send(place, "PUT", "/guarded/refused/x", body=b"x")
+    assert "x-boathouse-layout-rule" not in unsigned.headers
+    assert kit.call(place, "PUT", "/no-such-bucket/refused/x", body=b"x").code == "NoSuchBucket"
+
+
+def test_the_layout_comes_before_the_preconditions(place: kit.House) -> None:
+    answer = kit.call(place, "PUT", "/guarded/refused/x", {"if-match": '"none"'}, b"x")
+    assert refused(answer, "no-anchor")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_marker_is_judged_by_its_decoded_length(place: kit.House, streamed: bool) -> None:
+    mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+
+    def put(body: bytes) -> kit.Answer:
+        if streamed:
+            return kit.stream(place, "PUT", "/guarded/m/", (body,), mode=mode)
+        return kit.call(place, "PUT", "/guarded/m/", body=body)
+
+    assert put(b"").status == 200
+    assert refused(put(b"x"), "marker-body")
+
+
+def test_a_marker_made_of_parts_must_be_empty_too(place: kit.House, client: Any) -> None:
+    upload = client.create_multipart_upload(Bucket="guarded", Key="made/")["UploadId"]
+    call = {"Bucket": "guarded", "Key": "made/", "UploadId": upload}
+    etag = client.upload_part(PartNumber=1, Body=b"x", **call)["ETag"]
+    with pytest.raises(botocore.exceptions.ClientError, match="must be empty"):
+        client.complete_multipart_upload(
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]}, **call
+        )
+    assert kit.call(place, "HEAD", "/guarded/made/").status == 404
+
+
+def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.House) -> None:
+    target = "/guarded/once/k"
+    etag = kit.call(place, "PUT", target, body=b"first").headers["etag"]
+    again = kit.call(place, "PUT", target, body=b"first")
+    assert (again.status, again.headers["etag"]) == (200, etag)
+    other = kit.call(place, "PUT", target, body=b"other")
+    assert refused(other, "write-once")
+    assert (other.element("Segment"), other.element("Position")) == ("k", "1")
+    assert kit.call(place, "GET", target).body == b"first"
+
+
+def test_write_once_says_what_the_layout_rules_say() -> None:
+    with pytest.raises(guard.LayoutRefused) as ours:
+        engines.refuse_overwrite("a/b/c.parquet")
+    with pytest.raises(guard.LayoutRefused) as theirs:
+        layout.refuse_write_once("a/b/c.parquet")
+    assert str(ours.value) == str(theirs.value)
+    assert ours.value.rule == theirs.value.rule
+    assert (ours.value.segment, ours.value.position) == (
+        theirs.value.segment,
+        theirs.value.position,
+    )
+
+
+def test_write_once_holds_for_copies_and_uploads(place: kit.House, client: Any) -> None:
+    for key in ("copied", "uploaded"):
+        kit.call(place, "PUT", f"/guarded/once/{key}", body=b"first")
+    headers = {"x-amz-copy-source": "guarded/free"}
+    assert refused(kit.call(place, "PUT", "/guarded/once/copied", headers), "write-once")
+    upload = client.create_multipart_upload(Bucket="guarded", Key="once/uploaded")["UploadId"]
+    call = {"Bucket": "guarded", "Key": "once/uploaded", "UploadId": upload}
+    etag = client.upload_part(PartNumber=1, Body=b"x", **call)["ETag"]
+    with pytest.raises(botocore.exceptions.ClientError, match="write-once"):
+        client.complete_multipart_upload(
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]}, **call
+        )
+    for key in ("copied", "uploaded"):
+        assert kit.call(place, "GET", f"/guarded/once/{key}").body == b"first"
+
+
+def test_write_once_lets_one_of_many_writers_win(place: kit.House) -> None:
+    def write(number: int) -> int:
+        return kit.call(place, "PUT", "/guarded/once/race", body=b"%d" % number).status
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(write, range(12)))
+    assert sorted(set(statuses)) == [200, 403]
+    assert statuses.count(200) == 1
+    body = kit.call(place, "GET", "/guarded/once/race").body
+    assert body == b"%d" % statuses.index(200)
+
+
+def test_preconditions_keep_their_412_on_a_write_once_key(place: kit.House) -> None:
+    kit.call(place, "PUT", "/guarded/once/p", body=b"first")
+    answer = kit.call(place, "PUT", "/guarded/once/p", {"if-none-match": "*"}, b"other")
+    assert (answer.status, answer.code) == (412, "PreconditionFailed")
+
+
+@pytest.mark.parametrize("how", ["single", "many"])
+def test_a_hidden_key_vanishes_from_listings_and_is_still_served(
+    place: kit.House, client: Any, how: str
+) -> None:
+    key = f"hidden/{how}"
+    kit.call(place, "PUT", f"/guarded/{key}", body=b"data")
+    if how == "single":
+        assert kit.call(place, "DELETE", f"/guarded/{key}").status == 204
+    else:
+        answer = client.delete_objects(Bucket="guarded", Delete={"Objects": [{"Key": key}]})
+        assert [row["Key"] for row in answer["Deleted"]] == [key]
+    assert "Contents" not in client.list_objects_v2(Bucket="guarded", Prefix=key)
+    assert kit.call(place, "GET", f"/guarded/{key}").body == b"data"
+    assert kit.call(place, "HEAD", f"/guarded/{key}").status == 200
+    (tombstone,) = place.storage.objects.tombstones("guarded", prefix=key)
+    assert (tombstone.key, tombstone.by) == (key, "arn:aws:iam::000000000000:root")
+
+
+def test_hiding_an_absent_key_is_no_fault(place: kit.House) -> None:
+    assert kit.call(place, "DELETE", "/guarded/hidden/nothing").status == 204
+
+
+def test_a_conditional_delete_of_a_hidden_key_is_judged(place: kit.House) -> None:
+    kit.call(place, "PUT", "/guarded/hidden/c", body=b"data")
+    wrong = kit.call(place, "DELETE", "/guarded/hidden/c", {"if-match": '"other"'})
+    assert (wrong.status, wrong.code) == (412, "PreconditionFailed")
+    etag = hashlib.md5(b"data").hexdigest()
+    right = kit.call(place, "DELETE", "/guarded/hidden/c", {"if-match": f'"{etag}"'})
+    assert right.status == 204
+
+
+@pytest.mark.parametrize("how", ["single", "many"])
+def test_a_bucket_that_refuses_deletes_answers_405(place: kit.House, client: Any, how: str) -> None:
+    kit.call(place, "PUT", "/guarded/kept/k", body=b"data")
+    if how == "single":
+        answer = kit.call(place, "DELETE", "/guarded/kept/k")
+        assert (answer.status, answer.code) == (405, "MethodNotAllowed")
+    else:
+        keys = [{"Key": "kept/k"}, {"Key": "hidden/x"}, {"Key": "other"}]
+        result = client.delete_objects(Bucket="guarded", Delete={"Objects": keys})
+        assert [(row["Key"], row["Code"]) for row in result["Errors"]] == [
+            ("kept/k", "MethodNotAllowed")
+        ]
+        assert [row["Key"] for row in result["Deleted"]] == ["hidden/x", "other"]
+    assert kit.call(place, "GET", "/guarded/kept/k").body == b"data"
+
+
+def test_reads_of_absent_keys_are_never_judged(place: kit.House) -> None:
+    for method in ("GET", "HEAD"):
+        for key in ("refused/x", "hidden/none", "once/none", "..", "a//b"):
+            assert kit.call(place, method, f"/guarded/{key}").status == 404

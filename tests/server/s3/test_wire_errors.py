@@ -1,0 +1,99 @@
+"""Every error class of this floor and those below has its answer."""
+
+from __future__ import annotations
+
+import inspect
+import xml.etree.ElementTree as ET
+from types import ModuleType
+
+import pytest
+
+from server import errors as kit_errors
+from server.access import errors as access_errors
+from server.access import principals
+from server.auth import errors as auth_errors
+from server.s3 import errors, guard, wire_errors
+from storage import errors as storage_errors
+
+MODULES = (errors, storage_errors, auth_errors, access_errors, kit_errors)
+ROOTS = {
+    errors.S3Error,
+    storage_errors.StorageError,
+    auth_errors.AuthError,
+    auth_errors.PayloadError,
+    access_errors.AccessError,
+    kit_errors.KitError,
+}
+
+
+def classes_of(module: ModuleType) -> list[type[Exception]]:
+    return [
+        each
+        for _, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, Exception) and each.__module__ == module.__name__
+    ]
+
+
+ALL = [each for module in MODULES for each in classes_of(module) if each not in ROOTS]
+ALL += [guard.LayoutRefused]
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_every_error_class_has_a_row_of_its_own(kind: type[Exception]) -> None:
+    assert kind in wire_errors.WIRE_ERRORS
+    row = wire_errors.WIRE_ERRORS[kind]
+    assert 300 <= row.status <= 599
+    assert row.code.isalnum()
+
+
+def test_no_row_is_for_a_class_that_is_gone() -> None:
+    assert set(wire_errors.WIRE_ERRORS) <= set(ALL)
+
+
+def test_an_error_nobody_foresaw_is_an_internal_error_that_tells_nothing() -> None:
+    answer = wire_errors.encode(RuntimeError("secret detail"), resource="/b/k", request_id="1234")
+    assert answer.status == 500
+    assert isinstance(answer.body, bytes)
+    assert b"<Code>InternalError</Code>" in answer.body
+    assert b"secret" not in answer.body
+
+
+def test_a_start_up_error_is_an_internal_error_too() -> None:
+    row, _ = wire_errors.find(principals.DuplicatePrincipal("two"))
+    assert row.status == 500
+
+
+def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
+    error = errors.InvalidArgument(
+        "odd \x00 <message> & \ufffe", ArgumentName="n", ArgumentValue="\x1b[31m"
+    )
+    answer = wire_errors.encode(error, resource="/b/\x01<k>", request_id="1234")
+    assert isinstance(answer.body, bytes)
+    root = ET.fromstring(answer.body)
+    assert [(child.tag, child.text) for child in root] == [
+        ("Code", "InvalidArgument"),
+        ("Message", "odd \ufffd <message> & \ufffd"),
+        ("ArgumentName", "n"),
+        ("ArgumentValue", "\ufffd[31m"),
+        ("Resource", "/b/\ufffd<k>"),
+        ("RequestId", "1234"),
+    ]
+    assert dict(answer.headers) == {"content-type": "application/xml"}
+
+
+def test_not_modified_has_headers_and_no_body() -> None:
+    error = storage_errors.NotModified("same", etag="abc", modified_at_ms=0, condition="x")
+    answer = wire_errors.encode(error, resource="/b/k", request_id="1")
+    assert answer.status == 304
+    assert answer.body == b""
+    assert dict(answer.headers) == {
+        "etag": '"abc"',
+        "last-modified": "Thu, 01 Jan 1970 00:00:00 GMT",
+    }
+
+
+def test_a_malformed_presigned_request_has_a_code_of_its_own() -> None:
+    header = auth_errors.MalformedAuthorization("bad")
+    query = auth_errors.MalformedAuthorization("bad", in_query=True)
+    assert wire_errors.find(header)[0].code == "AuthorizationHeaderMalformed"
+    assert wire_errors.find(query)[0].code == "AuthorizationQueryParametersError"
