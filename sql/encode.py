@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeAlias, assert_never
 
 import orjson
@@ -33,6 +33,7 @@ INT64_DIGITS = 18
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 EPOCH_DATE = datetime.date(1970, 1, 1)
+DIGITS_OF_ANY_NUMBER = Context(prec=100)
 MINUTES_PER_DAY = 1440
 """What is added to a zone offset, so that it is never negative on the wire."""
 
@@ -275,7 +276,8 @@ def cell_of_value(column: outcomes.Column, value: Any) -> str | None:
     scale = rowtypes.scale_of(column)
     match column.type:
         case "fixed":
-            return format(Decimal(value).quantize(Decimal(1).scaleb(-scale)), "f")
+            step = Decimal(1).scaleb(-scale)
+            return format(Decimal(value).quantize(step, context=DIGITS_OF_ANY_NUMBER), "f")
         case "real":
             return _real_cell(float(value))
         case "text" | "variant" | "object" | "array":

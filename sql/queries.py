@@ -139,7 +139,7 @@ Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Query:
-    """One statement, from its arrival until its answer is dropped."""
+    """One statement, from its arrival until its answer is dropped. Mutable: it goes on."""
 
     id: str
     session_id: int

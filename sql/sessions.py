@@ -58,7 +58,7 @@ class Variable:
 
 @dataclass(kw_only=True, slots=True)
 class Session:
-    """One login's state.
+    """One login's state; mutable, because statements change it.
 
     database and schema are stored names (a table bucket; a namespace joined by "."), None when
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by

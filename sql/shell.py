@@ -42,8 +42,8 @@ def run(
     url: str,
     user: str,
     password: str,
-    database: str = "",
-    schema: str = "",
+    database: str | None = None,
+    schema: str | None = None,
     output_format: OutputFormat = "table",
     output: TextIO | None = None,
     errors: TextIO | None = None,
@@ -52,7 +52,7 @@ def run(
     out, err = output or sys.stdout, errors or sys.stderr
     client = Client(url=url)
     try:
-        client.login(user=user, password=password, database=database, schema=schema)
+        client.login(user=user, password=password, database=database or "", schema=schema or "")
         try:
             started = time.monotonic()
             for answer in client.query(text):

@@ -173,7 +173,9 @@ def build(
     """Wire a face over a folder, as mini.py does."""
     clock = Clock()
     disk = disks.Disk()
-    index = indexes.Index(path=folder / "index", disk=disk, map_size_bytes=1 << 30)
+    index = indexes.Index(
+        path=folder / "index", disk=disk, map_size_bytes=1 << 30, reserve_bytes=1 << 16
+    )
     root = rootkeys.RootKeys(access_key=ACCESS_KEY, secret_key=SECRET_KEY, created=False)
     ring = tokens.KeyRing(
         keys=(tokens.SigningKey(key_id="k1", secret=b"k" * 32),), master=b"m" * 32

@@ -1,0 +1,191 @@
+"""Queries without HTTP; what clients see of them is in tests/sql/rest/test_face.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from server.access import model as access
+from sql import errors, outcomes, queries, sessions
+from tests.sql.rest import served
+
+NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
+
+
+def lived(
+    folder: Path,
+    story: Callable[[served.Parts, sessions.Session], Awaitable[None]],
+    limits: queries.Limits | None = None,
+) -> None:
+    async def live() -> None:
+        parts = served.build(folder, query_limits=limits)
+        try:
+            root = access.Principal(
+                kind="root", name="root", arn="", account_id="", canonical_id="", display_name=""
+            )
+            await story(parts, parts.sessions.open(root).session)
+        finally:
+            await parts.face.stop()
+            parts.index.close()
+
+    asyncio.run(live())
+
+
+def submit(parts: served.Parts, session: sessions.Session, text: str) -> queries.Query:
+    return parts.queries.submit(session, queries.Submission(text=text))
+
+
+def test_an_answer_carries_the_context_after_the_statement(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def use(call: served.Call) -> outcomes.Outcome:
+            call.session.database, call.session.schema = "lake", "s"
+            call.session.parameters["QUERY_TAG"] = "after"
+            return outcomes.status("ok", outcomes.StatementType.USE_SCHEMA)
+
+        parts.statements.answers["use"] = use
+        query = submit(parts, session, "use")
+        assert await parts.queries.wait(query, 5)
+        assert query.result is not None
+        assert (query.result.database, query.result.schema) == ("lake", "s")
+        session.parameters["QUERY_TAG"] = "later"
+        assert query.result.parameters == {"QUERY_TAG": "after"}
+        assert list(session.query_ids) == [query.id]
+        assert (session.running, parts.queries.running) == (0, 0)
+
+    lived(tmp_path, story)
+
+
+def test_a_result_stream_is_closed_when_it_fails_or_is_cancelled(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        closed: list[str] = []
+        reached = asyncio.Event()
+
+        def answer(name: str, ends: str) -> None:
+            async def stream() -> AsyncIterator[pa.RecordBatch]:
+                try:
+                    yield pa.record_batch([pa.array([1])], names=["n"])
+                    if ends == "fault":
+                        raise errors.division_by_zero()
+                    reached.set()
+                    await asyncio.sleep(60)
+                finally:
+                    closed.append(name)
+
+            parts.statements.outcome(
+                name,
+                outcomes.Outcome(
+                    columns=(NUMBER,),
+                    batches=stream(),
+                    statement_type_id=outcomes.StatementType.SELECT,
+                ),
+            )
+
+        answer("select fault", "fault")
+        failing = submit(parts, session, "select fault")
+        await parts.queries.wait(failing, 5)
+        assert failing.error is not None
+        assert failing.error.code == "100051"
+        answer("select endless", "cancel")
+        endless = submit(parts, session, "select endless")
+        await asyncio.wait_for(reached.wait(), 5)
+        assert parts.queries.cancel(endless)
+        await parts.queries.wait(endless, 5)
+        assert endless.status == "ABORTED"
+        assert closed == ["select fault", "select endless"]
+        assert not parts.queries.cancel(endless)
+
+    lived(tmp_path, story)
+
+
+def test_a_stream_that_holds_what_its_columns_deny_is_our_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        floats = pa.record_batch([pa.array([1.5])], names=["n"])
+        parts.statements.table("select wrong", [NUMBER], floats)
+        query = submit(parts, session, "select wrong")
+        await parts.queries.wait(query, 5)
+        assert query.error is not None
+        assert query.error.code == "000603"
+        assert query.id in query.error.message
+        assert "double" not in query.error.message
+
+    with caplog.at_level(logging.CRITICAL):
+        lived(tmp_path, story)
+
+
+def test_old_answers_are_swept_and_requests_of_dead_sessions_with_them(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        first = submit(parts, session, "select 1")
+        await parts.queries.wait(first, 5)
+        parts.clock.added_ms = 5_000
+        second = submit(parts, session, "select 1")
+        await parts.queries.wait(second, 5)
+        parts.clock.added_ms = 12_000
+        parts.queries.sweep()
+        assert parts.queries.find(session, first.id) is None
+        assert parts.queries.find(session, second.id) is second
+        parts.sessions.close(session)
+        parts.queries.sweep()
+        assert parts.queries._requests == {}
+
+    lived(tmp_path, story, queries.Limits(result_seconds=10))
+
+
+def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        text = outcomes.Column(name="T", type="text")
+        row = pa.record_batch([pa.array(["x" * 50_000])], names=["t"])
+        made = []
+        for number in range(10):
+            parts.statements.table(f"select {number}0", [text], row)
+            made.append(submit(parts, session, f"select {number}0"))
+            await parts.queries.wait(made[-1], 5)
+        kept = [query for query in made if parts.queries.find(session, query.id)]
+        assert made[-1] in kept
+        assert 1 <= len(kept) <= 3
+        assert kept == made[-len(kept) :]
+        assert parts.queries._inline_bytes <= 200_000
+
+    lived(tmp_path, story, queries.Limits(inline_bytes_max=200_000))
+
+
+def test_too_many_running_statements_refuse_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "RUNNING_MAX", 2)
+
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def endless(call: served.Call) -> outcomes.Outcome:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        parts.statements.answers["select endless"] = endless
+        for _ in range(2):
+            submit(parts, session, "select endless")
+        await asyncio.sleep(0)
+        with pytest.raises(errors.SqlError, match="2 statements are running"):
+            submit(parts, session, "select endless")
+
+    lived(tmp_path, story)
+
+
+def test_stopping_ends_everything_that_runs(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def endless(call: served.Call) -> outcomes.Outcome:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        parts.statements.answers["select endless"] = endless
+        made = [submit(parts, session, "select endless") for _ in range(3)]
+        await asyncio.sleep(0)
+        await parts.queries.stop()
+        assert {query.status for query in made} == {"ABORTED"}
+        assert parts.queries.running == 0
+
+    lived(tmp_path, story)

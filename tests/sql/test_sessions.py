@@ -1,0 +1,272 @@
+"""Sessions beside their index; what clients see of them is in tests/sql/rest/test_face.py."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.access import model as access
+from server.access import tokens
+from sql import errors, sessions
+from storage import batch as batches
+from storage import disk as disks
+from storage import errors as storage_errors
+from storage import index as indexes
+
+RING = tokens.KeyRing(keys=(tokens.SigningKey(key_id="k", secret=b"k" * 32),), master=b"m" * 32)
+ALICE = access.Principal(
+    kind="user",
+    name="alice",
+    arn="arn:aws:iam::000000000000:user/alice",
+    account_id="000000000000",
+    canonical_id="",
+    display_name="alice",
+)
+HOUR_MS = 3_600_000
+
+
+class House:
+    """Sessions over an index whose commits can be counted and made to fail."""
+
+    def __init__(self, index: indexes.Index) -> None:
+        self.index = index
+        self.now_ms = 1_000_000_000_000
+        self.ids = itertools.count(1)
+        self.commits: list[batches.Batch] = []
+        self.fault: Exception | None = None
+        self.known = {"alice": ALICE}
+        self.made = self.restarted()
+
+    def restarted(self) -> sessions.Sessions:
+        self.made = sessions.Sessions(
+            index=self,
+            ring=RING,
+            principal_of=lambda name, context: self.known.get(name),
+            now_ms=lambda: self.now_ms,
+            new_id=lambda: f"{next(self.ids) * 7919:013x}" + "0" * 19,
+            limits=sessions.Limits(token_seconds=60, master_seconds=3600, idle_seconds=600),
+        )
+        return self.made
+
+    def get(self, store: batches.Store, key: bytes) -> bytes | None:
+        return self.index.get(store, key)
+
+    def view(self) -> Any:
+        return self.index.view()
+
+    async def commit(self, batch: batches.Batch) -> None:
+        self.commits.append(batch)
+        if self.fault is not None:
+            raise self.fault
+        await self.index.commit(batch)
+
+    def stored(self) -> list[int]:
+        with self.index.view() as view:
+            return [int.from_bytes(key, "big") for key, _ in view.scan(batches.Store.SESSIONS, b"")]
+
+    def code(self, token: str) -> str:
+        with pytest.raises(errors.SessionFault) as caught:
+            self.made.authenticate(token, context={})
+        return caught.value.code
+
+
+def lived(tmp_path: Path, story: Callable[[House], Awaitable[None]]) -> None:
+    index = indexes.Index(
+        path=tmp_path / "index", disk=disks.Disk(), map_size_bytes=1 << 28, reserve_bytes=1 << 16
+    )
+
+    async def live() -> None:
+        house = House(index)
+        await story(house)
+        await house.made.stop()
+
+    try:
+        asyncio.run(live())
+    finally:
+        index.close()
+
+
+async def written(house: House) -> None:
+    """Let what is under way be written."""
+    if house.made._writing is not None:
+        await house.made._writing
+
+
+def test_a_statement_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(ALICE)
+        await written(house)
+        assert len(house.commits) == 1
+        for number in range(5):
+            session = house.made.authenticate(grant.token, context={})
+            session.query_ids.append(str(number))
+            house.made.note(session)
+        await written(house)
+        assert len(house.commits) == 1
+        grant.session.database = "lake"
+        house.made.note(grant.session)
+        await written(house)
+        assert len(house.commits) == 2
+
+    lived(tmp_path, story)
+
+
+def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grants = [house.made.open(ALICE) for _ in range(50)]
+        for grant in grants:
+            grant.session.schema = "s"
+            house.made.note(grant.session)
+        await written(house)
+        assert len(house.commits) <= 2
+        assert len(house.stored()) == 50
+
+    lived(tmp_path, story)
+
+
+def test_a_write_that_fails_is_made_up_for_by_the_next(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        house.fault = storage_errors.DiskFull("full")
+        grant = house.made.open(ALICE)
+        await written(house)
+        assert house.stored() == []
+        assert house.made.authenticate(grant.token, context={}) is grant.session
+        house.fault = None
+        grant.session.schema = "s"
+        house.made.note(grant.session)
+        await written(house)
+        assert house.stored() == [grant.session.id]
+
+    lived(tmp_path, story)
+
+
+def test_everything_a_session_remembers_comes_back(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(
+            ALICE,
+            account_name="acme",
+            client_app_id="Go",
+            client_app_version="1.19",
+            client_ip="127.0.0.1",
+            database="lake",
+            schema="a.b",
+            warehouse="W",
+            role="PUBLIC",
+            parameters={"TIMEZONE": "UTC", "AUTOCOMMIT": False, "CLIENT_PREFETCH_THREADS": 2},
+        )
+        grant.session.variables["X"] = sessions.Variable(type="text", text=None)
+        house.made.note(grant.session)
+        await house.made.stop()
+        house.restarted()
+        found = house.made.authenticate(grant.token, context={"aws:sourceip": "::1"})
+        assert found is not grant.session
+        for name in (
+            "id", "principal", "account_name", "client_app_id", "client_app_version", "client_ip",
+            "database", "schema", "warehouse", "role", "parameters", "variables", "generation",
+            "master_expires_at_ms",
+        ):  # fmt: skip
+            assert getattr(found, name) == getattr(grant.session, name), name
+
+    lived(tmp_path, story)
+
+
+def test_a_closed_session_stays_closed_while_its_removal_is_being_written(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(ALICE)
+        await written(house)
+        house.made.close(grant.session)
+        while len(house.commits) < 2:
+            assert house.code(grant.token) == "390111"
+            await asyncio.sleep(0)
+        assert house.code(grant.token) == "390111"
+        await written(house)
+        assert house.stored() == []
+        assert house.code(grant.token) == "390111"
+
+    lived(tmp_path, story)
+
+
+def test_the_sweep_forgets_what_nobody_can_renew(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        old = house.made.open(ALICE)
+        await house.made.stop()
+        house.restarted()
+        young = house.made.open(ALICE)
+        await written(house)
+        assert len(house.stored()) == 2
+        house.now_ms += HOUR_MS - 1
+        house.made.sweep()
+        await written(house)
+        assert len(house.stored()) == 2
+        house.now_ms += 1
+        house.made.renew(house.made._issued(young.session, "sf-master", house.now_ms), context={})
+        house.made.sweep()
+        await written(house)
+        assert house.stored() == [young.session.id]
+        assert house.code(old.token) == "390114"
+
+    lived(tmp_path, story)
+
+
+def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(ALICE, database="lake")
+        grant.session.transaction = object()
+        house.now_ms += 30_000
+        house.made.sweep()
+        assert house.made.authenticate(grant.token, context={}) is grant.session
+        house.now_ms += 601_000
+        house.made.sweep()
+        assert house.code(grant.token) == "390112"
+        renewed = house.made.renew(grant.master_token, context={})
+        found = house.made.authenticate(renewed.token, context={})
+        assert (found.database, found.transaction) == ("lake", None)
+        assert house.code(grant.token) == "390112"
+
+    lived(tmp_path, story)
+
+
+def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(ALICE)
+        del house.known["alice"]
+        assert house.code(grant.token) == "390111"
+        with pytest.raises(errors.SessionFault):
+            house.made.renew(grant.master_token, context={})
+
+    lived(tmp_path, story)
+
+
+def test_too_many_sessions_refuse_the_next_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+
+    async def story(house: House) -> None:
+        for _ in range(3):
+            house.made.open(ALICE)
+        with pytest.raises(errors.SessionFault, match="3 sessions"):
+            house.made.open(ALICE)
+
+    lived(tmp_path, story)
+
+
+def test_a_record_of_the_first_format_is_read_for_ever() -> None:
+    record = (
+        b'{"format":1,"principal":"alice","account_name":"acme","client_app_id":"Go",'
+        b'"client_app_version":"1","client_ip":"::1","database":"lake","schema":null,'
+        b'"warehouse":"LOCAL","role":"PUBLIC","parameters":{"AUTOCOMMIT":true},'
+        b'"variables":{"X":["fixed","1"]},"generation":2,"master_expires_at_ms":5}'
+    )
+    fields = sessions._decode(record)
+    assert fields.pop("principal") == "alice"
+    session = sessions.Session(id=1, principal=ALICE, **fields)
+    assert session.variables == {"X": sessions.Variable(type="fixed", text="1")}
+    assert session.parameter("AUTOCOMMIT") is True
+    assert session.parameter("TIMEZONE") == "UTC"
+    assert (session.generation, session.master_expires_at_ms) == (2, 5)
