@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from catalog.metadata import model
+from catalog.metadata.reading import Json
 
 LAST_ADDED = -1
 """In place of a schema, spec or order id: the one added last in the same request."""
@@ -38,6 +39,17 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self, metadata=msgspec.structs.replace(self.metadata, **fields)
         )
+
+    def schema_to_bind(self) -> Json | None:
+        """Return the schema that specs and orders are bound to: the current one.
+
+        While a table is being made it may not have one yet: DuckDB says which is current only
+        at the end. Then it is the last one added; the finished table is checked as a whole.
+        """
+        current = self.metadata.schema(self.metadata.current_schema_id)
+        if current is None and self.creating and self.last_schema_id is not None:
+            return self.metadata.schema(self.last_schema_id)
+        return current
 
     def noting(self, **fields: Any) -> Draft:
         """Return the draft with other fields of its own."""

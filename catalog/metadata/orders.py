@@ -77,7 +77,7 @@ def _sameness(field: Json) -> tuple[int, str, str, str]:
 def apply_add_sort_order(draft: Draft, update: Json) -> Draft:
     """Add a sort order, or find the one that sorts alike; `-1` then means it."""
     metadata = draft.metadata
-    schema = metadata.schema(metadata.current_schema_id)
+    schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a sort order before a schema is current")
     order = check_order(update.get("sort-order"), schema)

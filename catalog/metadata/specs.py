@@ -113,7 +113,7 @@ def _sameness(field: Json) -> tuple[int, str, str]:
 def apply_add_spec(draft: Draft, update: Json) -> Draft:
     """Add a partition spec, or find the one that partitions alike; `-1` then means it."""
     metadata = draft.metadata
-    schema = metadata.schema(metadata.current_schema_id)
+    schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a partition spec before a schema is current")
     spec = check_spec(update.get("spec"), schema)
