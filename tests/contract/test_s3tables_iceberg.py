@@ -39,6 +39,7 @@ def catalog(server: server_kit.Running, bucket: str) -> Catalog:
         warehouse=bucket,
         credential=f"{server.access_key}:{server.secret_key}",
         **{
+            "oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
             "s3.endpoint": server.url,
             "s3.access-key-id": server.access_key,
             "s3.secret-access-key": server.secret_key,
