@@ -44,6 +44,23 @@ def check_writable(engines: Engines, bucket: str, key: str, size_bytes: int | No
         engines.guard.check_body(bucket, key, size_bytes)
 
 
+def check_owners(engines: Engines, expecting: operations.Expecting) -> None:
+    """Raise AccessDenied if a bucket belongs to another account than the client expects."""
+    operation = expecting.operation
+    wanted = []
+    if expecting.owner is not None and not isinstance(
+        operation, operations.ListBuckets | operations.CreateBucket
+    ):
+        wanted.append((operation.bucket, expecting.owner))
+    if expecting.source_owner is not None and isinstance(
+        operation, operations.CopyObject | operations.UploadPartCopy
+    ):
+        wanted.append((operation.source.bucket, expecting.source_owner))
+    for bucket, account in wanted:
+        if engines.buckets.get(bucket).owner != account:
+            raise errors.AccessDenied("Access Denied")
+
+
 def precondition_of(
     engines: Engines, bucket: str, key: str, asked: model.Precondition
 ) -> model.Precondition:

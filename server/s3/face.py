@@ -61,32 +61,49 @@ class Face:
             region=region,
         )
 
-    def identify(self, request: asgi.Request) -> operations.Operation:
+    def identify(self, request: asgi.Request) -> operations.Operation | operations.Expecting:
         """Return which operation the request is."""
         headers = request.headers
-        return operations.identify(
+        operation = operations.identify(
             method=request.method,
             raw_path=request.raw_path,
             host_bucket=dispatch.bucket_of_host(headers.get("host") or "", self._domain),
             pairs=request.pairs,
             headers=headers,
         )
+        owner = headers.get("x-amz-expected-bucket-owner")
+        source_owner = headers.get("x-amz-source-expected-bucket-owner")
+        if owner is None and source_owner is None:
+            return operation
+        return operations.Expecting(operation=operation, owner=owner, source_owner=source_owner)
 
-    def authentication(self, operation: operations.Operation) -> exchange.Authentication:
+    def authentication(
+        self, operation: operations.Operation | operations.Expecting
+    ) -> exchange.Authentication:
         """Return SIGNED_OR_ANONYMOUS: what an anonymous caller may do, policies say."""
         return exchange.Authentication.SIGNED_OR_ANONYMOUS
 
     def demands(
-        self, operation: operations.Operation, principal: access_model.Principal
+        self,
+        operation: operations.Operation | operations.Expecting,
+        principal: access_model.Principal,
     ) -> tuple[access_model.Demand, ...]:
         """Return everything that must be allowed before the operation is begun."""
+        if isinstance(operation, operations.Expecting):
+            operation = operation.operation
         return demands.of_operation(operation, self._guard)
 
     async def handle(
-        self, operation: operations.Operation, request: asgi.Request, caller: callers.Caller
+        self,
+        operation: operations.Operation | operations.Expecting,
+        request: asgi.Request,
+        caller: callers.Caller,
     ) -> asgi.Response:
         """Do the operation."""
         house = self._house
+        if isinstance(operation, operations.Expecting):
+            engines.check_owners(house, operation)
+            operation = operation.operation
         match operation:
             case operations.GetObject():
                 return await objects.get_object(house, operation, request, caller)

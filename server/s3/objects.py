@@ -6,10 +6,6 @@ bodies that pass as slices of files or straight into storage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import msgspec
-
 from server import asgi
 from server.auth import callers
 from server.s3 import documents, engines, errors, fields, incoming, operations, wire
@@ -148,7 +144,8 @@ async def put_object_tagging(
     data = await incoming.read_document(request, caller, integrity=operation.integrity)
     tags = documents.parse_tagging(data)
     _check_version(operation.version_id)
-    await _set_tags(house, operation.bucket, operation.key, tags)
+    engines.find(house, caller.principal, operation.bucket, operation.key)
+    await house.objects.set_tags(operation.bucket, operation.key, tags)
     return asgi.Response(200)
 
 
@@ -159,20 +156,9 @@ async def delete_object_tagging(
     caller: callers.Caller,
 ) -> asgi.Response:
     _check_version(operation.version_id)
-    await _set_tags(house, operation.bucket, operation.key, {})
+    engines.find(house, caller.principal, operation.bucket, operation.key)
+    await house.objects.set_tags(operation.bucket, operation.key, {})
     return asgi.Response(204)
-
-
-async def _set_tags(house: engines.Engines, bucket: str, key: str, tags: Mapping[str, str]) -> None:
-    info = house.objects.head(bucket, key)
-    attributes = msgspec.structs.replace(info.attributes, tags=tags, etag=info.etag)
-    await house.objects.copy(
-        info,
-        bucket,
-        key,
-        attributes=attributes,
-        precondition=model.Precondition(if_match=(info.etag,)),
-    )
 
 
 async def delete(

@@ -283,6 +283,15 @@ Operation: TypeAlias = (
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expecting:
+    """An operation whose client says which accounts its buckets must belong to."""
+
+    operation: Operation
+    owner: str | None
+    source_owner: str | None
+
+
 def identify(
     *,
     method: str,

@@ -196,3 +196,26 @@ def test_a_wrong_secret_and_an_unknown_key_are_told_apart_as_aws_does(
     assert wrong.element("AWSAccessKeyId") == place.access_key
     unknown = kit.call(place, "GET", "/shared/open/k", access_key="AKIAUNKNOWN")
     assert (unknown.status, unknown.code) == (403, "InvalidAccessKeyId")
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("GET", "/shared/open/k"), ("HEAD", "/shared"), ("PUT", "/shared/open/other")],
+)
+def test_a_bucket_must_belong_to_the_account_the_client_expects(
+    place: kit.House, method: str, target: str
+) -> None:
+    for account, status in ((kit.ACCOUNT, 200), (OTHER_ACCOUNT, 403)):
+        headers = {"x-amz-expected-bucket-owner": account}
+        assert kit.call(place, method, target, headers).status == status
+
+
+def test_the_source_of_a_copy_must_belong_to_the_account_the_client_expects(
+    place: kit.House,
+) -> None:
+    for account, status in ((OTHER_ACCOUNT, 403), (kit.ACCOUNT, 200)):
+        headers = {
+            "x-amz-copy-source": "shared/open/k",
+            "x-amz-source-expected-bucket-owner": account,
+        }
+        assert kit.call(place, "PUT", "/shared/copied", headers).status == status

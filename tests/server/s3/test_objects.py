@@ -440,11 +440,13 @@ def test_copy_object_of_an_absent_key_is_not_found(s3: Any, bucket: str) -> None
 def test_tags_are_set_read_and_removed_without_touching_the_object(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=BODY)
     before = s3.head_object(Bucket=bucket, Key="k")
+    rows = s3.list_objects_v2(Bucket=bucket)["Contents"]
     tags = [{"Key": "a", "Value": "1"}, {"Key": "b & c", "Value": ""}]
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})
     assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == tags
     after = s3.head_object(Bucket=bucket, Key="k")
     assert (after["ETag"], after["TagCount"]) == (before["ETag"], 2)
+    assert s3.list_objects_v2(Bucket=bucket)["Contents"] == rows
     s3.delete_object_tagging(Bucket=bucket, Key="k")
     assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == []
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
