@@ -1,28 +1,26 @@
 """engine: manifests decoded where it hurts nobody: small ones here, larger ones in a child.
 
 Decoding thousands of entries holds the interpreter for a tenth of a second; in a thread that
-stalls every other request, in a process of its own it does not. The child is started at first
-use, gets bytes and gives bytes, and ends with its parent. Knows no index and no path.
+stalls every other request, in a process of its own it does not. That child, `decoding_child`, is
+started at first use, gets bytes and gives bytes, and ends when its pipe does. Knows no index and no
+path.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
-from concurrent.futures.process import BrokenProcessPool
+import sys
+from pathlib import Path
 from typing import Final, Protocol
 
-from catalog import manifests
+from catalog import decoding_child, manifests
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 """A manifest this small, compressed, holds a few hundred entries: some milliseconds."""
 
 SECONDS_MAX: Final = 120.0
+
+_PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 class Decoder(Protocol):
@@ -41,56 +39,64 @@ class InlineDecoder:
 
 
 class ChildDecoder:
-    """Decodes larger manifests in one child process."""
+    """Decodes larger manifests in one child process, one at a time."""
 
     def __init__(self, *, inline_bytes_max: int = INLINE_BYTES_MAX) -> None:
         self._inline_bytes_max = inline_bytes_max
-        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        self._child: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def process_id(self) -> int | None:
+        """The child's, while there is one."""
+        return None if self._child is None else self._child.pid
 
     async def decode(self, data: bytes, *, spec_id: int) -> list[manifests.ManifestEntry]:
         """Return a manifest's entries. Raises InvalidManifest, also if the child dies of it."""
         if len(data) <= self._inline_bytes_max:
             return manifests.decode_manifest(data, spec_id=spec_id)
-        if self._pool is None:
-            self._pool = concurrent.futures.ProcessPoolExecutor(
-                max_workers=1,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_live_with_parent,
-            )
-        pool = self._pool
-        try:
-            work = asyncio.wrap_future(pool.submit(_decode, data, spec_id))
-            packed = await asyncio.wait_for(work, SECONDS_MAX)
-        except (BrokenProcessPool, TimeoutError) as error:
-            self._drop(pool)
-            raise manifests.InvalidManifest("the manifest could not be decoded") from error
-        return manifests.unpack_entries(packed)
+        async with self._turn:
+            try:
+                sound, answer = await asyncio.wait_for(self._ask(data, spec_id), SECONDS_MAX)
+            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
+                await self._end()
+                raise manifests.InvalidManifest("the decoder died of the manifest") from error
+            except BaseException:
+                await self._end()  # an answer nobody waits for would be taken for the next one
+                raise
+        if not sound:
+            raise manifests.InvalidManifest(answer.decode(errors="replace"))
+        return manifests.unpack_entries(answer)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the child."""
-        if self._pool is not None:
-            self._drop(self._pool)
+        async with self._turn:
+            await self._end()
 
-    def _drop(self, pool: concurrent.futures.ProcessPoolExecutor) -> None:
-        if self._pool is pool:
-            self._pool = None
-        for child in list((pool._processes or {}).values()):  # noqa: SLF001 - no public way to kill
-            child.kill()
-        pool.shutdown(wait=True, cancel_futures=True)
+    async def _ask(self, data: bytes, spec_id: int) -> tuple[bool, bytes]:
+        if self._child is None or self._child.returncode is not None:
+            self._child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "catalog.decoding_child",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                cwd=_PROGRAM_ROOT,
+                start_new_session=True,  # Ctrl-C ends the server, which ends its child
+            )
+        writer, reader = self._child.stdin, self._child.stdout
+        assert writer is not None
+        assert reader is not None
+        writer.writelines((decoding_child.REQUEST.pack(len(data), spec_id), data))
+        await writer.drain()
+        size_bytes, sound = decoding_child.ANSWER.unpack(
+            await reader.readexactly(decoding_child.ANSWER.size)
+        )
+        return sound, await reader.readexactly(size_bytes)
 
-
-def _decode(data: bytes, spec_id: int) -> bytes:
-    return manifests.pack_entries(manifests.decode_manifest(data, spec_id=spec_id))
-
-
-def _live_with_parent() -> None:
-    """Leave Ctrl-C to the parent, and end when it is gone, however it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
+    async def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            if child.returncode is None:
+                child.kill()
+            await child.wait()

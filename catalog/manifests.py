@@ -212,7 +212,11 @@ UNASSIGNED: Final = -1
 
 
 class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A manifest as a manifest list describes it. None as a count means unknown."""
+    """A manifest as a manifest list describes it. None as a count means unknown.
+
+    unassigned_rows: known of a manifest just written: how many rows its data files have no row ids
+    for yet. It is in no file.
+    """
 
     manifest_path: str
     manifest_length: int
@@ -230,6 +234,7 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[FieldSummary, ...] | None = None
     key_metadata: bytes | None = None
     first_row_id: int | None = None
+    unassigned_rows: int | None = None
 
     @property
     def has_live_files(self) -> bool:
@@ -686,6 +691,11 @@ def _summarise(
         existing_rows_count=rows[Status.EXISTING],
         deleted_rows_count=rows[Status.DELETED],
         partitions=_summaries(types, [entry.data_file.partition for entry in entries]),
+        unassigned_rows=sum(
+            entry.data_file.record_count
+            for entry in entries
+            if entry.is_live and entry.data_file.first_row_id is None
+        ),
     )
 
 
@@ -737,10 +747,8 @@ def encode_manifest_list(
     for manifest in manifests:
         row_id = manifest.first_row_id
         if format_version >= 3 and row_id is None and manifest.content == ManifestContent.DATA:
-            assert manifest.added_rows_count is not None
-            assert manifest.existing_rows_count is not None
             row_id = next_row_id
-            next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+            next_row_id += _rows_to_assign(manifest)
         records.append(_list_record(manifest, sequence_number, row_id))
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -752,6 +760,14 @@ def encode_manifest_list(
         metadata["first-row-id"] = str(first_row_id)
     data = avro.encode_file(_list_schema(format_version), records, metadata, sync=sync)
     return data, next_row_id - (first_row_id or 0)
+
+
+def _rows_to_assign(manifest: ManifestFile) -> int:
+    if manifest.unassigned_rows is not None:
+        return manifest.unassigned_rows
+    if manifest.added_rows_count is None or manifest.existing_rows_count is None:
+        raise InvalidManifest(f"{manifest.manifest_path} does not say how many rows it holds")
+    return manifest.added_rows_count + manifest.existing_rows_count
 
 
 def _list_record(
