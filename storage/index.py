@@ -107,9 +107,7 @@ class Index:
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
         self._environment = _open_environment(path, map_size_bytes)
-        self._databases: dict[Store, Any] = {}
-        for store in Store:
-            self._databases[store] = self._environment.open_db(store.value.encode())
+        self._databases = self._open_databases()
         page_bytes = self._environment.stat()["psize"]
         self._soft_pages_max = (map_size_bytes - reserve_bytes) // page_bytes
         self._crowded = False
@@ -168,6 +166,16 @@ class Index:
     def used_bytes(self) -> int:
         """Return how many bytes of the map hold live pages."""
         return int(self._used_pages() * self._environment.stat()["psize"])
+
+    def _open_databases(self) -> dict[Store, Any]:
+        """Open every store, making those that are missing, in one transaction."""
+        transaction = self._environment.begin(write=True)
+        databases = {
+            store: self._environment.open_db(store.value.encode(), txn=transaction)
+            for store in Store
+        }
+        self._disk.transact(transaction.commit)
+        return databases
 
     def _enqueue(self, waiting: _Waiting) -> None:
         if self._closed:

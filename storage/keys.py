@@ -95,13 +95,12 @@ def place(
     return _SCOPE.pack(bucket_id, node) + key.translate(_UP) + END, tuple(writes)
 
 
-def vacate(reading: Reading, store: Store, bucket_id: int, key: bytes) -> tuple[Write, ...]:
-    """Return the deletions of markers and nodes that key, gone from store, leaves without rows.
+def vacate(reading: Reading, bucket_id: int, key: bytes) -> tuple[Write, ...]:
+    """Return the deletions of markers and nodes that key, gone from a store, leaves without rows.
 
-    For a derivation that runs after the row's deletion.
+    For a derivation that runs after the row's deletion. Looks at every keyed store, since a node
+    must outlive the last marker that leads to it.
     """
-    if len(key) <= CHUNK_BYTES:
-        return ()
     path: list[tuple[bytes, int]] = []
     node = ROOT
     while len(key) > CHUNK_BYTES:
@@ -115,10 +114,12 @@ def vacate(reading: Reading, store: Store, bucket_id: int, key: bytes) -> tuple[
     writes: list[Write] = []
     going: set[tuple[Store, bytes]] = set()
     for marker, node in reversed(path):
-        if _is_empty(reading, store, bucket_id, node, going):
-            writes.append(Delete(store=store, key=marker))
-            going.add((store, marker))
-        if all(_is_empty(reading, each, bucket_id, node, going) for each in KEYED_STORES):
+        idle = [each for each in KEYED_STORES if _is_empty(reading, each, bucket_id, node, going)]
+        for store in idle:
+            if reading.get(store, marker) is not None:
+                writes.append(Delete(store=store, key=marker))
+                going.add((store, marker))
+        if len(idle) == len(KEYED_STORES):
             writes.append(Delete(store=Store.PREFIXES, key=marker))
     return tuple(writes)
 

@@ -331,7 +331,7 @@ class Objects:
             )
 
         def tidy(reading: Reading) -> Sequence[Write]:
-            return keys.vacate(reading, Store.TOMBSTONES, bucket_id, encoded)
+            return keys.vacate(reading, bucket_id, encoded)
 
         await self._index.commit(Batch(derive=(derive, tidy)))
 
@@ -496,11 +496,7 @@ def plan_delete(
 
     if len(encoded) <= keys.CHUNK_BYTES:
         return (derive,)
-    return (
-        derive,
-        lambda reading: keys.vacate(reading, Store.TOMBSTONES, bucket_id, encoded),
-        lambda reading: keys.vacate(reading, Store.OBJECTS, bucket_id, encoded),
-    )
+    return (derive, lambda reading: keys.vacate(reading, bucket_id, encoded))
 
 
 def _plan_put(

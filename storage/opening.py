@@ -69,8 +69,10 @@ def open_storage(
         server_id = _check_format(path, disk, now_ms=now_ms, new_id=new_id)
         for name in ("blobs", "tmp", "cache"):
             disk.make_folder(path / name)
+        made = set(disk.names(path / "blobs"))
         for name in FOLDERS:
-            disk.make_folder(path / "blobs" / name)
+            if name not in made:
+                disk.make_folder(path / "blobs" / name)
         disk.fsync_folder(path / "blobs")
         disk.fsync_folder(path)
         index = Index(

@@ -347,7 +347,7 @@ class Uploads:
             if len(encoded) <= keys.CHUNK_BYTES:
                 return ()
             bucket_id = records.bucket_id(buckets.find(reading, bucket))
-            return keys.vacate(reading, Store.UPLOADS, bucket_id, encoded)
+            return keys.vacate(reading, bucket_id, encoded)
 
         return tidy
 

@@ -48,7 +48,7 @@ class Table:
         address = keys.locate(self, bucket_id, key)
         assert address is not None
         self.do(Delete(store=store, key=address + suffix))
-        self.do(*keys.vacate(self, store, bucket_id, key))
+        self.do(*keys.vacate(self, bucket_id, key))
 
     def is_empty(self) -> bool:
         return not any(rows for store, rows in self.rows.items() if store is not Store.META)

@@ -1,0 +1,174 @@
+"""Buckets: one name space, ids never used again, deletion that leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import errors
+from storage.batch import Store
+from storage.model import BucketInfo
+from storage.opening import Storage
+from tests.kit import folders
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    opened = folders.open_folder(tmp_path / "data")
+    yield opened
+    opened.close()
+
+
+def create(storage: Storage, name: str = "raw", **fields: Any) -> BucketInfo:
+    given = {"kind": "general", "owner": "root", "region": "here", **fields}
+    return asyncio.run(storage.buckets.create(name, **given))
+
+
+def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
+    made = create(storage, "lake", kind="table", owner="me", settings={"tags": {"a": "b"}})
+    assert made == BucketInfo(
+        name="lake",
+        bucket_id=1,
+        kind="table",
+        owner="me",
+        region="here",
+        created_at_ms=folders.START_MS,
+        settings={"tags": {"a": "b"}},
+    )
+    assert storage.buckets.get("lake") == made
+
+
+def test_create_a_name_that_is_taken_says_by_whom_and_changes_nothing(storage: Storage) -> None:
+    made = create(storage, owner="me")
+    with pytest.raises(errors.BucketAlreadyExists) as caught:
+        create(storage, kind="table", owner="you")
+    assert caught.value.fields["owner"] == "me"
+    assert storage.buckets.get("raw") == made
+
+
+def test_create_with_a_bad_name_is_refused(storage: Storage) -> None:
+    with pytest.raises(errors.InvalidBucketName):
+        create(storage, "Raw")
+    with pytest.raises(errors.InvalidBucketName):
+        create(storage, "a.b", kind="table")
+    assert storage.buckets.list() == []
+
+
+def test_of_many_creators_of_one_name_exactly_one_wins(storage: Storage) -> None:
+    async def race() -> list[BucketInfo | BaseException]:
+        return await asyncio.gather(
+            *(folders.make_bucket(storage) for _ in range(20)), return_exceptions=True
+        )
+
+    results = asyncio.run(race())
+    assert sum(isinstance(each, BucketInfo) for each in results) == 1
+    assert sum(isinstance(each, errors.BucketAlreadyExists) for each in results) == 19
+
+
+def test_list_is_by_name(storage: Storage) -> None:
+    for name in ("b-b", "a.a", "b-a"):
+        create(storage, name)
+    assert [bucket.name for bucket in storage.buckets.list()] == ["a.a", "b-a", "b-b"]
+
+
+@pytest.mark.parametrize("name", ["raw", "", "x" * 600, "\ud800"])
+def test_an_absent_bucket_is_no_such_bucket(storage: Storage, name: str) -> None:
+    with pytest.raises(errors.NoSuchBucket):
+        storage.buckets.get(name)
+    with pytest.raises(errors.NoSuchBucket):
+        asyncio.run(storage.buckets.delete(name))
+    with pytest.raises(errors.NoSuchBucket):
+        asyncio.run(storage.buckets.update(name, {}))
+
+
+def test_update_replaces_the_settings_alone(storage: Storage) -> None:
+    made = create(storage, settings={"a": 1})
+    changed = asyncio.run(storage.buckets.update("raw", {"b": [2]}))
+    assert changed.settings == {"b": [2]}
+    assert (changed.bucket_id, changed.owner) == (made.bucket_id, made.owner)
+    assert storage.buckets.get("raw") == changed
+
+
+def test_change_loses_nobodys_change(storage: Storage) -> None:
+    create(storage, settings={"n": 0})
+
+    def add(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"n": settings["n"] + 1}
+
+    async def crowd() -> None:
+        await asyncio.gather(*(storage.buckets.change("raw", add) for _ in range(30)))
+
+    asyncio.run(crowd())
+    assert storage.buckets.get("raw").settings == {"n": 30}
+
+
+def test_delete_of_a_bucket_with_an_object_is_refused(storage: Storage) -> None:
+    create(storage)
+    asyncio.run(folders.put(storage, "k" * 900, b"x"))
+    with pytest.raises(errors.BucketNotEmpty):
+        asyncio.run(storage.buckets.delete("raw"))
+    assert storage.buckets.get("raw").bucket_id == 1
+
+
+def test_a_name_made_anew_gets_a_new_id_and_is_empty(storage: Storage, tmp_path: Path) -> None:
+    create(storage)
+    asyncio.run(folders.put(storage, "k", b"x"))
+    asyncio.run(storage.buckets.delete("raw", discard=True))
+    assert create(storage).bucket_id == 2
+    assert storage.objects.list("raw").objects == ()
+
+
+def test_a_discarded_bucket_leaves_no_row_and_no_file_after_the_sweep(
+    storage: Storage, tmp_path: Path
+) -> None:
+    create(storage)
+    create(storage, "other")
+
+    async def fill_and_discard() -> None:
+        for number in range(600):
+            await folders.put(storage, f"k{number}", b"x")
+        big = await folders.put(storage, "L" * 1000, b"y" * 100_000)
+        await storage.objects.copy(big, "other", "kept", attributes=folders.PLAIN)
+        await folders.put(storage, "hidden", b"y" * 100_000)
+        await storage.objects.tombstone("raw", "hidden", by="me")
+        upload = await storage.uploads.create("raw", "U" * 700, attributes=folders.PLAIN)
+        for number, data in ((1, b"z" * 100_000), (2, b"small")):
+            received = await storage.blobs.store(data, digests=folders.MD5)
+            await storage.uploads.put_part("raw", "U" * 700, upload.upload_id, number, received)
+        await storage.buckets.delete("raw", discard=True)
+        while await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1):
+            pass
+
+    asyncio.run(fill_and_discard())
+    with storage.index.view() as view:
+        left = {store: len(list(view.scan(store, b""))) for store in Store}
+    assert {store: count for store, count in left.items() if count} == {
+        Store.META: 2,  # the next bucket id and the next node
+        Store.BUCKETS: 1,
+        Store.OBJECTS: 1,
+        Store.BLOBS: 1,
+    }
+    assert len(folders.blob_files(tmp_path / "data")) == 1
+    assert folders.get(storage, "kept", bucket="other") == b"y" * 100_000
+
+
+def test_tombstones_and_uploads_do_not_keep_a_bucket(storage: Storage, tmp_path: Path) -> None:
+    create(storage)
+
+    async def empty_but_for_those() -> None:
+        await folders.put(storage, "k", b"y" * 100_000)
+        await storage.objects.tombstone("raw", "k", by="me")
+        await storage.uploads.create("raw", "u", attributes=folders.PLAIN)
+        await storage.buckets.delete("raw")
+        while await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1):
+            pass
+
+    asyncio.run(empty_but_for_those())
+    assert folders.blob_files(tmp_path / "data") == set()
+    with storage.index.view() as view:
+        for store in (Store.OBJECTS, Store.UPLOADS, Store.TOMBSTONES, Store.BLOBS):
+            assert list(view.scan(store, b"")) == []

@@ -1,0 +1,495 @@
+"""Objects: put, read, copy, delete, tombstone, list, and who wins a race."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from storage import checksums, errors
+from storage.batch import Store
+from storage.model import (
+    ByteRange,
+    FileSlice,
+    InlineBody,
+    ObjectAttributes,
+    ObjectInfo,
+    Precondition,
+)
+from storage.opening import Storage
+from tests.kit import folders
+
+Result = TypeVar("Result")
+BIG = b"0123456789abcdef" * 10_000
+LONG_KEYS = ("k" * 400, "k" * 401, "é" * 512, "k" * 1024)
+
+
+def run(work: Awaitable[Result]) -> Result:
+    async def wait() -> Result:
+        return await work
+
+    return asyncio.run(wait())
+
+
+@pytest.fixture
+def clock() -> folders.Clock:
+    return folders.Clock()
+
+
+@pytest.fixture
+def storage(tmp_path: Path, clock: folders.Clock) -> Iterator[Storage]:
+    opened = folders.open_folder(tmp_path / "data", clock=clock)
+    run(folders.make_bucket(opened))
+    yield opened
+    opened.close()
+
+
+def put(storage: Storage, key: str, data: bytes, **options: Any) -> ObjectInfo:
+    return run(folders.put(storage, key, data, **options))
+
+
+def count(storage: Storage, store: Store) -> int:
+    with storage.index.view() as view:
+        return len(list(view.scan(store, b"")))
+
+
+def sweep(storage: Storage) -> None:
+    while run(storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)):
+        pass
+
+
+@pytest.mark.parametrize("data", [b"", b"x", BIG])
+@pytest.mark.parametrize("key", ["k", "a//b", "../..", "dir/", "\x00", *LONG_KEYS])
+def test_put_then_head_and_read_give_everything_back(
+    storage: Storage, key: str, data: bytes
+) -> None:
+    attributes = ObjectAttributes(
+        headers={"content-type": "a/b"},
+        user_metadata={"x": "y"},
+        checksums={"crc32": "AAAAAA=="},
+        tags={"t": "u"},
+        owner="me",
+    )
+    info = put(storage, key, data, attributes=attributes)
+    assert storage.objects.head("raw", key) == info
+    assert storage.objects.read(info) == data
+    assert (info.bucket, info.key, info.version_id) == ("raw", key, "null")
+    assert (info.size_bytes, info.modified_at_ms) == (len(data), folders.START_MS)
+    assert info.etag == hashlib.md5(data).hexdigest()
+    assert info.crc64nvme == checksums.crc64nvme(data)
+    assert info.attributes == attributes
+    assert info.tombstoned_at_ms is None
+    assert storage.objects.list("raw").objects == (info,)
+
+
+def test_an_etag_given_with_the_attributes_is_kept(storage: Storage) -> None:
+    info = put(storage, "k", b"x", attributes=ObjectAttributes(etag="abc-1"))
+    assert info.etag == storage.objects.head("raw", "k").etag == "abc-1"
+
+
+def test_a_small_body_lies_in_the_index_and_a_large_one_in_a_file(
+    storage: Storage, tmp_path: Path
+) -> None:
+    small, large = put(storage, "s", b"x" * (64 << 10)), put(storage, "l", b"x" * ((64 << 10) + 1))
+    assert storage.objects.pieces(small) == (b"x" * (64 << 10),)
+    (piece,) = storage.objects.pieces(large)
+    assert isinstance(piece, FileSlice)
+    assert (piece.offset, piece.length) == (0, (64 << 10) + 1)
+    assert piece.path.read_bytes() == b"x" * ((64 << 10) + 1)
+    assert folders.blob_files(tmp_path / "data") == {piece.path.name}
+
+
+@pytest.mark.parametrize("data", [b"0123456789", BIG])
+def test_a_range_of_a_body_is_exactly_that(storage: Storage, data: bytes) -> None:
+    info = put(storage, "k", data)
+    for start, stop in ((0, 1), (3, 7), (len(data) - 1, len(data)), (0, len(data))):
+        asked = ByteRange(start=start, stop=stop)
+        assert storage.objects.read(info, asked) == data[start:stop]
+
+
+def test_read_is_bounded(storage: Storage) -> None:
+    info = put(storage, "k", b"0123456789")
+    assert storage.objects.read(info, limit_bytes=10) == b"0123456789"
+    with pytest.raises(errors.BodyTooLarge):
+        storage.objects.read(info, limit_bytes=9)
+    assert storage.objects.read(info, ByteRange(start=1, stop=3), limit_bytes=2) == b"12"
+
+
+@pytest.mark.parametrize("key", ["absent", "", "x" * 1025, "\ud800", "y" * 900])
+def test_head_of_an_absent_key_is_no_such_key(storage: Storage, key: str) -> None:
+    put(storage, "k", b"x")
+    with pytest.raises(errors.NoSuchKey):
+        storage.objects.head("raw", key)
+
+
+def test_head_knows_the_null_version_alone(storage: Storage) -> None:
+    info = put(storage, "k", b"x")
+    assert storage.objects.head("raw", "k", version_id="null") == info
+    with pytest.raises(errors.NoSuchVersion):
+        storage.objects.head("raw", "k", version_id="other")
+
+
+def test_everything_in_an_absent_bucket_is_no_such_bucket(storage: Storage, tmp_path: Path) -> None:
+    with pytest.raises(errors.NoSuchBucket):
+        storage.objects.head("none", "k")
+    with pytest.raises(errors.NoSuchBucket):
+        storage.objects.list("none")
+    with pytest.raises(errors.NoSuchBucket):
+        put(storage, "k", BIG, bucket="none")
+    with pytest.raises(errors.NoSuchBucket):
+        run(storage.objects.delete("none", "k"))
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+def test_a_put_with_a_bad_key_leaves_no_file(storage: Storage, tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidKey):
+        put(storage, "x" * 1025, BIG)
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+@pytest.mark.parametrize("new", [b"new", BIG + b"new"])
+@pytest.mark.parametrize("old", [b"old", BIG])
+def test_an_overwritten_body_is_served_until_its_grace_ends_and_then_freed(
+    storage: Storage, tmp_path: Path, clock: folders.Clock, old: bytes, new: bytes
+) -> None:
+    before = put(storage, "k", old)
+    after = put(storage, "k", new)
+    assert storage.objects.head("raw", "k") == after
+    assert storage.objects.read(before) == old
+    run(storage.sweep.once())
+    assert storage.objects.read(before) == old
+    clock.move(60_001)
+    run(storage.sweep.once())
+    assert storage.objects.read(after) == new
+    with pytest.raises(errors.BodyMissing):
+        storage.objects.read(before)
+    assert count(storage, Store.BODIES) == (new == b"new")
+    assert count(storage, Store.BLOBS) == len(folders.blob_files(tmp_path / "data"))
+    assert count(storage, Store.RELEASED) == 0
+
+
+def test_a_held_body_outlives_its_grace(
+    storage: Storage, tmp_path: Path, clock: folders.Clock
+) -> None:
+    info = put(storage, "k", BIG)
+    run(storage.objects.delete("raw", "k"))
+    clock.move(10**9)
+    with storage.blobs.hold(info.body):
+        run(storage.sweep.once())
+        assert storage.objects.read(info) == BIG
+    run(storage.sweep.once())
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+def test_an_overwrite_is_newer_even_when_the_clock_went_back(
+    storage: Storage, clock: folders.Clock
+) -> None:
+    put(storage, "k", b"1")
+    clock.move(-5_000)
+    put(storage, "k", b"2")
+    assert folders.get(storage, "k") == b"2"
+
+
+@pytest.mark.parametrize("data", [b"x", BIG])
+@pytest.mark.parametrize("key", ["k", "k" * 1000])
+def test_delete_removes_the_object_and_in_the_end_every_trace(
+    storage: Storage, tmp_path: Path, key: str, data: bytes
+) -> None:
+    put(storage, key, data)
+    run(storage.objects.delete("raw", key))
+    with pytest.raises(errors.NoSuchKey):
+        storage.objects.head("raw", key)
+    assert storage.objects.list("raw").objects == ()
+    run(storage.objects.delete("raw", key))
+    sweep(storage)
+    for store in (Store.OBJECTS, Store.BODIES, Store.BLOBS, Store.PREFIXES, Store.RELEASED):
+        assert count(storage, store) == 0
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+def test_delete_with_a_precondition_that_fails_deletes_nothing(storage: Storage) -> None:
+    put(storage, "k", b"x")
+    with pytest.raises(errors.PreconditionFailed):
+        run(storage.objects.delete("raw", "k", precondition=Precondition(if_match=("no",))))
+    assert folders.get(storage, "k") == b"x"
+
+
+def test_delete_many_says_for_each_what_went_wrong(storage: Storage) -> None:
+    for key in ("a", "b", "k" * 500):
+        put(storage, key, b"x")
+    outcome = run(storage.objects.delete_many("raw", ["a", "absent", "", "k" * 500, "a"]))
+    assert [key for key, _ in outcome] == ["a", "absent", "", "k" * 500, "a"]
+    assert [type(error) for _, error in outcome] == [
+        type(None), type(None), errors.InvalidKey, type(None), type(None),
+    ]  # fmt: skip
+    assert [info.key for info in storage.objects.list("raw").objects] == ["b"]
+    assert run(storage.objects.delete_many("raw", [])) == []
+
+
+@pytest.mark.parametrize("data", [b"x", b"", BIG])
+def test_a_copy_shares_its_bytes_and_no_fate(storage: Storage, tmp_path: Path, data: bytes) -> None:
+    source = put(storage, "source", data, attributes=ObjectAttributes(tags={"a": "b"}))
+    copied = run(storage.objects.copy(source, "raw", "copy", attributes=folders.PLAIN))
+    assert (copied.etag, copied.size_bytes, copied.crc64nvme) == (
+        source.etag, source.size_bytes, source.crc64nvme,
+    )  # fmt: skip
+    assert copied.attributes == folders.PLAIN
+    assert count(storage, Store.BODIES) + len(folders.blob_files(tmp_path / "data")) == bool(data)
+    put(storage, "source", b"other")
+    sweep(storage)
+    assert folders.get(storage, "copy") == data
+    run(storage.objects.delete("raw", "copy"))
+    sweep(storage)
+    assert count(storage, Store.BODIES) == 1
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+@pytest.mark.parametrize("data", [b"x", BIG])
+def test_a_copy_onto_itself_changes_the_attributes_alone(storage: Storage, data: bytes) -> None:
+    source = put(storage, "k", data)
+    for number in range(3):
+        attributes = ObjectAttributes(user_metadata={"n": str(number)})
+        source = run(storage.objects.copy(source, "raw", "k", attributes=attributes))
+        sweep(storage)
+        assert folders.get(storage, "k") == data
+        assert storage.objects.head("raw", "k").attributes == attributes
+    assert count(storage, Store.RELEASED) == 0
+
+
+def test_a_copy_of_what_was_overwritten_or_removed_meanwhile_is_refused(storage: Storage) -> None:
+    source = put(storage, "source", b"x")
+    put(storage, "source", b"y")
+    with pytest.raises(errors.SourceGone):
+        run(storage.objects.copy(source, "raw", "copy", attributes=folders.PLAIN))
+    source = storage.objects.head("raw", "source")
+    run(storage.objects.delete("raw", "source"))
+    with pytest.raises(errors.SourceGone):
+        run(storage.objects.copy(source, "raw", "copy", attributes=folders.PLAIN))
+    with pytest.raises(errors.NoSuchKey):
+        storage.objects.head("raw", "copy")
+
+
+NEW_ONLY = Precondition(if_none_match=("*",))
+
+
+def test_put_object_if_none_match_star_lets_one_of_many_writers_win(
+    storage: Storage, tmp_path: Path
+) -> None:
+    async def race() -> list[ObjectInfo | BaseException]:
+        return await asyncio.gather(
+            *(
+                folders.put(storage, "k", BIG + b"%d" % number, precondition=NEW_ONLY)
+                for number in range(16)
+            ),
+            return_exceptions=True,
+        )
+
+    results = run(race())
+    winners = [each for each in results if isinstance(each, ObjectInfo)]
+    assert len(winners) == 1
+    assert sum(isinstance(each, errors.PreconditionFailed) for each in results) == 15
+    assert storage.objects.head("raw", "k") == winners[0]
+    assert len(folders.blob_files(tmp_path / "data")) == 1
+
+
+def test_put_object_if_match_lets_one_of_many_writers_win(storage: Storage) -> None:
+    first = put(storage, "k", b"first")
+
+    async def race() -> list[ObjectInfo | BaseException]:
+        held = Precondition(if_match=(first.etag,))
+        return await asyncio.gather(
+            *(folders.put(storage, "k", b"%d" % n, precondition=held) for n in range(16)),
+            return_exceptions=True,
+        )
+
+    results = run(race())
+    assert sum(isinstance(each, ObjectInfo) for each in results) == 1
+    assert sum(isinstance(each, errors.PreconditionFailed) for each in results) == 15
+
+
+def test_put_if_match_on_an_absent_key_is_no_such_key_and_leaves_no_file(
+    storage: Storage, tmp_path: Path
+) -> None:
+    with pytest.raises(errors.NoSuchKey):
+        put(storage, "k", BIG, precondition=Precondition(if_match=("*",)))
+    assert folders.blob_files(tmp_path / "data") == set()
+
+
+ONCE = Precondition(write_once=True)
+
+
+@pytest.mark.parametrize("data", [b"x", BIG])
+def test_a_write_once_key_takes_identical_bytes_again_and_no_others(
+    storage: Storage, tmp_path: Path, clock: folders.Clock, data: bytes
+) -> None:
+    first = put(storage, "k", data, precondition=ONCE)
+    clock.move(1000)
+    assert put(storage, "k", data, precondition=ONCE) == first
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", data + b"!", precondition=ONCE)
+    changed = bytes([data[0] ^ 1]) + data[1:]
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", changed, precondition=ONCE)
+    assert folders.get(storage, "k") == data
+    assert len(folders.blob_files(tmp_path / "data")) == (data == BIG)
+    assert count(storage, Store.BODIES) == (data != BIG)
+
+
+def test_write_once_judges_the_other_conditions_first(storage: Storage) -> None:
+    put(storage, "k", b"x")
+    both = Precondition(write_once=True, if_none_match=("*",))
+    with pytest.raises(errors.PreconditionFailed):
+        put(storage, "k", b"x", precondition=both)
+
+
+@pytest.mark.parametrize("key", ["t/data/k", "k" * 700])
+def test_a_tombstone_hides_from_listings_and_from_nothing_else(
+    storage: Storage, clock: folders.Clock, key: str
+) -> None:
+    info = put(storage, key, BIG)
+    clock.move(5)
+    run(storage.objects.tombstone("raw", key, by="me"))
+    run(storage.objects.tombstone("raw", key, by="you"))
+    assert storage.objects.list("raw").objects == ()
+    hidden = storage.objects.head("raw", key)
+    assert hidden.tombstoned_at_ms == folders.START_MS + 5
+    assert storage.objects.read(hidden) == BIG
+    assert hidden.etag == info.etag
+    (shown,) = storage.objects.list("raw", include_tombstoned=True).objects
+    assert shown == hidden
+    (tombstone,) = storage.objects.tombstones("raw")
+    assert (tombstone.key, tombstone.at_ms, tombstone.by) == (key, folders.START_MS + 5, "me")
+    run(storage.objects.restore("raw", key))
+    assert storage.objects.list("raw").objects == (info,)
+    assert storage.objects.tombstones("raw") == ()
+
+
+def test_a_tombstone_of_an_absent_key_is_no_fault(storage: Storage) -> None:
+    run(storage.objects.tombstone("raw", "absent", by="me"))
+    assert storage.objects.tombstones("raw") == ()
+    with pytest.raises(errors.NoSuchKey):
+        run(storage.objects.restore("raw", "absent"))
+
+
+@pytest.mark.parametrize("key", ["k", "k" * 700])
+def test_deleting_a_tombstoned_object_removes_both(storage: Storage, key: str) -> None:
+    put(storage, key, b"x")
+    run(storage.objects.tombstone("raw", key, by="me"))
+    run(storage.objects.delete("raw", key))
+    assert storage.objects.tombstones("raw") == ()
+    sweep(storage)
+    for store in (Store.OBJECTS, Store.TOMBSTONES, Store.PREFIXES, Store.BODIES):
+        assert count(storage, store) == 0
+
+
+@pytest.mark.parametrize("precondition", [Precondition(), ONCE])
+def test_a_put_over_a_tombstone_lifts_it(storage: Storage, precondition: Precondition) -> None:
+    put(storage, "k", b"x")
+    run(storage.objects.tombstone("raw", "k", by="me"))
+    put(storage, "k", b"x", precondition=precondition)
+    assert [info.key for info in storage.objects.list("raw").objects] == ["k"]
+    assert storage.objects.tombstones("raw") == ()
+
+
+def test_a_tombstoned_key_counts_as_existing(storage: Storage) -> None:
+    put(storage, "k", b"x")
+    run(storage.objects.tombstone("raw", "k", by="me"))
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", b"y", precondition=ONCE)
+    with pytest.raises(errors.PreconditionFailed):
+        put(storage, "k", b"y", precondition=NEW_ONLY)
+
+
+def test_a_common_prefix_of_tombstones_alone_is_not_shown(storage: Storage) -> None:
+    for key in ("a/1", "a/2", "b/1", "b/2"):
+        put(storage, key, b"x")
+    for key in ("a/1", "a/2", "b/1"):
+        run(storage.objects.tombstone("raw", key, by="me"))
+    assert storage.objects.list("raw", delimiter="/").common_prefixes == ("b/",)
+
+
+def test_set_tags_changes_the_tags_alone(storage: Storage, clock: folders.Clock) -> None:
+    info = put(storage, "k", b"x", attributes=ObjectAttributes(tags={"a": "b"}, owner="me"))
+    clock.move(1000)
+    run(storage.objects.set_tags("raw", "k", {"c": "d"}))
+    after = storage.objects.head("raw", "k")
+    assert after.attributes == ObjectAttributes(tags={"c": "d"}, owner="me")
+    assert (after.modified_at_ms, after.etag) == (info.modified_at_ms, info.etag)
+    with pytest.raises(errors.NoSuchKey):
+        run(storage.objects.set_tags("raw", "absent", {}))
+
+
+@pytest.mark.parametrize("key", ["k", "k" * 900])
+@pytest.mark.parametrize("size_bytes", [0, 10, 1 << 20])
+def test_plan_put_is_one_transaction_that_needs_an_absent_key(
+    storage: Storage, tmp_path: Path, key: str, size_bytes: int
+) -> None:
+    bucket = storage.buckets.get("raw")
+    data = b"m" * size_bytes
+    planned = storage.objects.plan_put(
+        bucket, key, data, attributes=folders.PLAIN, now_ms=folders.START_MS
+    )
+    with pytest.raises(errors.NoSuchKey):
+        storage.objects.head("raw", key)
+    run(storage.index.commit(planned))
+    assert folders.get(storage, key) == data
+    assert folders.blob_files(tmp_path / "data") == set()
+    again = storage.objects.plan_put(
+        bucket, key, b"other", attributes=folders.PLAIN, now_ms=folders.START_MS
+    )
+    with pytest.raises(errors.ExpectationFailed):
+        run(storage.index.commit(again))
+    assert folders.get(storage, key) == data
+
+
+def test_plan_put_into_a_bucket_made_anew_is_refused(storage: Storage) -> None:
+    bucket = storage.buckets.get("raw")
+    run(storage.buckets.delete("raw"))
+    run(folders.make_bucket(storage))
+    planned = storage.objects.plan_put(bucket, "k", b"x", attributes=folders.PLAIN, now_ms=1)
+    with pytest.raises(errors.NoSuchBucket):
+        run(storage.index.commit(planned))
+    assert storage.objects.list("raw").objects == ()
+
+
+def test_plan_put_received_names_a_file_that_was_received_before(
+    storage: Storage, tmp_path: Path
+) -> None:
+    bucket = storage.buckets.get("raw")
+    received = run(storage.blobs.store(BIG))
+    planned = storage.objects.plan_put_received(
+        bucket, "k", received, attributes=ObjectAttributes(etag="e"), now_ms=folders.START_MS
+    )
+    run(storage.index.commit(planned))
+    assert folders.get(storage, "k") == BIG
+    assert not isinstance(received.body, InlineBody)
+    assert folders.blob_files(tmp_path / "data") == {received.body.segments[0].blob}
+
+
+def test_list_pages_through_long_and_non_ascii_keys_in_byte_order(storage: Storage) -> None:
+    stored = ["a", "é", "z" * 400, "z" * 400 + "a", "z" * 801, "z" * 399 + "é", "𝄞", "\uffff"]
+    for key in stored:
+        put(storage, key, b"x")
+    expected = sorted(stored, key=str.encode)
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = storage.objects.list("raw", start_after=after, max_keys=3)
+        found += [info.key for info in page.objects]
+        after = page.next_after
+    assert found == expected
+
+
+def test_list_never_returns_more_than_a_thousand(storage: Storage) -> None:
+    async def fill() -> None:
+        await asyncio.gather(*(folders.put(storage, f"{n:04d}", b"") for n in range(1001)))
+
+    run(fill())
+    page = storage.objects.list("raw", max_keys=5000)
+    assert len(page.objects) == 1000
+    assert page.next_after == "0999"
+    assert storage.objects.list("raw", max_keys=0).next_after is None
