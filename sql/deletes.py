@@ -1,0 +1,82 @@
+"""engine: reads Iceberg's delete files into rows that a scan can be joined against.
+
+Position delete files name data files by location; a group's files are known to the engine by their
+place in the group's directory, so locations are translated here. Deletion vectors are Puffin blobs
+of type `deletion-vector-v1`: length, magic, a 64-bit roaring bitmap, CRC-32. A damaged vector is a
+fault, never an empty one: rows that were deleted must not come back.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyroaring
+
+from sql import engine
+
+POSITIONS = pa.schema([("file", pa.string()), ("position", pa.int64())])
+VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
+CACHED_FILE_PATH_ID = 2147483546
+POSITION_ID = 2147483545
+
+
+def read_positions(deletes: Sequence[engine.PositionDeletes], *, directory: str) -> pa.Table:
+    """Return (file, position) of all rows gone; file as `input_file_name()` spells it."""
+    parts = []
+    for item in deletes:
+        names = {
+            location: f"{directory}/{name}".lstrip("/") for location, name in item.targets.items()
+        }
+        if item.form == "vector":
+            parts.append(_read_vector(item, next(iter(names.values()))))
+        else:
+            parts.append(_read_position_file(item.path, names))
+    # One row twice would be harmless to an anti join, but not to its memory.
+    table = pa.concat_tables(parts) if parts else POSITIONS.empty_table()
+    return table.group_by(["file", "position"]).aggregate([]).cast(POSITIONS)
+
+
+def read_equal_rows(deletes: engine.EqualityDeletes) -> pa.Table:
+    """Return the rows of equality delete files, only the columns that are compared."""
+    names = [theirs for _, theirs in deletes.columns]
+    tables = [pq.read_table(path, columns=names, partitioning=None) for path in deletes.paths]
+    return pa.concat_tables(tables, promote_options="permissive").group_by(names).aggregate([])
+
+
+def read_vector(blob: bytes) -> pyroaring.BitMap64:
+    """Return the positions of a `deletion-vector-v1` blob; raises ValueError when it is damaged."""
+    if len(blob) < 12 or blob[4:8] != VECTOR_MAGIC:
+        raise ValueError("not a deletion vector")
+    (size_bytes,) = struct.unpack(">I", blob[:4])
+    body = blob[4 : 4 + size_bytes]
+    checksum = blob[4 + size_bytes : 8 + size_bytes]
+    if len(body) != size_bytes or len(checksum) != 4:
+        raise ValueError("a deletion vector is cut short")
+    if struct.unpack(">I", checksum)[0] != zlib.crc32(body):
+        raise ValueError("a deletion vector's checksum differs")
+    return pyroaring.BitMap64.deserialize(body[4:])
+
+
+def _read_vector(item: engine.PositionDeletes, file: str) -> pa.Table:
+    with Path(item.path).open("rb") as stream:
+        stream.seek(item.offset)
+        positions = read_vector(stream.read(item.length))
+    column = pa.array(positions, pa.int64())
+    return pa.table([pa.repeat(file, len(column)), column], schema=POSITIONS)
+
+
+def _read_position_file(path: str, names: dict[str, str]) -> pa.Table:
+    table = pq.read_table(path, columns=["file_path", "pos"], partitioning=None)
+    locations = pa.array(list(names), pa.string())
+    index = pc.index_in(table["file_path"].cast(pa.string()), value_set=locations)
+    wanted = pc.is_valid(index)
+    files = pa.array(list(names.values()), pa.string()).take(
+        pa.chunked_array(index.chunks, pa.int32()).filter(wanted).combine_chunks()
+    )
+    return pa.table([files, table["pos"].cast(pa.int64()).filter(wanted)], schema=POSITIONS)

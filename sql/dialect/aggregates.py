@@ -1,0 +1,345 @@
+"""rule: aggregate and window functions.
+
+A SUM of whole numbers stays in 64 bits only when the bounds of the summand and of the number of
+rows say that it cannot overflow; the engine would wrap without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sql.dialect import bound as bounds
+from sql.dialect import calls, rewrites, types
+from sql.dialect.bound import Bound
+from sql.dialect.calls import Call
+
+ROWS_MAX = 1 << 40
+"""More rows than any query here could add up in a day."""
+
+COUNT = types.integer(18, 0, ROWS_MAX)
+
+
+def _operand(call: Call, operand: Bound) -> str:
+    order = f" ORDER BY {call.order}" if call.order else ""
+    return f"{'DISTINCT ' if call.distinct else ''}{operand.sql}{order}"
+
+
+def count(call: Call) -> Bound:
+    """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
+    if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
+        if call.distinct:
+            raise call.refuse("DISTINCT *")
+        return _count("*", call, [])
+    operands = call.args
+    if len(operands) == 1:
+        return _count(f"{'DISTINCT ' if call.distinct else ''}{operands[0].sql}", call, operands)
+    present = " AND ".join(f"({operand.sql} IS NOT NULL)" for operand in operands)
+    if not call.distinct:
+        return _count(f"CASE WHEN {present} THEN 1 END", call, operands)
+    row = ", ".join(operand.sql for operand in operands)
+    return _count(f"DISTINCT CASE WHEN {present} THEN struct({row}) END", call, operands)
+
+
+def _count(inside: str, call: Call, parts: list[Bound]) -> Bound:
+    return call.aggregated(f"count({inside}){call.over}", COUNT, parts, nullable=False)
+
+
+def count_if(call: Call) -> Bound:
+    condition = rewrites.as_boolean(call.arg(0))
+    return _count(f"CASE WHEN {condition.sql} THEN 1 END", call, [condition])
+
+
+def total(call: Call) -> Bound:
+    """SUM."""
+    operand = rewrites.as_number(call.arg(0))
+    kind = operand.type
+    if kind.kind == "real":
+        sql = f"sum({_operand(call, operand)}){call.over}"
+        return call.aggregated(sql, types.REAL, [operand])
+    if kind.is_integer:
+        rows = min(call.rows or ROWS_MAX, ROWS_MAX)
+        low, high = min(kind.low * rows, 0), max(kind.high * rows, 0)
+        if low >= types.INT64_LOW and high <= types.INT64_HIGH:
+            sql = f"sum({_operand(call, operand)}){call.over}"
+            whole = types.integer(types.PRECISION_MAX, low, high)
+            return call.aggregated(sql, whole, [operand])
+        digits = min(max(len(str(kind.low)) - 1, len(str(kind.high))), 19)
+        operand = rewrites.cast(operand, types.number(digits))
+        if operand.type.is_integer:
+            wide = types.number(digits)
+            operand = bounds.derived(types.exactly(operand.sql, wide), wide, [operand])
+    result = types.number(types.PRECISION_MAX, kind.scale)
+    sql = types.exactly(f"sum({_operand(call, operand)}){call.over}", result)
+    return call.aggregated(sql, result, [operand])
+
+
+def average(call: Call) -> Bound:
+    """AVG: of NUMBER a NUMBER with six more decimals, as its SUM over its COUNT."""
+    operand = rewrites.as_number(call.arg(0))
+    if operand.type.kind == "real":
+        sql = f"avg({_operand(call, operand)}){call.over}"
+        return call.aggregated(sql, types.REAL, [operand])
+    added = total(call)
+    counted = count(call)
+    scale = types.divided_scale(operand.type)
+    dividend = types.number(types.PRECISION_MAX, max(operand.type.scale, scale - 3))
+    result = types.number(types.PRECISION_MAX, scale)
+    dividend_sql = types.exactly(added.sql, dividend)
+    divisor_sql = types.exactly(f"nullif({counted.sql}, 0)", types.number(19))
+    sql = types.exactly(f"round({dividend_sql} / {divisor_sql}, {scale})", result)
+    return call.aggregated(sql, result, [operand])
+
+
+def same_type(engine_name: str) -> calls.Builder:
+    """Return the builder of an aggregate that gives one of its values."""
+
+    def build(call: Call) -> Bound:
+        operand = call.arg(0)
+        if operand.type.kind == "null":
+            operand = bounds.null(types.TEXT)
+        sql = f"{engine_name}({_operand(call, operand)}){call.over}"
+        return call.aggregated(sql, operand.type, [operand])
+
+    return build
+
+
+def any_value(call: Call) -> Bound:
+    name = "first_value" if call.over else "any_value"
+    return same_type(name)(call)
+
+
+def real_of(engine_name: str) -> calls.Builder:
+    """Return the builder of a statistic over floats."""
+
+    def build(call: Call) -> Bound:
+        operands = [rewrites.cast(rewrites.as_number(item), types.REAL) for item in call.args]
+        listed = ", ".join(operand.sql for operand in operands)
+        prefix = "DISTINCT " if call.distinct else ""
+        sql = f"{engine_name}({prefix}{listed}){call.over}"
+        return call.aggregated(sql, types.REAL, operands)
+
+    return build
+
+
+def median(call: Call) -> Bound:
+    operand = rewrites.as_number(call.arg(0))
+    real = rewrites.cast(operand, types.REAL)
+    sql = f"median({real.sql}){call.over}"
+    if operand.type.kind == "real":
+        return call.aggregated(sql, types.REAL, [operand])
+    result = types.number(types.PRECISION_MAX, min(operand.type.scale + 3, 37))
+    return call.aggregated(types.exactly(sql, result), result, [operand])
+
+
+def percentile_cont(call: Call) -> Bound:
+    fraction = call.constant(0)
+    if not call.order_parts:
+        raise call.refuse("no WITHIN GROUP")
+    operand = call.order_parts[0]
+    sql = f"percentile_cont({float(fraction)!r}) WITHIN GROUP (ORDER BY {call.order}){call.over}"
+    return call.aggregated(sql, types.REAL, [operand])
+
+
+def listagg(call: Call) -> Bound:
+    operand = rewrites.cast(call.arg(0), types.TEXT)
+    delimiter = call.constant(1, "")
+    order = f" ORDER BY {call.order}" if call.order else ""
+    prefix = "DISTINCT " if call.distinct else ""
+    inside = f"{prefix}{operand.sql}, {bounds.quoted_text(str(delimiter))}{order}"
+    sql = f"coalesce({types.exactly(f'string_agg({inside}){call.over}', types.TEXT)}, '')"
+    return call.aggregated(sql, types.TEXT, [operand, *call.order_parts], nullable=False)
+
+
+def boolean_of(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        operand = rewrites.as_boolean(call.arg(0))
+        return call.aggregated(f"{engine_name}({operand.sql}){call.over}", types.BOOLEAN, [operand])
+
+    return build
+
+
+def boolxor_agg(call: Call) -> Bound:
+    operand = rewrites.as_boolean(call.arg(0))
+    sql = f"(count(CASE WHEN {operand.sql} THEN 1 END){call.over} = 1)"
+    return call.aggregated(sql, types.BOOLEAN, [operand])
+
+
+def bits_of(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        operand = rewrites.round_half_away(call.arg(0))
+        if not operand.type.is_integer:
+            raise call.refuse(f"an operand of type {types.shown(operand.type)}")
+        return call.aggregated(
+            f"{engine_name}({operand.sql}){call.over}", types.integer(), [operand]
+        )
+
+    return build
+
+
+def approx_count_distinct(call: Call) -> Bound:
+    operand = call.arg(0)
+    sql = types.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
+    return call.aggregated(sql, COUNT, [operand], nullable=False)
+
+
+def approx_percentile(call: Call) -> Bound:
+    operand = rewrites.cast(rewrites.as_number(call.arg(0)), types.REAL)
+    fraction = float(call.constant(1))
+    sql = f"approx_percentile_cont({operand.sql}, {fraction!r}){call.over}"
+    return call.aggregated(sql, types.REAL, [operand])
+
+
+def best_by(direction: str) -> calls.Builder:
+    """MAX_BY and MIN_BY: the first argument where the second is greatest or least."""
+
+    def build(call: Call) -> Bound:
+        value, key = call.arg(0), call.arg(1)
+        if call.over:
+            raise call.refuse("OVER")
+        present = f"CASE WHEN {key.sql} IS NOT NULL THEN {key.sql} END"
+        sql = f"first_value({value.sql} ORDER BY {present} {direction} NULLS LAST)"
+        return call.aggregated(sql, value.type, [value, key])
+
+    return build
+
+
+def grouping(call: Call) -> Bound:
+    operand = call.arg(0)
+    sql = types.exactly(f"grouping({operand.sql})", COUNT)
+    return call.aggregated(sql, types.integer(1, 0, 1), [operand], nullable=False)
+
+
+# Window functions
+
+
+def _ranked(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        if not call.over:
+            raise call.refuse("no OVER")
+        sql = f"CAST({engine_name}(){call.over} AS BIGINT)"
+        return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
+
+    return build
+
+
+def _relative(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        if not call.over:
+            raise call.refuse("no OVER")
+        return call.aggregated(
+            f"{engine_name}(){call.over}", types.REAL, call.over_parts, nullable=False
+        )
+
+    return build
+
+
+def ntile(call: Call) -> Bound:
+    if not call.over:
+        raise call.refuse("no OVER")
+    buckets = int(call.constant(0))
+    sql = types.exactly(f"ntile({buckets}){call.over}", COUNT)
+    return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
+
+
+def _offset(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        if not call.over:
+            raise call.refuse("no OVER")
+        value = call.arg(0)
+        arguments = [value.sql]
+        if len(call.nodes) > 1:
+            arguments.append(str(int(call.constant(1))))
+        if len(call.nodes) > 2:
+            (value, default), kind = rewrites.unify([value, call.arg(2)], call.name)
+            arguments = [value.sql, arguments[1], default.sql]
+            value = bounds.retyped(value, kind)
+        nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+        sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
+        return call.aggregated(sql, value.type, [value])
+
+    return build
+
+
+def _value(engine_name: str) -> calls.Builder:
+    def build(call: Call) -> Bound:
+        if not call.over:
+            raise call.refuse("no OVER")
+        value = call.arg(0)
+        arguments = [value.sql]
+        if len(call.nodes) > 1:
+            arguments.append(str(int(call.constant(1))))
+        nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+        sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
+        return call.aggregated(sql, value.type, [value])
+
+    return build
+
+
+def ratio_to_report(call: Call) -> Bound:
+    if not call.over:
+        raise call.refuse("no OVER")
+    value = rewrites.as_number(call.arg(0))
+    share = rewrites.divide(value, total(call))
+    return call.aggregated(share.sql, share.type, [value])
+
+
+FUNCTIONS: Mapping[str, calls.Function] = {
+    "COUNT": calls.aggregate(1, 16, count),
+    "COUNT_IF": calls.aggregate(1, None, count_if),
+    "SUM": calls.aggregate(1, None, total),
+    "AVG": calls.aggregate(1, None, average),
+    "MIN": calls.aggregate(1, None, same_type("min")),
+    "MAX": calls.aggregate(1, None, same_type("max")),
+    "ANY_VALUE": calls.aggregate(1, None, any_value),
+    "MEDIAN": calls.aggregate(1, None, median),
+    "PERCENTILE_CONT": calls.aggregate(1, None, percentile_cont),
+    "STDDEV": calls.aggregate(1, None, real_of("stddev_samp")),
+    "STDDEV_SAMP": calls.aggregate(1, None, real_of("stddev_samp")),
+    "STDDEV_POP": calls.aggregate(1, None, real_of("stddev_pop")),
+    "VARIANCE": calls.aggregate(1, None, real_of("var_samp")),
+    "VARIANCE_SAMP": calls.aggregate(1, None, real_of("var_samp")),
+    "VARIANCE_POP": calls.aggregate(1, None, real_of("var_pop")),
+    "VAR_SAMP": calls.aggregate(1, None, real_of("var_samp")),
+    "VAR_POP": calls.aggregate(1, None, real_of("var_pop")),
+    "CORR": calls.aggregate(2, None, real_of("corr")),
+    "COVAR_POP": calls.aggregate(2, None, real_of("covar_pop")),
+    "COVAR_SAMP": calls.aggregate(2, None, real_of("covar_samp")),
+    "REGR_AVGX": calls.aggregate(2, None, real_of("regr_avgx")),
+    "REGR_AVGY": calls.aggregate(2, None, real_of("regr_avgy")),
+    "REGR_COUNT": calls.aggregate(2, None, real_of("regr_count")),
+    "REGR_INTERCEPT": calls.aggregate(2, None, real_of("regr_intercept")),
+    "REGR_R2": calls.aggregate(2, None, real_of("regr_r2")),
+    "REGR_SLOPE": calls.aggregate(2, None, real_of("regr_slope")),
+    "REGR_SXX": calls.aggregate(2, None, real_of("regr_sxx")),
+    "REGR_SXY": calls.aggregate(2, None, real_of("regr_sxy")),
+    "REGR_SYY": calls.aggregate(2, None, real_of("regr_syy")),
+    "LISTAGG": calls.aggregate(1, 2, listagg),
+    "STRING_AGG": calls.aggregate(1, 2, listagg),
+    "BOOLAND_AGG": calls.aggregate(1, None, boolean_of("bool_and")),
+    "BOOLOR_AGG": calls.aggregate(1, None, boolean_of("bool_or")),
+    "BOOLXOR_AGG": calls.aggregate(1, None, boolxor_agg),
+    "BITAND_AGG": calls.aggregate(1, None, bits_of("bit_and")),
+    "BITOR_AGG": calls.aggregate(1, None, bits_of("bit_or")),
+    "BITXOR_AGG": calls.aggregate(1, None, bits_of("bit_xor")),
+    "APPROX_COUNT_DISTINCT": calls.aggregate(1, None, approx_count_distinct),
+    "HLL": calls.aggregate(1, None, approx_count_distinct),
+    "APPROX_PERCENTILE": calls.aggregate(2, None, approx_percentile),
+    "MAX_BY": calls.aggregate(2, None, best_by("DESC")),
+    "MIN_BY": calls.aggregate(2, None, best_by("ASC")),
+    "GROUPING": calls.aggregate(1, None, grouping),
+    "ROW_NUMBER": calls.window(0, None, _ranked("row_number")),
+    "RANK": calls.window(0, None, _ranked("rank")),
+    "DENSE_RANK": calls.window(0, None, _ranked("dense_rank")),
+    "PERCENT_RANK": calls.window(0, None, _relative("percent_rank")),
+    "CUME_DIST": calls.window(0, None, _relative("cume_dist")),
+    "NTILE": calls.window(1, None, ntile),
+    "LAG": calls.window(1, 3, _offset("lag")),
+    "LEAD": calls.window(1, 3, _offset("lead")),
+    "FIRST_VALUE": calls.window(1, None, _value("first_value")),
+    "LAST_VALUE": calls.window(1, None, _value("last_value")),
+    "NTH_VALUE": calls.window(2, None, _value("nth_value")),
+    "RATIO_TO_REPORT": calls.window(1, None, ratio_to_report),
+}
+
+WHOLE_PARTITION = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
+"""Their frame, when none is given, is the whole partition, not up to the current row."""

@@ -1,0 +1,134 @@
+"""rule: one function call on its way to the engine.
+
+A builder asks a Call for bound arguments; some arguments are words rather than values (DATEADD's
+first), so they are bound only when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import bound as bounds
+from sql.dialect import rewrites, shapes, types
+from sql.dialect.bound import Bound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """name: upper case. nodes: argument trees. bind: tree -> Bound in the call's scope.
+
+    over: "" or " OVER (...)" for the engine. order: WITHIN GROUP's or the call's own ORDER BY.
+    rows: the most rows that an aggregate can see, when known.
+    """
+
+    name: str
+    nodes: tuple[Any, ...]
+    bind: Callable[[Any], Bound]
+    context: shapes.Context
+    over: str = ""
+    over_parts: tuple[Bound, ...] = ()
+    has_window_order: bool = False
+    has_window_frame: bool = False
+    distinct: bool = False
+    order: str = ""
+    order_parts: tuple[Bound, ...] = ()
+    ignore_nulls: bool = False
+    rows: int | None = None
+
+    @property
+    def args(self) -> list[Bound]:
+        return [self.bind(node) for node in self.nodes]
+
+    def arg(self, index: int) -> Bound:
+        return self.bind(self.nodes[index])
+
+    def texts(self) -> list[Bound]:
+        return [rewrites.cast(argument, types.TEXT) for argument in self.args]
+
+    def word(self, index: int) -> str:
+        """Return an argument that is a bare word or a string, in lower case."""
+        node = self.nodes[index]
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.name).lower()
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            return str(node.name).lower()
+        if isinstance(node, exp.Var | exp.Identifier):
+            return str(node.name).lower()
+        raise self.refuse(f"argument {index + 1} that is no word")
+
+    def constant(self, index: int, default: Any = None) -> Any:
+        """Return a literal argument's value; refuse anything else."""
+        if index >= len(self.nodes):
+            return default
+        found = self.arg(index)
+        if not found.is_literal:
+            raise self.refuse(f"argument {index + 1} that is no constant")
+        return found.literal
+
+    def refuse(self, what: str) -> errors.SqlError:
+        return errors.unsupported(f"{self.name} with {what}")
+
+    def invalid(self) -> errors.SqlError:
+        """Return the error of arguments that the function does not take."""
+        return errors.SqlError(
+            "001044",
+            "42P13",
+            f"SQL compilation error:\nInvalid argument types for function '{self.name}'",
+            phase="COMPILATION",
+        )
+
+    def aggregated(
+        self, sql: str, kind: types.SqlType, parts: Sequence[Bound], *, nullable: bool = True
+    ) -> Bound:
+        """Return the result of an aggregate, or of it as a window function."""
+        return Bound(
+            sql=sql,
+            type=kind,
+            nullable=nullable,
+            aggregate=not self.over or any(part.aggregate for part in parts),
+            window=bool(self.over) or any(part.window for part in parts),
+        )
+
+
+Builder: TypeAlias = Callable[[Call], Bound]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Function:
+    """An allowed function: how many arguments, what it is, how it is built."""
+
+    build: Builder
+    low: int
+    high: int
+    kind: str = "scalar"
+
+
+def scalar(low: int, high: int | None, build: Builder) -> Function:
+    return Function(build=build, low=low, high=low if high is None else high)
+
+
+def aggregate(low: int, high: int | None, build: Builder) -> Function:
+    return Function(build=build, low=low, high=low if high is None else high, kind="aggregate")
+
+
+def window(low: int, high: int | None, build: Builder) -> Function:
+    return Function(build=build, low=low, high=low if high is None else high, kind="window")
+
+
+def text_result(sql: str, parts: Sequence[Bound]) -> Bound:
+    return bounds.derived(sql, types.TEXT, parts)
+
+
+def real_result(sql: str, parts: Sequence[Bound]) -> Bound:
+    return bounds.derived(sql, types.REAL, parts)
+
+
+def small_integer(sql: str, parts: Sequence[Bound], low: int = 0, high: int = 1 << 31) -> Bound:
+    """Return an engine's int32 or uint64 result as a 64-bit integer with bounds."""
+    kind = types.integer(max(len(str(low)), len(str(high))), low, high)
+    return bounds.derived(types.exactly(sql, kind), kind, parts)

@@ -1,0 +1,230 @@
+"""rule: sqlglot's trees of CREATE TABLE and INSERT, and data types, as plain values.
+
+Whatever a tree holds beyond what is read here is refused by name: a default, a key or a policy
+that is accepted and dropped would be a lie.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import names, operations, types
+
+INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
+TEXTS = {"VARCHAR", "TEXT", "NVARCHAR", "NAME"}
+CHARACTERS = {"CHAR", "NCHAR"}
+MOMENTS = {
+    "TIMESTAMPNTZ": "timestamp_ntz",
+    "DATETIME": "timestamp_ntz",
+    "TIMESTAMPLTZ": "timestamp_ltz",
+}
+
+
+def ident(node: Any) -> names.Ident:
+    """Return the identifier of an Identifier, or of a Column or Table that is but one."""
+    if isinstance(node, exp.Identifier):
+        return names.Ident(node.name, quoted=bool(node.args.get("quoted")))
+    if isinstance(node, exp.Column | exp.Table) and isinstance(node.this, exp.Identifier):
+        return ident(node.this)
+    if isinstance(node, exp.Var):
+        return names.Ident(node.name)
+    raise errors.unsupported(_name_of(node))
+
+
+def table_name(node: exp.Table) -> names.Name:
+    """Return the parts of a table's name."""
+    parts = [node.args.get("catalog"), node.args.get("db"), node.this]
+    return tuple(ident(part) for part in parts if part)
+
+
+def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> types.SqlType:
+    """Return the type that a DataType means; INT and its like are 64-bit integers.
+
+    timestamp: what TIMESTAMP without a suffix means. Raises SqlError 000002 for a type that
+    Boathouse does not have.
+    """
+    if not isinstance(node, exp.DataType) or node.args.get("nested"):
+        raise errors.unsupported(f"data type {_sql(node)}")
+    kind = node.this.name if hasattr(node.this, "name") else str(node.this)
+    parameters = [_parameter(item) for item in node.expressions]
+    if kind in INTEGERS and not parameters:
+        return types.integer(types.PRECISION_MAX)
+    if kind == "DECIMAL":
+        precision, scale = (*parameters, 38, 0)[:2] if parameters else (38, 0)
+        if len(parameters) == 1:
+            scale = 0
+        if not (1 <= precision <= types.PRECISION_MAX and 0 <= scale <= min(precision, 37)):
+            raise errors.unsupported(f"data type {_sql(node)}")
+        return types.number(precision, scale)
+    if kind in ("DOUBLE", "FLOAT"):
+        return types.REAL
+    if kind in TEXTS:
+        return types.text(parameters[0] if parameters else None)
+    if kind in CHARACTERS:
+        return types.text(parameters[0] if parameters else 1)
+    if kind in ("BINARY", "VARBINARY"):
+        return types.SqlType(kind="binary", length=parameters[0] if parameters else None)
+    if kind == "BOOLEAN":
+        return types.BOOLEAN
+    if kind == "DATE":
+        return types.DATE
+    scale = _fraction(parameters)
+    if kind == "TIME":
+        return types.SqlType(kind="time", scale=scale)
+    name = {"TIMESTAMP": timestamp.lower()}.get(kind) or MOMENTS.get(kind)
+    if name in ("timestamp_ntz", "timestamp_ltz"):
+        return types.SqlType(kind=name, scale=scale)  # type: ignore[arg-type]  # one of the two
+    raise errors.unsupported(f"data type {_sql(node)}")
+
+
+def _fraction(parameters: list[int]) -> int:
+    # Iceberg keeps microseconds; TIMESTAMP(9), Snowflake's default when nothing is said, is that.
+    if parameters and parameters[0] > 9:
+        raise errors.unsupported(f"fractional seconds of {parameters[0]} digits")
+    return 6
+
+
+def _parameter(node: Any) -> int:
+    value = node.this if isinstance(node, exp.DataTypeParam) else node
+    if not isinstance(value, exp.Literal) or not value.name.isdecimal() or len(value.name) > 9:
+        raise errors.unsupported(f"type parameter {_sql(node)}")
+    return int(value.name)
+
+
+def create_table(tree: Any) -> operations.CreateTable:
+    """Return what a Create tree says, or refuse what it says beyond that."""
+    if not isinstance(tree, exp.Create) or tree.kind != "TABLE":
+        raise errors.unsupported(f"CREATE {getattr(tree, 'kind', '')}".strip())
+    _refuse_arguments(
+        tree,
+        "CREATE TABLE",
+        {"this", "kind", "replace", "exists", "properties", "expression"},
+    )
+    schema = tree.this
+    table = schema.this if isinstance(schema, exp.Schema) else schema
+    definitions = schema.expressions if isinstance(schema, exp.Schema) else []
+    comment, partition_by, cluster_by = _properties(tree.args.get("properties"))
+    query = tree.expression
+    if query is not None and not isinstance(query, exp.Query):
+        raise errors.unsupported("CREATE TABLE ... AS")
+    found = tuple(_definition(item) for item in definitions)
+    if query is None and (not found or any(item.type is None for item in found)):
+        raise errors.unsupported("CREATE TABLE without columns")
+    return operations.CreateTable(
+        name=table_name(table),
+        columns=found,
+        query=query,
+        replace=bool(tree.args.get("replace")),
+        if_not_exists=bool(tree.args.get("exists")),
+        comment=comment,
+        partition_by=partition_by,
+        cluster_by=cluster_by,
+    )
+
+
+def _definition(node: Any) -> operations.ColumnDefinition:
+    if isinstance(node, exp.Identifier | exp.Column):
+        return operations.ColumnDefinition(name=ident(node), type=None)
+    if not isinstance(node, exp.ColumnDef):
+        raise errors.unsupported(f"CREATE TABLE ... {_name_of(node)}")
+    required, comment = False, None
+    for constraint in node.args.get("constraints") or ():
+        match constraint.kind:
+            case exp.NotNullColumnConstraint() as found:
+                required = not found.args.get("allow_null")
+            case exp.CommentColumnConstraint() as found:
+                comment = found.this.name
+            case other:
+                raise errors.unsupported(f"column constraint {_name_of(other)}")
+    kind = node.args.get("kind")
+    return operations.ColumnDefinition(
+        name=ident(node.this),
+        type=None if kind is None else data_type(kind),
+        required=required,
+        comment=comment,
+    )
+
+
+def _properties(
+    node: Any,
+) -> tuple[str | None, tuple[tuple[str, names.Ident], ...], tuple[names.Ident, ...]]:
+    comment = None
+    partition_by: tuple[tuple[str, names.Ident], ...] = ()
+    cluster_by: tuple[names.Ident, ...] = ()
+    for item in node.expressions if node is not None else ():
+        match item:
+            case exp.TransientProperty() | exp.IcebergProperty():
+                pass  # Boathouse's tables are permanent Iceberg tables, whatever they are called
+            case exp.SchemaCommentProperty():
+                comment = item.this.name
+            case exp.PartitionedByProperty():
+                partition_by = tuple(_transform(part) for part in item.this.expressions)
+            case exp.ClusterProperty() | exp.Cluster():
+                cluster_by = tuple(ident(part) for part in item.expressions)
+            case _:
+                raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")
+    return comment, partition_by, cluster_by
+
+
+def _transform(node: Any) -> tuple[str, names.Ident]:
+    match node:
+        case exp.Identifier() | exp.Column():
+            return "identity", ident(node)
+        case exp.PartitionedByBucket():
+            return f"bucket[{_parameter(node.expression)}]", ident(node.this)
+        case exp.PartitionByTruncate():
+            return f"truncate[{_parameter(node.expression)}]", ident(node.this)
+        case exp.Anonymous() if len(node.expressions) in (1, 2):
+            return _called_transform(node)
+    raise errors.unsupported(f"PARTITION BY {_sql(node)}")
+
+
+def _called_transform(node: exp.Anonymous) -> tuple[str, names.Ident]:
+    name = str(node.this).lower()
+    if name in ("year", "month", "day", "hour") and len(node.expressions) == 1:
+        return name, ident(node.expressions[0])
+    if name in ("bucket", "truncate") and len(node.expressions) == 2:
+        return f"{name}[{_parameter(node.expressions[0])}]", ident(node.expressions[1])
+    raise errors.unsupported(f"PARTITION BY {_sql(node)}")
+
+
+def insert(tree: exp.Insert) -> operations.Insert:
+    """Return what an Insert tree says, or refuse what it says beyond that."""
+    _refuse_arguments(tree, "INSERT", {"this", "expression", "overwrite", "with_"})
+    target = tree.this
+    table = target.this if isinstance(target, exp.Schema) else target
+    listed = target.expressions if isinstance(target, exp.Schema) else []
+    source = tree.expression
+    if not isinstance(table, exp.Table) or not isinstance(source, exp.Query | exp.Values):
+        raise errors.unsupported("INSERT of this form")
+    if tree.args.get("with_") is not None:
+        raise errors.unsupported("WITH before INSERT")
+    return operations.Insert(
+        name=table_name(table),
+        columns=tuple(ident(item) for item in listed),
+        source=source,
+        overwrite=bool(tree.args.get("overwrite")),
+    )
+
+
+def _refuse_arguments(tree: Any, statement: str, known: set[str]) -> None:
+    for name, value in tree.args.items():
+        if name not in known and value:
+            raise errors.unsupported(f"{statement} ... {name.rstrip('_').upper()}")
+
+
+def _property_name(node: Any) -> str:
+    if isinstance(node, exp.Property) and type(node) is exp.Property:
+        return str(node.this.name).upper()
+    return _name_of(node).removesuffix("PROPERTY")
+
+
+def _name_of(node: Any) -> str:
+    return type(node).__name__.upper()
+
+
+def _sql(node: Any) -> str:
+    return str(node.sql("snowflake")) if isinstance(node, exp.Expression) else str(node)

@@ -1,0 +1,616 @@
+"""rule: one expression tree -> one bound expression, node by node.
+
+A node that stands in no table here is refused by its name; nothing is passed through. Names are
+looked up by the scope that comes along; queries inside an expression are bound by whoever made the
+scope, which keeps this module free of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import aggregates, calls, columns, functions, moments, rewrites, shapes, types
+from sql.dialect import bound as bounds
+from sql.dialect.bound import Bound
+
+NODES_MAX = 100_000
+
+
+class Scope(Protocol):
+    """Where names mean something."""
+
+    @property
+    def environment(self) -> shapes.Environment: ...
+
+    @property
+    def rows(self) -> int | None:
+        """The most rows that an aggregate in this scope can see."""
+
+    def column(self, node: exp.Column) -> Bound: ...
+
+    def scalar_query(self, node: exp.Expression) -> Bound: ...
+
+    def exists(self, node: exp.Expression) -> Bound: ...
+
+    def in_query(self, operand: list[Bound], node: exp.Expression, *, negated: bool) -> Bound: ...
+
+    def named_window(self, name: str) -> exp.Expression: ...
+
+
+def bind(node: Any, scope: Scope) -> Bound:
+    """Return node bound in scope; raises SqlError."""
+    handler = HANDLERS.get(type(node))
+    if handler is not None:
+        return handler(node, scope)
+    raise errors.unsupported(construct_name(node))
+
+
+def construct_name(node: Any) -> str:
+    """Return how a refusal names a construct: JSONExtract -> JSON EXTRACT."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+# Constants
+
+
+def literal(node: exp.Literal) -> Bound:
+    if node.is_string:
+        return bounds.text(node.name)
+    text = node.name
+    try:
+        if "e" in text.lower():
+            return bounds.real(float(text))
+        return bounds.number(decimal.Decimal(text))
+    except (ValueError, decimal.InvalidOperation):
+        return bounds.real(float(text))
+
+
+def _null(node: exp.Null, scope: Scope) -> Bound:
+    return bounds.null()
+
+
+def _placeholder(node: exp.Placeholder, scope: Scope) -> Bound:
+    binds = scope.environment.binds
+    name = str(node.this) if node.this else str(node.meta.get("position", ""))
+    if binds is None:
+        return bounds.null(types.TEXT)
+    if name not in binds:
+        raise errors.bad_binding(name, "is not set")
+    found: Bound = binds[name]
+    return found
+
+
+def _parameter(node: exp.Parameter, scope: Scope) -> Bound:
+    name = node.this.name
+    if name.isdecimal():
+        return scope.column(exp.column(exp.to_identifier(f"${name}", quoted=True)))
+    found = scope.environment.variables.get(name.upper())
+    if found is None:
+        raise errors.SqlError(
+            "002211",
+            "02000",
+            f"SQL compilation error:\nSession variable '${name.upper()}' does not exist",
+            phase="COMPILATION",
+        )
+    result: Bound = found
+    return result
+
+
+def _interval(node: exp.Interval, scope: Scope) -> Bound:
+    unit = node.args.get("unit")
+    value = node.this
+    if not isinstance(value, exp.Literal):
+        raise errors.unsupported("INTERVAL that is no constant")
+    text = f"{value.name} {unit.name if unit is not None else ''}".strip()
+    parts = INTERVAL_PART.findall(text)
+    if not parts or INTERVAL_PART.sub("", text).replace(",", "").strip():
+        raise errors.unsupported(f"INTERVAL '{text}'")
+    months = days = micros = 0
+    for number, word in parts:
+        part = moments.part_of(word or "second")
+        count = int(number)
+        match part:
+            case "year" | "quarter" | "month":
+                months += count * {"year": 12, "quarter": 3, "month": 1}[part]
+            case "week" | "day":
+                days += count * {"week": 7, "day": 1}[part]
+            case _ if part in rewrites.MICROSECONDS:
+                micros += count * rewrites.MICROSECONDS[part]
+            case _:
+                raise errors.unsupported(f"INTERVAL of {part}")
+    sql = f"INTERVAL '{months} months {days} days {micros // 10**6} seconds"
+    sql += f" {micros % 10**6} microseconds'"
+    kind = types.SqlType(kind="interval", scale=1 if micros else 0)
+    return Bound(sql=sql, type=kind, nullable=False)
+
+
+INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
+
+
+# Operators
+
+
+def _chain(node: Any, kind: type) -> list[Any]:
+    """Return the operands of a left-deep chain, in order, without recursion."""
+    found = []
+    while isinstance(node, kind):
+        found.append(node.args["expression"])
+        node = node.this
+    found.append(node)
+    found.reverse()
+    return found
+
+
+def _connective(word: str, kind: type) -> Callable[[Any, Scope], Bound]:
+    def handler(node: Any, scope: Scope) -> Bound:
+        parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind)]
+        sql = f"({f' {word} '.join(part.sql for part in parts)})"
+        return bounds.derived(sql, types.BOOLEAN, parts)
+
+    return handler
+
+
+def _not(node: exp.Not, scope: Scope) -> Bound:
+    inner = node.this
+    if isinstance(inner, exp.In):
+        return _in(inner, scope, negated=True)
+    operand = rewrites.as_boolean(bind(inner, scope))
+    return bounds.derived(f"(NOT {operand.sql})", types.BOOLEAN, [operand])
+
+
+def _comparison(operator: str) -> Callable[[Any, Scope], Bound]:
+    def handler(node: Any, scope: Scope) -> Bound:
+        left, right = node.this, node.expression
+        if isinstance(right, exp.Any | exp.All) or isinstance(left, exp.Any | exp.All):
+            return _quantified(left, right, operator, scope)
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            return _row_comparison(left, right, operator, scope)
+        return rewrites.compare(bind(left, scope), bind(right, scope), operator)
+
+    return handler
+
+
+def _quantified(left: Any, right: Any, operator: str, scope: Scope) -> Bound:
+    """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those."""
+    is_query = isinstance(getattr(right, "this", None), exp.Query | exp.Subquery)
+    negated = isinstance(right, exp.All) and operator == "<>"
+    if not is_query or not (negated or (isinstance(right, exp.Any) and operator == "=")):
+        raise errors.unsupported(f"{operator} {construct_name(right)}")
+    operands = left.expressions if isinstance(left, exp.Tuple) else [left]
+    bound_operands = [bind(operand, scope) for operand in operands]
+    return scope.in_query(bound_operands, right.this, negated=negated)
+
+
+def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Scope) -> Bound:
+    if operator not in ("=", "<>") or len(left.expressions) != len(right.expressions):
+        raise errors.unsupported("comparison of rows")
+    parts = [
+        rewrites.compare(bind(ours, scope), bind(theirs, scope), operator)
+        for ours, theirs in zip(left.expressions, right.expressions, strict=True)
+    ]
+    word = " AND " if operator == "=" else " OR "
+    return bounds.derived(f"({word.join(part.sql for part in parts)})", types.BOOLEAN, parts)
+
+
+def _arithmetic(
+    kind: type, combine: Callable[[Bound, Bound], Bound]
+) -> Callable[[Any, Scope], Bound]:
+    def handler(node: Any, scope: Scope) -> Bound:
+        first, *rest = _chain(node, kind)
+        found = bind(first, scope)
+        for part in rest:
+            found = combine(found, bind(part, scope))
+        return found
+
+    return handler
+
+
+def _subtract(left: Bound, right: Bound) -> Bound:
+    return rewrites.add(left, right, negative=True)
+
+
+def _negate(node: exp.Neg, scope: Scope) -> Bound:
+    return rewrites.negate(bind(node.this, scope))
+
+
+def _paren(node: exp.Paren, scope: Scope) -> Bound:
+    return bind(node.this, scope)
+
+
+def _concat(node: exp.DPipe, scope: Scope) -> Bound:
+    return rewrites.concat([bind(part, scope) for part in _chain(node, exp.DPipe)])
+
+
+def _between(node: exp.Between, scope: Scope) -> Bound:
+    if node.args.get("symmetric"):
+        raise errors.unsupported("BETWEEN SYMMETRIC")
+    operand = bind(node.this, scope)
+    low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
+    high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
+    return bounds.derived(f"({low.sql} AND {high.sql})", types.BOOLEAN, [low, high])
+
+
+def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
+    if node.args.get("unnest") or node.args.get("field"):
+        raise errors.unsupported("IN of this form")
+    left = node.this
+    operands = (
+        [bind(part, scope) for part in left.expressions]
+        if isinstance(left, exp.Tuple)
+        else [bind(left, scope)]
+    )
+    query = node.args.get("query")
+    if query is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Query):
+        query = node.expressions[0]
+    if query is not None:
+        return scope.in_query(operands, query, negated=negated)
+    if len(operands) > 1:
+        return _row_in(operands, node.expressions, scope, negated=negated)
+    members = [bind(member, scope) for member in node.expressions]
+    pairs = [rewrites.comparable(operands[0], member) for member in members]
+    ours = {pair[0].sql for pair in pairs}
+    word = "NOT IN" if negated else "IN"
+    if len(ours) == 1:
+        listed = ", ".join(pair[1].sql for pair in pairs)
+        sql = f"({pairs[0][0].sql} {word} ({listed}))"
+        return bounds.derived(sql, types.BOOLEAN, [operands[0], *members])
+    each = [rewrites.compare(operands[0], member, "=") for member in members]
+    sql = f"({' OR '.join(part.sql for part in each)})"
+    sql = f"(NOT {sql})" if negated else sql
+    return bounds.derived(sql, types.BOOLEAN, each)
+
+
+def _row_in(operands: list[Bound], members: list[Any], scope: Scope, *, negated: bool) -> Bound:
+    rows = []
+    for member in members:
+        if not isinstance(member, exp.Tuple) or len(member.expressions) != len(operands):
+            raise errors.unsupported("IN of rows of another width")
+        same = [
+            rewrites.compare(ours, bind(theirs, scope), "=")
+            for ours, theirs in zip(operands, member.expressions, strict=True)
+        ]
+        joined = f"({' AND '.join(part.sql for part in same)})"
+        rows.append(bounds.derived(joined, types.BOOLEAN, same))
+    sql = f"({' OR '.join(row.sql for row in rows)})"
+    return bounds.derived(f"(NOT {sql})" if negated else sql, types.BOOLEAN, rows)
+
+
+def _is(node: exp.Is, scope: Scope) -> Bound:
+    operand, right = bind(node.this, scope), node.expression
+    if isinstance(right, exp.Null):
+        return bounds.derived(f"({operand.sql} IS NULL)", types.BOOLEAN, [operand], nullable=False)
+    if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
+        return bounds.derived(
+            f"({operand.sql} IS NOT NULL)", types.BOOLEAN, [operand], nullable=False
+        )
+    if isinstance(right, exp.Boolean):
+        truth = rewrites.as_boolean(operand)
+        word = "TRUE" if right.this else "FALSE"
+        return bounds.derived(f"({truth.sql} IS {word})", types.BOOLEAN, [operand], nullable=False)
+    raise errors.unsupported(f"IS {construct_name(right)}")
+
+
+def _like(node: Any, scope: Scope, *, escape: str | None = None) -> Bound:
+    ignore_case = isinstance(node, exp.ILike)
+    value, pattern = bind(node.this, scope), node.expression
+    if isinstance(pattern, exp.Any | exp.All):
+        return _like_many(value, pattern, scope, escape=escape, ignore_case=ignore_case)
+    return rewrites.like(value, bind(pattern, scope), escape=escape, ignore_case=ignore_case)
+
+
+def _like_many(
+    value: Bound, patterns: Any, scope: Scope, *, escape: str | None, ignore_case: bool
+) -> Bound:
+    inner = patterns.this
+    listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
+    parts = [
+        rewrites.like(value, bind(item, scope), escape=escape, ignore_case=ignore_case)
+        for item in listed
+    ]
+    word = " OR " if isinstance(patterns, exp.Any) else " AND "
+    return bounds.derived(f"({word.join(part.sql for part in parts)})", types.BOOLEAN, parts)
+
+
+def _escape(node: exp.Escape, scope: Scope) -> Bound:
+    character = bind(node.expression, scope).literal
+    if not isinstance(character, str) or len(character) != 1:
+        raise errors.unsupported("ESCAPE that is no single character")
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise errors.unsupported("ESCAPE of this form")
+    return _like(node.this, scope, escape=character)
+
+
+def _regexp(node: exp.RegexpLike, scope: Scope) -> Bound:
+    return rewrites.regexp_like(bind(node.this, scope), bind(node.expression, scope))
+
+
+def _case(node: exp.Case, scope: Scope) -> Bound:
+    operand = bind(node.this, scope) if node.this is not None else None
+    whens = []
+    for branch in node.args["ifs"]:
+        condition = bind(branch.this, scope)
+        if operand is not None:
+            condition = rewrites.compare(operand, condition, "=")
+        whens.append((rewrites.as_boolean(condition), bind(branch.args["true"], scope)))
+    default = node.args.get("default")
+    return rewrites.case(whens, None if default is None else bind(default, scope))
+
+
+def _cast(node: Any, scope: Scope, *, lenient: bool = False) -> Bound:
+    if node.args.get("format") is not None:
+        raise errors.unsupported("CAST ... FORMAT")
+    mapping = scope.environment.context.timestamp_mapping
+    target = columns.data_type(node.to, timestamp=mapping)
+    return rewrites.cast(bind(node.this, scope), target, lenient=lenient)
+
+
+def _try_cast(node: exp.TryCast, scope: Scope) -> Bound:
+    return _cast(node, scope, lenient=True)
+
+
+def _extract(node: exp.Extract, scope: Scope) -> Bound:
+    return moments.extract(moments.part_of(node.this.name), bind(node.expression, scope))
+
+
+def _position(node: exp.StrPosition, scope: Scope) -> Bound:
+    nodes = [node.args["substr"], node.this]
+    if node.args.get("position") is not None:
+        nodes.append(node.args["position"])
+    return functions.build(_call("POSITION", nodes, scope))
+
+
+# Calls
+
+
+def _call(name: str, nodes: list[Any], scope: Scope, **more: Any) -> calls.Call:
+    return calls.Call(
+        name=name,
+        nodes=tuple(nodes),
+        bind=lambda node: bind(node, scope),
+        context=scope.environment.context,
+        rows=scope.rows,
+        **more,
+    )
+
+
+def _anonymous(node: exp.Anonymous, scope: Scope, **more: Any) -> Bound:
+    name = node.this if isinstance(node.this, str) else node.this.name
+    nodes = list(node.expressions)
+    if len(nodes) == 1 and isinstance(nodes[0], exp.Order):
+        nodes, more = [nodes[0].this], {**more, **_ordering(nodes[0], scope)}
+    if nodes and isinstance(nodes[0], exp.Distinct):
+        if nodes[0].args.get("on") is not None:
+            raise errors.unsupported("DISTINCT ON")
+        more["distinct"] = True
+        nodes = [*nodes[0].expressions, *nodes[1:]]
+    for argument in nodes:
+        if isinstance(argument, exp.Kwarg):
+            raise errors.unsupported(f"{name.upper()} with named arguments")
+    return functions.build(_call(name.upper(), nodes, scope, **more))
+
+
+def _special(name: str) -> Callable[[Any, Scope], Bound]:
+    def handler(node: Any, scope: Scope) -> Bound:
+        nodes = [node.this] if node.this is not None else []
+        return functions.build(_call(name, nodes, scope))
+
+    return handler
+
+
+def _ordering(node: exp.Order, scope: Scope) -> dict[str, Any]:
+    parts = [bind(item.this, scope) for item in node.expressions]
+    written = ", ".join(
+        f"{part.sql}{direction(item)}" for part, item in zip(parts, node.expressions, strict=True)
+    )
+    return {"order": written, "order_parts": tuple(parts)}
+
+
+def direction(node: exp.Ordered) -> str:
+    """Return ASC or DESC with Snowflake's place of NULLs: last when ascending, first when not."""
+    descending = bool(node.args.get("desc"))
+    nulls_first = node.args.get("nulls_first")
+    first = descending if nulls_first is None else bool(nulls_first)
+    return f"{' DESC' if descending else ' ASC'} NULLS {'FIRST' if first else 'LAST'}"
+
+
+def _within_group(node: exp.WithinGroup, scope: Scope, **more: Any) -> Bound:
+    if not isinstance(node.this, exp.Anonymous):
+        raise errors.unsupported("WITHIN GROUP of this form")
+    return _anonymous(node.this, scope, **more, **_ordering(node.expression, scope))
+
+
+def _window(node: exp.Window, scope: Scope) -> Bound:
+    inner, ignore_nulls = node.this, False
+    if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
+        inner, ignore_nulls = inner.this, isinstance(inner, exp.IgnoreNulls)
+    call = inner.this if isinstance(inner, exp.WithinGroup) else inner
+    if not isinstance(call, exp.Anonymous):
+        raise errors.unsupported(f"OVER after {construct_name(call)}")
+    if node.args.get("alias") is not None:
+        node = _merged_window(node, scope)
+    name = str(call.this).upper()
+    partition = [bind(item, scope) for item in node.args.get("partition_by") or ()]
+    order = node.args.get("order")
+    ordering = _ordering(order, scope) if order is not None else {"order": "", "order_parts": ()}
+    spec = node.args.get("spec")
+    pieces = []
+    if partition:
+        pieces.append("PARTITION BY " + ", ".join(item.sql for item in partition))
+    if ordering["order"]:
+        pieces.append("ORDER BY " + ordering["order"])
+    if spec is not None:
+        pieces.append(_frame(spec))
+    elif ordering["order"] and name in aggregates.WHOLE_PARTITION:
+        pieces.append("ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING")
+    more = {
+        "over": f" OVER ({' '.join(pieces)})",
+        "over_parts": (*partition, *ordering["order_parts"]),
+        "ignore_nulls": ignore_nulls,
+    }
+    if isinstance(inner, exp.WithinGroup):
+        found = _within_group(inner, scope, **more)
+    else:
+        found = _anonymous(call, scope, **more)
+    return found
+
+
+def _merged_window(node: exp.Window, scope: Scope) -> exp.Window:
+    alias = node.args["alias"]
+    named = scope.named_window(alias.name)
+    merged = named.copy()
+    for key in ("order", "spec"):
+        if node.args.get(key) is not None:
+            merged.set(key, node.args[key].copy())
+    assert isinstance(merged, exp.Window)
+    return merged
+
+
+def _frame(spec: exp.WindowSpec) -> str:
+    if spec.args.get("exclude") is not None:
+        raise errors.unsupported("EXCLUDE in a window frame")
+    kind = spec.args.get("kind") or "ROWS"
+    start = _frame_end(spec.args.get("start"), spec.args.get("start_side"))
+    end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+    return f"{kind} BETWEEN {start} AND {end}"
+
+
+def _frame_end(place: Any, side: Any) -> str:
+    if isinstance(place, exp.Expression):
+        if not isinstance(place, exp.Literal) or not place.name.isdecimal():
+            raise errors.unsupported("window frame that is no constant")
+        place = place.name
+    if place not in ("UNBOUNDED", "CURRENT ROW") and not str(place).isdecimal():
+        raise errors.unsupported("window frame of this form")
+    return f"{place} {side}" if side else str(place)
+
+
+def _if(node: exp.If, scope: Scope) -> Bound:
+    otherwise = node.args.get("false")
+    return rewrites.case(
+        [(rewrites.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
+        None if otherwise is None else bind(otherwise, scope),
+    )
+
+
+def _hex(node: exp.HexString, scope: Scope) -> Bound:
+    text = str(node.this)
+    try:
+        return bounds.binary(bytes.fromhex(text))
+    except ValueError:
+        raise errors.unsupported(f"binary literal x'{text}'") from None
+
+
+def binding_literal(logical: str | None, value: Any) -> Bound:
+    """Return a bind's value as a literal of its type."""
+    if value is None:
+        return bounds.null(types.TEXT if logical in (None, "text") else BIND_TYPES[logical])
+    match logical:
+        case "fixed":
+            return bounds.number(decimal.Decimal(value))
+        case "real":
+            return bounds.real(value)
+        case "boolean":
+            return bounds.boolean(value)
+        case "date":
+            return bounds.date(value)
+        case "binary":
+            return bounds.binary(value)
+        case "time":
+            midnight = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - a time has no zone
+            moment = midnight + datetime.timedelta(microseconds=value // 1000)
+            return bounds.time(moment.time())
+        case "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
+            return _instant_literal(logical, value)
+    return bounds.text(str(value))
+
+
+def _instant_literal(logical: str, value: Any) -> Bound:
+    nanos = value if isinstance(value, int) else value.nanos
+    try:
+        naive = datetime.datetime(1970, 1, 1) + datetime.timedelta(  # noqa: DTZ001 - made aware below
+            microseconds=nanos // 1000
+        )
+    except OverflowError:
+        raise errors.bad_binding("value", "is outside the years 1 to 9999") from None
+    if logical == "timestamp_ntz":
+        return bounds.timestamp(naive)
+    return bounds.timestamp(naive.replace(tzinfo=datetime.UTC))
+
+
+BIND_TYPES: Mapping[str, types.SqlType] = {
+    "fixed": types.integer(),
+    "real": types.REAL,
+    "boolean": types.BOOLEAN,
+    "date": types.DATE,
+    "time": types.TIME,
+    "binary": types.BINARY,
+    "timestamp_ntz": types.TIMESTAMP_NTZ,
+    "timestamp_ltz": types.TIMESTAMP_LTZ,
+    "timestamp_tz": types.TIMESTAMP_LTZ,
+    "variant": types.TEXT,
+    "object": types.TEXT,
+    "array": types.TEXT,
+}
+
+HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {
+    exp.Literal: lambda node, scope: literal(node),
+    exp.RawString: lambda node, scope: bounds.text(str(node.this)),
+    exp.HexString: _hex,
+    exp.Boolean: lambda node, scope: bounds.boolean(bool(node.this)),
+    exp.Null: _null,
+    exp.Placeholder: _placeholder,
+    exp.Parameter: _parameter,
+    exp.Interval: _interval,
+    exp.Column: lambda node, scope: scope.column(node),
+    exp.Paren: _paren,
+    exp.And: _connective("AND", exp.And),
+    exp.Or: _connective("OR", exp.Or),
+    exp.Not: _not,
+    exp.EQ: _comparison("="),
+    exp.NEQ: _comparison("<>"),
+    exp.LT: _comparison("<"),
+    exp.LTE: _comparison("<="),
+    exp.GT: _comparison(">"),
+    exp.GTE: _comparison(">="),
+    exp.NullSafeEQ: _comparison("IS NOT DISTINCT FROM"),
+    exp.NullSafeNEQ: _comparison("IS DISTINCT FROM"),
+    exp.Add: _arithmetic(exp.Add, rewrites.add),
+    exp.Sub: _arithmetic(exp.Sub, _subtract),
+    exp.Mul: _arithmetic(exp.Mul, rewrites.multiply),
+    exp.Div: _arithmetic(exp.Div, rewrites.divide),
+    exp.Mod: _arithmetic(exp.Mod, rewrites.remainder),
+    exp.Neg: _negate,
+    exp.DPipe: _concat,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _escape,
+    exp.RegexpLike: _regexp,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Cast: _cast,
+    exp.TryCast: _try_cast,
+    exp.Extract: _extract,
+    exp.StrPosition: _position,
+    exp.Anonymous: _anonymous,
+    exp.WithinGroup: _within_group,
+    exp.Window: _window,
+    exp.Subquery: lambda node, scope: scope.scalar_query(node),
+    exp.Select: lambda node, scope: scope.scalar_query(node),
+    exp.Exists: lambda node, scope: scope.exists(node),
+    exp.CurrentDate: _special("CURRENT_DATE"),
+    exp.CurrentTime: _special("CURRENT_TIME"),
+    exp.Localtime: _special("LOCALTIME"),
+    exp.CurrentTimestamp: _special("CURRENT_TIMESTAMP"),
+    exp.CurrentUser: _special("CURRENT_USER"),
+    exp.CurrentRole: _special("CURRENT_ROLE"),
+}

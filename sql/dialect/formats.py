@@ -1,0 +1,69 @@
+"""rule: Snowflake's date and time format models as the engine's (strftime-like) patterns.
+
+A model is read greedily, longest element first, without regard to case; what is no element and no
+letter is itself, as is text in double quotes. A letter that belongs to no element is refused, so
+that no format silently means something else.
+"""
+
+from __future__ import annotations
+
+from sql import errors
+
+TIMESTAMP_TEXT = "%Y-%m-%d %H:%M:%S%.3f"
+TIMESTAMP_ZONE_TEXT = "%Y-%m-%d %H:%M:%S%.3f %z"
+TIME_TEXT = "%H:%M:%S"
+
+ELEMENTS = {
+    "TZHTZM": "%z",
+    "TZH:TZM": "%:z",
+    "YYYY": "%Y",
+    "MMMM": "%B",
+    "HH24": "%H",
+    "HH12": "%I",
+    "MON": "%b",
+    "FF0": "",
+    "FF3": "%3f",
+    "FF6": "%6f",
+    "FF9": "%9f",
+    "FF": "%9f",
+    "YY": "%y",
+    "MM": "%m",
+    "DD": "%d",
+    "DY": "%a",
+    "AM": "%p",
+    "PM": "%p",
+    "MI": "%M",
+    "SS": "%S",
+}
+PARSED = {**ELEMENTS, "FF": "%f", "FF0": "", "FF3": "%f", "FF6": "%f", "FF9": "%f", "TZH:TZM": "%z"}
+LONGEST_FIRST = sorted(ELEMENTS, key=len, reverse=True)
+
+
+def engine_pattern(model: str) -> str:
+    """Return the engine's pattern for model; raises SqlError 000002 for an unknown element."""
+    return _pattern(model, ELEMENTS)
+
+
+def strptime_pattern(model: str) -> str:
+    """Return the pattern with which text is read by model, in Python's words."""
+    return _pattern(model, PARSED)
+
+
+def _pattern(model: str, elements: dict[str, str]) -> str:
+    found, index = [], 0
+    upper = model.upper()
+    while index < len(model):
+        element = next((item for item in LONGEST_FIRST if upper.startswith(item, index)), None)
+        if element is not None:
+            found.append(elements[element])
+            index += len(element)
+        elif model[index] == '"' and '"' in model[index + 1 :]:
+            end = model.index('"', index + 1)
+            found.append(model[index + 1 : end].replace("%", "%%"))
+            index = end + 1
+        elif model[index].isalpha() and model[index] not in "Tt":
+            raise errors.unsupported(f"format element '{model[index:]}'")
+        else:
+            found.append("%%" if model[index] == "%" else model[index])
+            index += 1
+    return "".join(found)

@@ -1,0 +1,688 @@
+"""rule: the functions that user text may call; every other name is 002140.
+
+The engine has functions that Snowflake lacks, one of which shows paths of this machine. So a name
+reaches the engine only through this table, and what is sent there is what the table's builder
+writes, never the user's own call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sql import errors
+from sql.dialect import aggregates, calls, formats, moments, names, rewrites, types
+from sql.dialect import bound as bounds
+from sql.dialect.bound import Bound
+from sql.dialect.calls import Call
+
+
+def build(call: Call) -> Bound:
+    """Return the call bound; raises SqlError for an unknown name or a wrong number of arguments."""
+    function = FUNCTIONS.get(call.name)
+    if function is None:
+        raise errors.unknown_function(call.name)
+    if not function.low <= len(call.nodes) <= function.high:
+        raise _arity(call, function)
+    if call.over and function.kind == "scalar":
+        raise call.refuse("OVER")
+    if call.distinct and function.kind != "aggregate":
+        raise call.refuse("DISTINCT")
+    if (call.order or call.ignore_nulls) and function.kind == "scalar":
+        raise call.refuse("an ordering")
+    return function.build(call)
+
+
+def is_known(name: str) -> bool:
+    """Say whether user text may call name."""
+    return name.upper() in FUNCTIONS
+
+
+def is_aggregate(name: str) -> bool:
+    """Say whether name is an aggregate function."""
+    found = FUNCTIONS.get(name.upper())
+    return found is not None and found.kind == "aggregate"
+
+
+def _arity(call: Call, function: calls.Function) -> errors.SqlError:
+    few = len(call.nodes) < function.low
+    wanted = function.low if few else function.high
+    return errors.SqlError(
+        "000938" if few else "000939",
+        "22023",
+        f"SQL compilation error:\n{'not enough' if few else 'too many'} arguments for function "
+        f"[{call.name}] expected {wanted}, got {len(call.nodes)}",
+        phase="COMPILATION",
+    )
+
+
+# Text
+
+
+def _texts(template: str) -> calls.Builder:
+    """Return the builder of a function of texts that gives a text."""
+
+    def build_one(call: Call) -> Bound:
+        parts = call.texts()
+        return calls.text_result(template.format(*(part.sql for part in parts)), parts)
+
+    return build_one
+
+
+def _text_predicate(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        parts = call.texts()
+        return bounds.derived(rewrites.call(name, *parts), types.BOOLEAN, parts)
+
+    return build_one
+
+
+def _count_of(argument: Bound) -> Bound:
+    """Return a length argument as a whole number that is not below zero."""
+    number = rewrites.round_half_away(argument)
+    if isinstance(number.literal, int):
+        return bounds.integer(max(number.literal, 0))
+    return bounds.derived(
+        f"greatest(arrow_cast({number.sql}, 'Int64'), 0)", types.integer(), [number]
+    )
+
+
+def _left_or_right(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
+        return calls.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
+
+    return build_one
+
+
+def _substring(call: Call) -> Bound:
+    value = rewrites.cast(call.arg(0), types.TEXT)
+    start = rewrites.round_half_away(call.arg(1))
+    parts = [value, start]
+    length = ""
+    if len(call.nodes) > 2:
+        count = _count_of(call.arg(2))
+        parts.append(count)
+        length = f", {count.sql}"
+    if isinstance(start.literal, int) and start.literal >= 0:
+        return calls.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
+    place = f"arrow_cast({start.sql}, 'Int64')"
+    place = (
+        f"(CASE WHEN {place} = 0 THEN 1 WHEN {place} < 0"
+        f" THEN character_length({value.sql}) + {place} + 1 ELSE {place} END)"
+    )
+    sql = f"(CASE WHEN {place} < 1 THEN '' ELSE substr({value.sql}, {place}{length}) END)"
+    # NULL arguments make the condition NULL, and so the ELSE branch, which is NULL too.
+    return calls.text_result(sql, parts)
+
+
+def _trim(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        parts = call.texts()
+        characters = parts[1].sql if len(parts) > 1 else "' '"
+        return calls.text_result(f"{name}({parts[0].sql}, {characters})", parts)
+
+    return build_one
+
+
+def _pad(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
+        fill = rewrites.cast(call.arg(2), types.TEXT) if len(call.nodes) > 2 else bounds.text(" ")
+        return calls.text_result(
+            f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
+        )
+
+    return build_one
+
+
+def _length(call: Call) -> Bound:
+    value = call.arg(0)
+    if value.type.kind == "binary":
+        return calls.small_integer(f"octet_length({value.sql})", [value])
+    value = rewrites.cast(value, types.TEXT)
+    return calls.small_integer(f"character_length({value.sql})", [value])
+
+
+def _octet_length(call: Call) -> Bound:
+    value = call.arg(0)
+    if value.type.kind != "binary":
+        value = rewrites.cast(value, types.TEXT)
+    return calls.small_integer(f"octet_length({value.sql})", [value])
+
+
+def _position(call: Call) -> Bound:
+    needle, value = call.texts()[:2] if len(call.nodes) == 2 else _first_two(call)
+    if len(call.nodes) == 2:
+        return calls.small_integer(f"strpos({value.sql}, {needle.sql})", [needle, value])
+    start = int(call.constant(2))
+    if start < 1:
+        raise call.refuse("a start below 1")
+    found = f"strpos(substr({value.sql}, {start}), {needle.sql})"
+    sql = f"(CASE WHEN {found} = 0 THEN 0 ELSE {found} + {start - 1} END)"
+    return calls.small_integer(sql, [needle, value])
+
+
+def _first_two(call: Call) -> list[Bound]:
+    return [rewrites.cast(call.arg(index), types.TEXT) for index in (0, 1)]
+
+
+def _repeat(call: Call) -> Bound:
+    value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
+    return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
+
+
+def _space(call: Call) -> Bound:
+    count = _count_of(call.arg(0))
+    return calls.text_result(f"repeat(' ', {count.sql})", [count])
+
+
+def _split_part(call: Call) -> Bound:
+    value, delimiter = _first_two(call)
+    index = rewrites.round_half_away(call.arg(2))
+    place = f"arrow_cast({index.sql}, 'Int64')"
+    if isinstance(index.literal, int):
+        place = str(index.literal or 1)
+    else:
+        place = f"(CASE WHEN {place} = 0 THEN 1 ELSE {place} END)"
+    sql = f"split_part({value.sql}, {delimiter.sql}, {place})"
+    return calls.text_result(sql, [value, delimiter, index])
+
+
+def _replace(call: Call) -> Bound:
+    parts = call.texts()
+    if len(parts) == 2:
+        parts.append(bounds.text(""))
+    return calls.text_result(rewrites.call("replace", *parts), parts)
+
+
+def _concat(call: Call) -> Bound:
+    return rewrites.concat(call.args)
+
+
+def _concat_ws(call: Call) -> Bound:
+    separator, *rest = call.args
+    joined = []
+    for index, part in enumerate(rest):
+        if index:
+            joined.append(separator)
+        joined.append(part)
+    return rewrites.concat(joined)
+
+
+def _sha2(call: Call) -> Bound:
+    size = int(call.constant(1, 256))
+    if size not in (224, 256, 384, 512):
+        raise call.refuse(f"a digest of {size} bits")
+    value = rewrites.cast(call.arg(0), types.TEXT)
+    return calls.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
+
+
+def _ascii(call: Call) -> Bound:
+    value = rewrites.cast(call.arg(0), types.TEXT)
+    return calls.small_integer(f"ascii({value.sql})", [value])
+
+
+def _chr(call: Call) -> Bound:
+    code = rewrites.round_half_away(call.arg(0))
+    return calls.text_result(f"chr(arrow_cast({code.sql}, 'Int64'))", [code])
+
+
+def _edit_distance(call: Call) -> Bound:
+    parts = call.texts()
+    return calls.small_integer(rewrites.call("levenshtein", *parts), parts)
+
+
+def _regexp_like(call: Call) -> Bound:
+    return rewrites.regexp_like(call.arg(0), call.arg(1), str(call.constant(2, "c")))
+
+
+def _regexp_replace(call: Call) -> Bound:
+    value, pattern = _first_two(call)
+    replacement = rewrites.cast(call.arg(2), types.TEXT) if len(call.nodes) > 2 else bounds.text("")
+    position, occurrence = int(call.constant(3, 1)), int(call.constant(4, 0))
+    if position != 1 or occurrence not in (0, 1):
+        raise call.refuse("a position or an occurrence")
+    flags = rewrites.regexp_flags(str(call.constant(5, "c")))
+    every = "'g'" if occurrence == 0 else "''"
+    sql = (
+        f"regexp_replace({value.sql}, {bounds.quoted_text(flags)} || {pattern.sql},"
+        f" {replacement.sql}, {every})"
+    )
+    if not flags:
+        sql = f"regexp_replace({value.sql}, {pattern.sql}, {replacement.sql}, {every})"
+    return calls.text_result(sql, [value, pattern, replacement])
+
+
+def _regexp_count(call: Call) -> Bound:
+    value, pattern = _first_two(call)
+    start = int(call.constant(2, 1))
+    flags = bounds.quoted_text(rewrites.regexp_flags(str(call.constant(3, "c"))))
+    sql = f"regexp_count({value.sql}, {flags} || {pattern.sql}, {start})"
+    return calls.small_integer(sql, [value, pattern])
+
+
+def _regexp_substr(call: Call) -> Bound:
+    value, pattern = _first_two(call)
+    if int(call.constant(2, 1)) != 1 or int(call.constant(3, 1)) != 1:
+        raise call.refuse("a position or an occurrence")
+    flags = rewrites.regexp_flags(str(call.constant(4, "c")))
+    whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"
+    sql = f"array_element(regexp_match({value.sql}, {whole}), 1)"
+    return bounds.derived(sql, types.TEXT, [value, pattern], nullable=True)
+
+
+# Numbers
+
+
+def _real(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        parts = [rewrites.cast(rewrites.as_number(item), types.REAL) for item in call.args]
+        return calls.real_result(rewrites.call(name, *parts), parts)
+
+    return build_one
+
+
+def _abs(call: Call) -> Bound:
+    value = rewrites.as_number(call.arg(0))
+    kind = value.type
+    if kind.is_integer:
+        if kind.low == types.INT64_LOW:
+            value = rewrites.cast(value, types.number(19)) if kind.wide else value
+        bound = max(abs(kind.low), abs(kind.high))
+        kind = types.integer(kind.precision, 0, min(bound, types.INT64_HIGH))
+    return bounds.derived(f"abs({value.sql})", kind, [value])
+
+
+def _whole(name: str) -> calls.Builder:
+    """CEIL and FLOOR."""
+
+    def build_one(call: Call) -> Bound:
+        value = rewrites.as_number(call.arg(0))
+        digits = int(call.constant(1, 0))
+        if value.type.is_integer and digits >= 0:
+            return value
+        if digits != 0:
+            raise call.refuse("a scale")
+        if value.type.kind == "real":
+            return calls.real_result(f"{name}({value.sql})", [value])
+        kind = types.number(types.PRECISION_MAX)
+        sql = types.exactly(f"{name}({value.sql})", kind)
+        return bounds.derived(sql, kind, [value])
+
+    return build_one
+
+
+def _round(call: Call) -> Bound:
+    return _rounded(call, "round")
+
+
+def _truncate(call: Call) -> Bound:
+    value = call.arg(0)
+    if value.type.is_temporal:
+        return moments.truncate(moments.part_of(call.word(1)), value)
+    return _rounded(call, "trunc")
+
+
+def _rounded(call: Call, name: str) -> Bound:
+    value = rewrites.as_number(call.arg(0))
+    digits = int(call.constant(1, 0))
+    kind = value.type
+    if kind.kind == "real":
+        return calls.real_result(f"{name}({value.sql}, {digits})", [value])
+    if digits >= kind.scale:
+        return value
+    scale = max(digits, 0)
+    if kind.is_integer:
+        value = rewrites.cast(value, types.number(20))
+    result = types.number(min(kind.precision + 1, types.PRECISION_MAX), scale)
+    if kind.is_integer:
+        wide = types.number(20)
+        whole = bounds.derived(types.exactly(value.sql, wide), wide, [value])
+        result = types.number(21)
+        value = whole
+    sql = types.exactly(f"{name}({value.sql}, {digits})", result)
+    return bounds.derived(sql, result, [value])
+
+
+def _mod(call: Call) -> Bound:
+    return rewrites.remainder(call.arg(0), call.arg(1))
+
+
+def _sign(call: Call) -> Bound:
+    value = rewrites.as_number(call.arg(0))
+    sql = f"(CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1"
+    sql += f" WHEN {value.sql} = 0 THEN 0 END)"
+    return bounds.derived(sql, types.integer(1, -1, 1), [value])
+
+
+def _square(call: Call) -> Bound:
+    value = rewrites.cast(rewrites.as_number(call.arg(0)), types.REAL)
+    return calls.real_result(f"({value.sql} * {value.sql})", [value])
+
+
+def _pi(call: Call) -> Bound:
+    return Bound(sql="pi()", type=types.REAL, nullable=False)
+
+
+def _random(call: Call) -> Bound:
+    if call.nodes:
+        raise call.refuse("a seed")
+    spread = f"random() * {bounds.real(1.8e19).sql} - {bounds.real(9e18).sql}"
+    sql = types.exactly(f"({spread})", types.integer())
+    return Bound(sql=sql, type=types.integer(), nullable=False)
+
+
+def _bits(operator: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        parts = [rewrites.round_half_away(item) for item in call.args]
+        if not all(part.type.is_integer for part in parts):
+            raise call.refuse("numbers beyond 64 bits")
+        sql = f"({f' {operator} '.join(part.sql for part in parts)})"
+        return bounds.derived(sql, types.integer(), parts)
+
+    return build_one
+
+
+def _div0(call: Call) -> Bound:
+    dividend, divisor = (rewrites.as_number(item) for item in call.args)
+    # The divisor is made harmless first: a CASE alone does not keep the division from running.
+    safe = bounds.derived(f"nullif({divisor.sql}, 0)", divisor.type, [divisor], nullable=True)
+    quotient = rewrites.divide(dividend, safe)
+    zero = rewrites.cast(bounds.integer(0), quotient.type)
+    is_zero = f"({divisor.sql} = 0)"
+    if call.name == "DIV0NULL":
+        is_zero = f"({divisor.sql} = 0 OR {divisor.sql} IS NULL)"
+    sql = f"(CASE WHEN {is_zero} THEN {zero.sql} ELSE {quotient.sql} END)"
+    return bounds.derived(sql, quotient.type, [dividend, divisor])
+
+
+# Choices
+
+
+def _coalesce(call: Call) -> Bound:
+    return rewrites.coalesce(call.args)
+
+
+def _iff(call: Call) -> Bound:
+    condition, yes, no = call.args
+    return rewrites.case([(rewrites.as_boolean(condition), yes)], no)
+
+
+def _nvl2(call: Call) -> Bound:
+    value, yes, no = call.args
+    present = bounds.derived(f"({value.sql} IS NOT NULL)", types.BOOLEAN, [value], nullable=False)
+    return rewrites.case([(present, yes)], no)
+
+
+def _nullif(call: Call) -> Bound:
+    left, right = call.args
+    same = rewrites.compare(left, right, "=")
+    kind = types.TEXT if left.type.kind == "null" else left.type
+    return rewrites.case([(same, bounds.null(kind))], left)
+
+
+def _nullifzero(call: Call) -> Bound:
+    value = rewrites.as_number(call.arg(0))
+    sql = f"nullif({value.sql}, 0)"
+    return bounds.derived(sql, value.type, [value], nullable=True)
+
+
+def _zeroifnull(call: Call) -> Bound:
+    return rewrites.coalesce([rewrites.as_number(call.arg(0)), bounds.integer(0)])
+
+
+def _decode(call: Call) -> Bound:
+    value, *rest = call.args
+    whens = []
+    while len(rest) >= 2:
+        whens.append((rewrites.compare(value, rest[0], "IS NOT DISTINCT FROM"), rest[1]))
+        rest = rest[2:]
+    return rewrites.case(whens, rest[0] if rest else None)
+
+
+def _equal_null(call: Call) -> Bound:
+    return rewrites.compare(call.arg(0), call.arg(1), "IS NOT DISTINCT FROM")
+
+
+def _extreme(name: str) -> calls.Builder:
+    return lambda call: rewrites.extreme(call.args, name)
+
+
+def _logic(operator: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        parts = [rewrites.as_boolean(item) for item in call.args]
+        sql = f"({f' {operator} '.join(part.sql for part in parts)})"
+        return bounds.derived(sql, types.BOOLEAN, parts)
+
+    return build_one
+
+
+def _boolnot(call: Call) -> Bound:
+    value = rewrites.as_boolean(call.arg(0))
+    return bounds.derived(f"(NOT {value.sql})", types.BOOLEAN, [value])
+
+
+# Conversion
+
+
+def _to_text(call: Call) -> Bound:
+    value = call.arg(0)
+    model = call.constant(1)
+    if model is None:
+        return rewrites.cast(value, types.TEXT)
+    if value.type.kind == "text":
+        value = rewrites.cast(value, types.TIMESTAMP_NTZ)
+    if value.type.kind == "time":
+        pattern = formats.engine_pattern(str(model))
+        return calls.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
+    if not value.type.is_temporal:
+        raise call.refuse(f"a format for {types.shown(value.type)}")
+    pattern = bounds.quoted_text(formats.engine_pattern(str(model)))
+    if value.type.kind == "date":
+        value = rewrites.cast(value, types.TIMESTAMP_NTZ)
+    return calls.text_result(f"to_char({value.sql}, {pattern})", [value])
+
+
+def _to_number(*, lenient: bool) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        arguments = list(call.nodes[1:])
+        if arguments and isinstance(call.constant(1), str):
+            raise call.refuse("a format")
+        precision = int(call.constant(1, 38))
+        scale = int(call.constant(2, 0))
+        if not (1 <= precision <= 38 and 0 <= scale <= min(precision, 37)):
+            raise call.refuse(f"NUMBER({precision},{scale})")
+        return rewrites.cast(call.arg(0), types.number(precision, scale), lenient=lenient)
+
+    return build_one
+
+
+def _to(target: types.SqlType, *, lenient: bool = False) -> calls.Builder:
+    return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
+
+
+def _to_binary(call: Call) -> Bound:
+    if str(call.constant(1, "HEX")).upper() != "HEX":
+        raise call.refuse(f"format {call.constant(1)}")
+    return rewrites.cast(call.arg(0), types.BINARY, lenient=call.name.startswith("TRY_"))
+
+
+def _hex_encode(call: Call) -> Bound:
+    value = call.arg(0)
+    if value.type.kind != "binary":
+        value = rewrites.cast(value, types.TEXT)
+    return calls.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
+
+
+# The session
+
+
+def _context(name: str) -> calls.Builder:
+    def build_one(call: Call) -> Bound:
+        value = getattr(call.context, name)
+        return bounds.null(types.TEXT) if value is None else bounds.text(str(value))
+
+    return build_one
+
+
+def _shown_context(name: str) -> calls.Builder:
+    from_stored = _context(name)
+
+    def build_one(call: Call) -> Bound:
+        value = getattr(call.context, name)
+        if value is None:
+            return from_stored(call)
+        return bounds.text(names.shown(value))
+
+    return build_one
+
+
+def _last_query_id(call: Call) -> Bound:
+    position = int(call.constant(0, -1))
+    ids = call.context.query_ids
+    index = len(ids) + position if position < 0 else position - 1
+    if position == 0 or not 0 <= index < len(ids):
+        return bounds.null(types.TEXT)
+    return bounds.text(ids[index])
+
+
+def _uuid_string(call: Call) -> Bound:
+    return Bound(sql="uuid()", type=types.TEXT, nullable=False)
+
+
+FUNCTIONS: Mapping[str, calls.Function] = {
+    **aggregates.FUNCTIONS,
+    **moments.FUNCTIONS,
+    "UPPER": calls.scalar(1, None, _texts("upper({})")),
+    "LOWER": calls.scalar(1, None, _texts("lower({})")),
+    "INITCAP": calls.scalar(1, None, _texts("initcap({})")),
+    "REVERSE": calls.scalar(1, None, _texts("reverse({})")),
+    "TRANSLATE": calls.scalar(3, None, _texts("translate({}, {}, {})")),
+    "MD5": calls.scalar(1, None, _texts("md5({})")),
+    "MD5_HEX": calls.scalar(1, None, _texts("md5({})")),
+    "SHA2": calls.scalar(1, 2, _sha2),
+    "SHA2_HEX": calls.scalar(1, 2, _sha2),
+    "LENGTH": calls.scalar(1, None, _length),
+    "LEN": calls.scalar(1, None, _length),
+    "OCTET_LENGTH": calls.scalar(1, None, _octet_length),
+    "LEFT": calls.scalar(2, None, _left_or_right("left")),
+    "RIGHT": calls.scalar(2, None, _left_or_right("right")),
+    "SUBSTR": calls.scalar(2, 3, _substring),
+    "SUBSTRING": calls.scalar(2, 3, _substring),
+    "TRIM": calls.scalar(1, 2, _trim("btrim")),
+    "LTRIM": calls.scalar(1, 2, _trim("ltrim")),
+    "RTRIM": calls.scalar(1, 2, _trim("rtrim")),
+    "LPAD": calls.scalar(2, 3, _pad("lpad")),
+    "RPAD": calls.scalar(2, 3, _pad("rpad")),
+    "REPEAT": calls.scalar(2, None, _repeat),
+    "SPACE": calls.scalar(1, None, _space),
+    "REPLACE": calls.scalar(2, 3, _replace),
+    "SPLIT_PART": calls.scalar(3, None, _split_part),
+    "CONCAT": calls.scalar(1, 64, _concat),
+    "CONCAT_WS": calls.scalar(2, 64, _concat_ws),
+    "CONTAINS": calls.scalar(2, None, _text_predicate("contains")),
+    "STARTSWITH": calls.scalar(2, None, _text_predicate("starts_with")),
+    "ENDSWITH": calls.scalar(2, None, _text_predicate("ends_with")),
+    "POSITION": calls.scalar(2, 3, _position),
+    "CHARINDEX": calls.scalar(2, 3, _position),
+    "ASCII": calls.scalar(1, None, _ascii),
+    "UNICODE": calls.scalar(1, None, _ascii),
+    "CHR": calls.scalar(1, None, _chr),
+    "CHAR": calls.scalar(1, None, _chr),
+    "EDITDISTANCE": calls.scalar(2, None, _edit_distance),
+    "REGEXP_LIKE": calls.scalar(2, 3, _regexp_like),
+    "RLIKE": calls.scalar(2, 3, _regexp_like),
+    "REGEXP": calls.scalar(2, 3, _regexp_like),
+    "REGEXP_REPLACE": calls.scalar(2, 6, _regexp_replace),
+    "REGEXP_COUNT": calls.scalar(2, 4, _regexp_count),
+    "REGEXP_SUBSTR": calls.scalar(2, 5, _regexp_substr),
+    "ABS": calls.scalar(1, None, _abs),
+    "CEIL": calls.scalar(1, 2, _whole("ceil")),
+    "CEILING": calls.scalar(1, 2, _whole("ceil")),
+    "FLOOR": calls.scalar(1, 2, _whole("floor")),
+    "ROUND": calls.scalar(1, 2, _round),
+    "TRUNC": calls.scalar(1, 2, _truncate),
+    "TRUNCATE": calls.scalar(1, 2, _truncate),
+    "MOD": calls.scalar(2, None, _mod),
+    "SIGN": calls.scalar(1, None, _sign),
+    "SQUARE": calls.scalar(1, None, _square),
+    "PI": calls.scalar(0, None, _pi),
+    "RANDOM": calls.scalar(0, 1, _random),
+    **{
+        name: calls.scalar(count, None, _real(engine))
+        for name, engine, count in (
+            ("SQRT", "sqrt", 1),
+            ("CBRT", "cbrt", 1),
+            ("EXP", "exp", 1),
+            ("LN", "ln", 1),
+            ("LOG", "log", 2),
+            ("POWER", "power", 2),
+            ("POW", "power", 2),
+            ("SIN", "sin", 1),
+            ("COS", "cos", 1),
+            ("TAN", "tan", 1),
+            ("COT", "cot", 1),
+            ("ASIN", "asin", 1),
+            ("ACOS", "acos", 1),
+            ("ATAN", "atan", 1),
+            ("ATAN2", "atan2", 2),
+            ("SINH", "sinh", 1),
+            ("COSH", "cosh", 1),
+            ("TANH", "tanh", 1),
+            ("ASINH", "asinh", 1),
+            ("ACOSH", "acosh", 1),
+            ("ATANH", "atanh", 1),
+            ("DEGREES", "degrees", 1),
+            ("RADIANS", "radians", 1),
+        )
+    },
+    "BITAND": calls.scalar(2, None, _bits("&")),
+    "BITOR": calls.scalar(2, None, _bits("|")),
+    "BITXOR": calls.scalar(2, None, _bits("#")),
+    "BITSHIFTLEFT": calls.scalar(2, None, _bits("<<")),
+    "BITSHIFTRIGHT": calls.scalar(2, None, _bits(">>")),
+    "DIV0": calls.scalar(2, None, _div0),
+    "DIV0NULL": calls.scalar(2, None, _div0),
+    "COALESCE": calls.scalar(1, 64, _coalesce),
+    "NVL": calls.scalar(2, None, _coalesce),
+    "IFNULL": calls.scalar(2, None, _coalesce),
+    "NVL2": calls.scalar(3, None, _nvl2),
+    "IFF": calls.scalar(3, None, _iff),
+    "NULLIF": calls.scalar(2, None, _nullif),
+    "NULLIFZERO": calls.scalar(1, None, _nullifzero),
+    "ZEROIFNULL": calls.scalar(1, None, _zeroifnull),
+    "DECODE": calls.scalar(3, 255, _decode),
+    "EQUAL_NULL": calls.scalar(2, None, _equal_null),
+    "GREATEST": calls.scalar(1, 64, _extreme("greatest")),
+    "LEAST": calls.scalar(1, 64, _extreme("least")),
+    "BOOLAND": calls.scalar(2, None, _logic("AND")),
+    "BOOLOR": calls.scalar(2, None, _logic("OR")),
+    "BOOLXOR": calls.scalar(2, None, _logic("<>")),
+    "BOOLNOT": calls.scalar(1, None, _boolnot),
+    "TO_CHAR": calls.scalar(1, 2, _to_text),
+    "TO_VARCHAR": calls.scalar(1, 2, _to_text),
+    **{
+        f"{prefix}{name}": calls.scalar(1, 3, _to_number(lenient=bool(prefix)))
+        for name in ("TO_NUMBER", "TO_NUMERIC", "TO_DECIMAL")
+        for prefix in ("", "TRY_")
+    },
+    "TO_DOUBLE": calls.scalar(1, None, _to(types.REAL)),
+    "TRY_TO_DOUBLE": calls.scalar(1, None, _to(types.REAL, lenient=True)),
+    "TO_BOOLEAN": calls.scalar(1, None, _to(types.BOOLEAN)),
+    "TRY_TO_BOOLEAN": calls.scalar(1, None, _to(types.BOOLEAN, lenient=True)),
+    "TO_BINARY": calls.scalar(1, 2, _to_binary),
+    "TRY_TO_BINARY": calls.scalar(1, 2, _to_binary),
+    "HEX_ENCODE": calls.scalar(1, None, _hex_encode),
+    "UUID_STRING": calls.scalar(0, None, _uuid_string),
+    "CURRENT_DATABASE": calls.scalar(0, None, _shown_context("database")),
+    "CURRENT_SCHEMA": calls.scalar(0, None, _shown_context("schema")),
+    "CURRENT_WAREHOUSE": calls.scalar(0, None, _context("warehouse")),
+    "CURRENT_ROLE": calls.scalar(0, None, _context("role")),
+    "CURRENT_USER": calls.scalar(0, None, _context("user")),
+    "CURRENT_ACCOUNT": calls.scalar(0, None, _context("account")),
+    "CURRENT_REGION": calls.scalar(0, None, _context("region")),
+    "CURRENT_SESSION": calls.scalar(0, None, _context("session_id")),
+    "CURRENT_VERSION": calls.scalar(0, None, _context("version")),
+    "CURRENT_CLIENT": calls.scalar(0, None, _context("client")),
+    "LAST_QUERY_ID": calls.scalar(0, 1, _last_query_id),
+}

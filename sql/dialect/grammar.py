@@ -1,0 +1,71 @@
+"""rule: Snowflake's grammar as sqlglot reads it for Boathouse.
+
+What differs from stock sqlglot: every function call stays a call by its own name (the allow-list
+is ours, and names must survive), every item of a select list remembers its own text (Snowflake
+names columns by it), a construct that sqlglot would swallow as opaque text is refused, and a fault
+knows where it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import errors as sqlglot_errors
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects import snowflake
+from sqlglot.parsers.snowflake import SnowflakeParser
+
+TEXT = "text"
+"""Key of an expression's meta: its own source text."""
+
+
+class Fault(sqlglot_errors.ParseError):
+    """The text is not SQL; token is where reading stopped."""
+
+    def __init__(self, message: str, token: tokens.Token | None) -> None:
+        super().__init__(message)
+        self.token = token
+
+
+class Opaque(Exception):
+    """A statement whose head sqlglot knows and whose rest it does not."""
+
+    def __init__(self, head: str) -> None:
+        super().__init__(head)
+        self.head = head
+
+
+FUNCTION_PARSERS_KEPT = ("CAST", "TRY_CAST", "EXTRACT", "POSITION")
+
+
+class Boathouse(snowflake.Snowflake):
+    """The dialect that is read. Nothing is ever written in it."""
+
+    class Tokenizer(snowflake.Snowflake.Tokenizer):
+        COMMANDS: set[tokens.TokenType] = set()  # noqa: RUF012 - sqlglot's own form
+
+    class Parser(SnowflakeParser):
+        FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 - sqlglot's own form
+        FUNCTION_PARSERS = {
+            name: read
+            for name, read in parser.Parser.FUNCTION_PARSERS.items()
+            if name in FUNCTION_PARSERS_KEPT
+        }
+        HISTORICAL_DATA_KIND = {*parser.Parser.HISTORICAL_DATA_KIND, "REF"}
+
+        def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+            def parse_one() -> exp.Expr | None:
+                first = self._curr
+                item = self._parse_expression()
+                if item is not None and first:
+                    item.meta[TEXT] = self._find_sql(first, self._prev)
+                return item
+
+            return self._parse_csv(parse_one), None
+
+        def _parse_as_command(self, start: tokens.Token) -> exp.Command:
+            raise Opaque(start.text.upper())
+
+        def raise_error(self, message: str, token: Any = None) -> None:
+            place = token or self._curr or None
+            raise Fault(message, place if place and place.text else None)

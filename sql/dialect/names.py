@@ -1,0 +1,86 @@
+"""rule: how Snowflake names find stored names, and how stored names are shown.
+
+Tables of other engines have lower-case names; Snowflake folds unquoted ones to upper case. So a
+stored name that is plain lower case is shown, and found, as if it were upper case; any other name
+is itself. An unquoted name finds the exact upper-case form first and then anything that differs in
+case alone; a quoted one finds its own spelling, or the upper-case form of a lower-case name. New
+unquoted names are stored lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+PLAIN_UPPER = re.compile(r"[A-Z_][A-Z0-9_$]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    """One identifier as it was written."""
+
+    text: str
+    quoted: bool = False
+
+    @property
+    def folded(self) -> str:
+        """The name that Snowflake understands."""
+        return self.text if self.quoted else self.text.upper()
+
+    @property
+    def stored(self) -> str:
+        """The name under which something new of this name is stored."""
+        return self.text if self.quoted else self.text.lower()
+
+
+Name = tuple[Ident, ...]
+
+
+def shown(stored: str) -> str:
+    """Return the name that results and SHOW report for a stored name."""
+    return stored.upper() if PLAIN.fullmatch(stored) else stored
+
+
+def find(ident: Ident, stored: Sequence[str]) -> list[int]:
+    """Return the positions of the stored names that ident means; more than one is ambiguous."""
+    if ident.quoted:
+        exact = [index for index, name in enumerate(stored) if name == ident.text]
+        return exact or [index for index, name in enumerate(stored) if shown(name) == ident.text]
+    wanted = ident.text.upper()
+    exact = [index for index, name in enumerate(stored) if name == wanted]
+    if exact:
+        return exact
+    return [index for index, name in enumerate(stored) if name.upper() == wanted]
+
+
+def dotted(name: Sequence[Ident]) -> str:
+    """Return the name as messages show it: folded, joined by dots."""
+    return ".".join(ident.folded for ident in name)
+
+
+def quoted(name: str) -> str:
+    """Return name as an identifier of the engine's SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def written(name: str) -> str:
+    """Return a stored name as somebody would write it in Snowflake SQL."""
+    display = shown(name)
+    return display if PLAIN_UPPER.fullmatch(display) else quoted(display)
+
+
+def like_pattern(pattern: str) -> re.Pattern[str]:
+    """Return SHOW's LIKE as a pattern: % and _, case-insensitive, backslash escapes."""
+    parts = []
+    index = 0
+    while index < len(pattern):
+        char = pattern[index]
+        if char == "\\" and index + 1 < len(pattern):
+            index += 1
+            parts.append(re.escape(pattern[index]))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(char) or re.escape(char))
+        index += 1
+    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL)

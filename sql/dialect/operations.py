@@ -1,0 +1,172 @@
+"""rule: the closed set of statements: every text becomes exactly one of these, or is refused.
+
+Trees are sqlglot's, and stay inside `sql.dialect`; whoever runs a statement passes them on unread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from sql.dialect import names, types
+
+Tree: TypeAlias = Any
+"""A sqlglot expression; opaque outside `sql.dialect`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """SELECT, WITH, VALUES and their set operations."""
+
+    tree: Tree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explain:
+    """EXPLAIN [USING TEXT | TABULAR] of a query."""
+
+    tree: Tree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnDefinition:
+    """One column of CREATE TABLE. type None: a CTAS column list that only gives names.
+
+    declared: the type as it is declared, when the stored type does not say it.
+    """
+
+    name: names.Ident
+    type: types.SqlType | None
+    required: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateTable:
+    """CREATE [OR REPLACE] [TRANSIENT] [ICEBERG] TABLE, with or without AS query.
+
+    partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
+    """
+
+    name: names.Name
+    columns: tuple[ColumnDefinition, ...]
+    query: Tree | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+    comment: str | None = None
+    partition_by: tuple[tuple[str, names.Ident], ...] = ()
+    cluster_by: tuple[names.Ident, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateSchema:
+    name: names.Name
+    if_not_exists: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropTable:
+    name: names.Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropSchema:
+    name: names.Name
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Insert:
+    """INSERT [OVERWRITE] INTO. columns empty: all, in order. source: a query, or VALUES rows."""
+
+    name: names.Name
+    columns: tuple[names.Ident, ...]
+    source: Tree
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Use:
+    kind: Literal["database", "schema", "warehouse", "role", "secondary roles", ""]
+    name: names.Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetVariables:
+    names: tuple[names.Ident, ...]
+    values: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnsetVariables:
+    names: tuple[names.Ident, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlterSession:
+    """ALTER SESSION SET name = value ..., or UNSET name, ..."""
+
+    set: tuple[tuple[str, str | int | bool], ...] = ()
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begin:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rollback:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Show:
+    """SHOW. kind: "TABLES", "SCHEMAS" and so on.
+
+    scope_kind: what IN names; "" means no IN clause. scope: the name after it, if any.
+    """
+
+    kind: str
+    terse: bool = False
+    history: bool = False
+    like: str | None = None
+    scope_kind: Literal["", "account", "database", "schema", "table", "session", "name"] = ""
+    scope: names.Name = ()
+    starts_with: str | None = None
+    limit: int | None = None
+    limit_from: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Describe:
+    kind: Literal["table", "view", "schema", "database"]
+    name: names.Name
+
+
+Operation: TypeAlias = (
+    Query
+    | Explain
+    | CreateTable
+    | CreateSchema
+    | DropTable
+    | DropSchema
+    | Insert
+    | Use
+    | SetVariables
+    | UnsetVariables
+    | AlterSession
+    | Begin
+    | Commit
+    | Rollback
+    | Show
+    | Describe
+)

@@ -1,0 +1,310 @@
+"""rule: text -> one operation of the closed set, or Snowflake's own error with its place.
+
+The first words decide who reads the rest: queries, CREATE, INSERT and DROP are sqlglot's; the small
+statements of a session are read here, token by token. What Snowflake has and Boathouse does not is
+refused by name (000002); what nobody has is a syntax error (001003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import errors as sqlglot_errors
+from sqlglot import exp, tokens
+from sqlglot.tokens import TokenType
+
+from sql import errors
+from sql.dialect import columns, grammar, operations, reading, show
+
+TEXT_BYTES_MAX = 1 << 20
+TOKENS_MAX = 250_000
+STATEMENTS_MAX = 10_000
+
+
+def parse(text: str) -> operations.Operation:
+    """Return the one statement of text; raises SqlError (000900 when there is none)."""
+    reader = reading.Reader(text, tokenize(text))
+    reader.drop_semicolons()
+    if reader.is_at_end:
+        raise errors.empty_statement()
+    head = reader.peek_word()
+    read = READERS.get(head)
+    if read is not None:
+        return read(reader)
+    if head in REFUSED:
+        raise errors.unsupported(_refused_name(reader))
+    if reader.peek_text() == "(" or head in ("SELECT", "WITH", "VALUES"):
+        return operations.Query(tree=_tree(reader))
+    raise reader.unexpected()
+
+
+def split(text: str) -> list[str]:
+    """Return the statements of text, without their semicolons; empty ones are left out.
+
+    Quotes, $$ bodies and comments are known. Raises SqlError 001003 for an open quote.
+    """
+    found = []
+    first: tokens.Token | None = None
+    last: tokens.Token | None = None
+    for token in tokenize(text):
+        if token.token_type is TokenType.SEMICOLON:
+            if first is not None and last is not None:
+                found.append(text[first.start : last.end + 1])
+            first = None
+        else:
+            first, last = first or token, token
+    if first is not None and last is not None:
+        found.append(text[first.start : last.end + 1])
+    if len(found) > STATEMENTS_MAX:
+        raise errors.unsupported(f"more than {STATEMENTS_MAX} statements in one request")
+    return found
+
+
+def tokenize(text: str) -> list[tokens.Token]:
+    """Return the tokens of text; comments are none."""
+    if len(text) > TEXT_BYTES_MAX:
+        raise errors.unsupported(f"statement longer than {TEXT_BYTES_MAX} characters")
+    try:
+        found = grammar.Boathouse().tokenize(text)
+    except sqlglot_errors.TokenError as error:
+        start = getattr(error, "start", None)
+        raise _syntax_error_at(text, len(text) if start is None else start) from None
+    if len(found) > TOKENS_MAX:
+        raise errors.unsupported(f"statement of more than {TOKENS_MAX} tokens")
+    return found
+
+
+def _syntax_error_at(text: str, start: int) -> errors.SqlError:
+    line, position = reading.place_of(text, start)
+    return errors.syntax_error(line, position, text[start : start + 20] or "<EOF>")
+
+
+def _tree(reader: reading.Reader) -> Any:
+    """Return sqlglot's tree of all tokens from here on."""
+    rest = reader.rest()
+    while rest and rest[-1].token_type is TokenType.SEMICOLON:
+        rest.pop()
+    for token in rest:
+        if token.token_type is TokenType.SEMICOLON:
+            raise reader.unexpected(token)
+    try:
+        found = grammar.Boathouse().parser().parse(rest, reader.text)
+    except grammar.Fault as fault:
+        raise reader.unexpected(fault.token) if fault.token else reader.unexpected_end() from None
+    except grammar.Opaque as opaque:
+        raise errors.unsupported(opaque.head) from None
+    except sqlglot_errors.SqlglotError:
+        raise reader.unexpected(rest[0]) from None
+    except RecursionError:
+        raise errors.unsupported("expression nested too deeply") from None
+    if len(found) != 1 or found[0] is None:
+        raise reader.unexpected(rest[0])
+    return found[0]
+
+
+def _query_tree(reader: reading.Reader) -> Any:
+    tree = _tree(reader)
+    if not isinstance(tree, exp.Query):
+        raise errors.unsupported(type(tree).__name__.upper())
+    return tree
+
+
+def _explain(reader: reading.Reader) -> operations.Operation:
+    reader.accept("EXPLAIN")
+    if reader.accept("USING") and not (reader.accept("TEXT") or reader.accept("TABULAR")):
+        raise errors.unsupported(f"EXPLAIN USING {reader.peek_word()}")
+    return operations.Explain(tree=_query_tree(reader))
+
+
+def _use(reader: reading.Reader) -> operations.Operation:
+    reader.accept("USE")
+    if reader.accept("SECONDARY", "ROLES"):
+        found = operations.Use(kind="secondary roles", name=(reader.ident(),))
+    else:
+        kind = next(
+            (word for word in ("database", "schema", "warehouse", "role") if reader.accept(word)),
+            "",
+        )
+        found = operations.Use(kind=kind, name=reader.name())  # type: ignore[arg-type]  # one of the words above
+    reader.finish()
+    return found
+
+
+def _set(reader: reading.Reader) -> operations.Operation:
+    tree = _tree(reader)
+    if not isinstance(tree, exp.Set) or len(tree.expressions) != 1:
+        raise errors.unsupported("SET")
+    assignment = tree.expressions[0].this
+    if not isinstance(assignment, exp.EQ):
+        raise errors.unsupported("SET")
+    left, right = assignment.this, assignment.expression
+    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        targets, values = left.expressions, right.expressions
+    else:
+        targets, values = [left], [right]
+    if len(targets) != len(values):
+        raise errors.unsupported("SET of as many variables as there are no values for")
+    return operations.SetVariables(
+        names=tuple(columns.ident(target.this) for target in targets), values=tuple(values)
+    )
+
+
+def _unset(reader: reading.Reader) -> operations.Operation:
+    reader.accept("UNSET")
+    found = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
+    reader.finish()
+    return operations.UnsetVariables(names=found)
+
+
+def _alter(reader: reading.Reader) -> operations.Operation:
+    if not reader.accept("ALTER", "SESSION"):
+        raise errors.unsupported(_refused_name(reader))
+    if reader.accept("UNSET"):
+        unset = [reader.ident().folded]
+        while reader.accept(","):
+            unset.append(reader.ident().folded)
+        reader.finish()
+        return operations.AlterSession(unset=tuple(unset))
+    reader.expect("SET")
+    found = []
+    while not reader.is_at_end:
+        name = reader.ident().folded
+        reader.expect("=")
+        found.append((name, reader.value()))
+        reader.accept(",")
+        reader.drop_semicolons()
+    if not found:
+        raise reader.unexpected()
+    return operations.AlterSession(set=tuple(found))
+
+
+def _begin(reader: reading.Reader) -> operations.Operation:
+    if reader.accept("START"):
+        reader.expect("TRANSACTION")
+    else:
+        reader.accept("BEGIN")
+        _ = reader.accept("TRANSACTION") or reader.accept("WORK")
+    if reader.accept("NAME"):
+        reader.ident()
+    if not reader.is_finished:
+        raise errors.unsupported("BEGIN ... END block")
+    return operations.Begin()
+
+
+def _commit(reader: reading.Reader) -> operations.Operation:
+    reader.accept("COMMIT")
+    reader.accept("WORK")
+    reader.finish()
+    return operations.Commit()
+
+
+def _rollback(reader: reading.Reader) -> operations.Operation:
+    reader.accept("ROLLBACK")
+    reader.accept("WORK")
+    reader.finish()
+    return operations.Rollback()
+
+
+def _drop(reader: reading.Reader) -> operations.Operation:
+    start = reader.mark()
+    reader.accept("DROP")
+    _ = reader.accept("ICEBERG") or reader.accept("TRANSIENT")
+    kind = next((word for word in ("TABLE", "SCHEMA") if reader.accept(word)), None)
+    if kind is None:
+        reader.reset(start)
+        raise errors.unsupported(_refused_name(reader))
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name()
+    cascade = reader.accept("CASCADE")
+    if not cascade:
+        reader.accept("RESTRICT")
+    reader.finish()
+    if kind == "TABLE":
+        return operations.DropTable(name=name, if_exists=if_exists)
+    return operations.DropSchema(name=name, if_exists=if_exists, cascade=cascade)
+
+
+def _create(reader: reading.Reader) -> operations.Operation:
+    start = reader.mark()
+    reader.accept("CREATE")
+    replace = reader.accept("OR", "REPLACE")
+    if reader.accept("SCHEMA") or reader.accept("TRANSIENT", "SCHEMA"):
+        if replace:
+            raise errors.unsupported("CREATE OR REPLACE SCHEMA")
+        return _create_schema(reader)
+    reader.reset(start)
+    if not _is_create_table(reader):
+        reader.reset(start)
+        raise errors.unsupported(_refused_name(reader))
+    reader.reset(start)
+    return columns.create_table(_tree(reader))
+
+
+def _is_create_table(reader: reading.Reader) -> bool:
+    reader.accept("CREATE")
+    reader.accept("OR", "REPLACE")
+    for word in ("TRANSIENT", "ICEBERG"):
+        reader.accept(word)
+    return reader.accept("TABLE")
+
+
+def _create_schema(reader: reading.Reader) -> operations.Operation:
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name()
+    comment = None
+    while not reader.is_finished:
+        if reader.accept("COMMENT"):
+            reader.expect("=")
+            comment = reader.string()
+        else:
+            raise errors.unsupported(f"CREATE SCHEMA ... {reader.peek_word()}")
+    return operations.CreateSchema(name=name, if_not_exists=if_not_exists, comment=comment)
+
+
+def _insert(reader: reading.Reader) -> operations.Operation:
+    tree = _tree(reader)
+    if not isinstance(tree, exp.Insert):
+        raise errors.unsupported("multi-table INSERT")
+    return columns.insert(tree)
+
+
+def _refused_name(reader: reading.Reader) -> str:
+    """Return the statement's first words, as the refusal names it: `ALTER TABLE`."""
+    words = [reader.next_word()]
+    if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
+        while reader.peek_word() in NOISE or reader.peek_word() in KINDS:
+            words.append(reader.next_word())
+            if words[-1] in KINDS:
+                break
+    return " ".join(words)
+
+
+NOISE = frozenset(
+    ["OR", "REPLACE", "TEMP", "TEMPORARY", "TRANSIENT", "VOLATILE", "LOCAL", "GLOBAL", "SECURE", "RECURSIVE", "ICEBERG", "HYBRID", "DYNAMIC", "EXTERNAL", "EVENT", "FILE", "ON", "INTO", "MATERIALIZED", "ROW", "ACCESS", "MASKING", "NETWORK", "RESOURCE"]
+)
+KINDS = frozenset(
+    ["TABLE", "VIEW", "SCHEMA", "DATABASE", "WAREHOUSE", "STAGE", "SEQUENCE", "FUNCTION", "PROCEDURE", "TASK", "STREAM", "PIPE", "USER", "ROLE", "FORMAT", "POLICY", "INTEGRATION", "MONITOR", "SHARE", "TAG", "ACCOUNT", "SESSION", "IMMEDIATE", "COLUMN"]
+)
+
+READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
+    "EXPLAIN": _explain,
+    "USE": _use,
+    "SET": _set,
+    "UNSET": _unset,
+    "ALTER": _alter,
+    "BEGIN": _begin,
+    "START": _begin,
+    "COMMIT": _commit,
+    "ROLLBACK": _rollback,
+    "SHOW": show.read_show,
+    "DESC": show.read_describe,
+    "DESCRIBE": show.read_describe,
+    "CREATE": _create,
+    "DROP": _drop,
+    "INSERT": _insert,
+}
+
+REFUSED: Sequence[str] = tuple(
+    ["UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "PUT", "GET", "LIST", "LS", "REMOVE", "RM", "GRANT", "REVOKE", "CALL", "EXECUTE", "COMMENT", "UNDROP", "DECLARE"]
+)

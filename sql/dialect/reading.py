@@ -1,0 +1,170 @@
+"""rule: a cursor over tokens, for the statements that are read word by word."""
+
+from __future__ import annotations
+
+from sqlglot import tokens
+from sqlglot.tokens import TokenType
+
+from sql import errors
+from sql.dialect import names
+
+
+def place_of(text: str, start: int) -> tuple[int, int]:
+    """Return line (from 1) and position (from 0) of an offset."""
+    return text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
+
+
+class Reader:
+    """Tokens from left to right; words are compared without regard to case."""
+
+    def __init__(self, text: str, found: list[tokens.Token]) -> None:
+        self.text = text
+        self._tokens = found
+        self._index = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._index >= len(self._tokens)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing but semicolons is left."""
+        return all(token.token_type is TokenType.SEMICOLON for token in self._tokens[self._index :])
+
+    def mark(self) -> int:
+        return self._index
+
+    def reset(self, mark: int) -> None:
+        self._index = mark
+
+    def rest(self) -> list[tokens.Token]:
+        return self._tokens[self._index :]
+
+    def drop_semicolons(self) -> None:
+        while not self.is_at_end and self._tokens[self._index].token_type is TokenType.SEMICOLON:
+            self._index += 1
+
+    def peek_text(self) -> str:
+        """Return the next token's text; "" at the end or before a string."""
+        if self.is_at_end or self._tokens[self._index].token_type in LITERALS:
+            return ""
+        return self._tokens[self._index].text
+
+    def peek_word(self) -> str:
+        """Return the next token in upper case, unless it is quoted."""
+        return self.peek_text().upper()
+
+    def next_word(self) -> str:
+        word = self.peek_word()
+        self._index += 1
+        return word
+
+    def accept(self, *words: str) -> bool:
+        """Go past these words if they come next."""
+        # sqlglot joins some pairs of words into one token; compare word by word.
+        wanted = " ".join(word.upper() for word in words)
+        taken = ""
+        for index in range(self._index, len(self._tokens)):
+            token = self._tokens[index]
+            if token.token_type in LITERALS:
+                return False
+            taken = f"{taken} {' '.join(token.text.upper().split())}".lstrip()
+            if taken == wanted:
+                self._index = index + 1
+                return True
+            if not wanted.startswith(f"{taken} "):
+                return False
+        return False
+
+    def expect(self, *words: str) -> None:
+        if not self.accept(*words):
+            raise self.unexpected()
+
+    def ident(self) -> names.Ident:
+        """Read one identifier."""
+        if self.is_at_end:
+            raise self.unexpected()
+        token = self._tokens[self._index]
+        if token.token_type is TokenType.IDENTIFIER:
+            self._index += 1
+            return names.Ident(token.text, quoted=True)
+        if token.token_type in LITERALS or not is_word(token.text):
+            raise self.unexpected()
+        self._index += 1
+        return names.Ident(token.text)
+
+    def ident_list(self) -> tuple[names.Ident, ...]:
+        self.expect("(")
+        found = [self.ident()]
+        while self.accept(","):
+            found.append(self.ident())
+        self.expect(")")
+        return tuple(found)
+
+    def name(self) -> names.Name:
+        """Read one to three identifiers joined by dots."""
+        found = [self.ident()]
+        while len(found) < 3 and self.accept("."):
+            found.append(self.ident())
+        return tuple(found)
+
+    def string(self) -> str:
+        if self.is_at_end or self._tokens[self._index].token_type not in STRINGS:
+            raise self.unexpected()
+        self._index += 1
+        return self._tokens[self._index - 1].text
+
+    def number(self) -> int:
+        text = "" if self.is_at_end else self._tokens[self._index].text
+        if not text.isdecimal() or len(text) > 12:
+            raise self.unexpected()
+        self._index += 1
+        return int(text)
+
+    def value(self) -> str | int | bool:
+        """Read a parameter's value: a string, a number, TRUE or FALSE, or a bare word."""
+        if self.is_at_end:
+            raise self.unexpected()
+        token = self._tokens[self._index]
+        if token.token_type in STRINGS:
+            return self.string()
+        if token.token_type is TokenType.NUMBER and token.text.isdecimal():
+            return self.number()
+        if token.text == "-":
+            self._index += 1
+            return -self.number()
+        word = self.ident()
+        return {"TRUE": True, "FALSE": False}.get(word.folded, word.folded)
+
+    def finish(self) -> None:
+        """Raise unless the statement ends here."""
+        self.drop_semicolons()
+        if not self.is_at_end:
+            raise self.unexpected()
+
+    def unexpected(self, token: tokens.Token | None = None) -> errors.SqlError:
+        """Return the syntax error at token, or here."""
+        if token is None and not self.is_at_end:
+            token = self._tokens[self._index]
+        if token is None:
+            return self.unexpected_end()
+        line, position = place_of(self.text, token.start)
+        return errors.syntax_error(line, position, self.text[token.start : token.end + 1])
+
+    def unexpected_end(self) -> errors.SqlError:
+        """Return the syntax error of a text that stops too early."""
+        line, position = place_of(self.text, len(self.text.rstrip()))
+        return errors.syntax_error(line, position, "<EOF>")
+
+
+STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
+LITERALS = (*STRINGS, TokenType.NUMBER, TokenType.IDENTIFIER)
+
+
+def is_word(text: str) -> bool:
+    """Say whether text is a bare word."""
+    return (
+        bool(text)
+        and (text[0].isalpha() or text[0] == "_")
+        and (text.replace("_", "a").replace("$", "a").isalnum())
+    )

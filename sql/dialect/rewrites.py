@@ -1,0 +1,642 @@
+"""rule: Snowflake's semantics in the engine's words: casts, arithmetic, comparison, patterns.
+
+Each function takes bound operands and returns one. Where the engine would differ silently (whole
+number division, wrapping sums, NULL in CONCAT, backslash in LIKE, unanchored regular expressions)
+the difference is written out; where no words exist, it is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+from collections.abc import Sequence
+
+from sql import errors, kernels
+from sql.dialect import bound as bounds
+from sql.dialect import formats, types
+from sql.dialect.bound import Bound
+
+COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+
+
+def call(name: str, *arguments: Bound) -> str:
+    """Return a call of an engine function or kernel."""
+    return f"{name}({', '.join(argument.sql for argument in arguments)})"
+
+
+def as_arrow(operand: Bound, kind: types.SqlType) -> str:
+    """Return operand in exactly the engine's type of kind; kernels take no other."""
+    return types.exactly(operand.sql, kind)
+
+
+# Casts
+
+
+def cast(operand: Bound, target: types.SqlType, *, lenient: bool = False) -> Bound:
+    """Return operand as target, as CAST does, or TRY_CAST when lenient.
+
+    Raises SqlError for a pair of types that Snowflake does not cast between.
+    """
+    source = operand.type
+    if source.kind == "null" or operand.literal is None:
+        return bounds.null(target)
+    if target.kind == "fixed" and target.is_integer and not source.is_integer:
+        target = types.number(target.precision)
+    if operand.is_literal and source.kind == "text":
+        converted = _cast_literal(operand, target, lenient=lenient)
+        if converted is not None:
+            return converted
+    found = CASTS.get((source.kind, target.kind))
+    if found is None:
+        raise _no_cast(source, target)
+    return found(operand, target, lenient)
+
+
+def implicit(operand: Bound, target: types.SqlType) -> Bound:
+    """Return operand as target where Snowflake does so unasked; nothing is lost or cut."""
+    if types.same_in_engine(operand.type, target):
+        return operand
+    if target.kind == "fixed" and target.is_integer and operand.type.is_integer:
+        return operand
+    return cast(operand, target)
+
+
+def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], types.SqlType]:
+    """Return operands as the one type they share; raises SqlError when there is none."""
+    kind = types.unified([operand.type for operand in operands])
+    if kind is None:
+        shown = ", ".join(types.shown(operand.type) for operand in operands)
+        raise _mismatch(f"{what} of ({shown})")
+    if kind.kind == "null":
+        return list(operands), kind
+    return [implicit(operand, kind) for operand in operands], kind
+
+
+def _mismatch(detail: str) -> errors.SqlError:
+    return errors.SqlError(
+        "001065",
+        "22023",
+        f"SQL compilation error:\nArgument types do not match: {detail}",
+        phase="COMPILATION",
+    )
+
+
+def _no_cast(source: types.SqlType, target: types.SqlType) -> errors.SqlError:
+    return errors.SqlError(
+        "001065",
+        "22023",
+        "SQL compilation error:\n"
+        f"invalid type [CAST({types.shown(source)} AS {types.shown(target)})]",
+        phase="COMPILATION",
+    )
+
+
+def _cast_literal(operand: Bound, target: types.SqlType, *, lenient: bool) -> Bound | None:
+    """Return a text literal as a literal of target; None leaves it to run time.
+
+    Bad text fails when a row reaches it, not here: a CASE branch that is never taken may hold it.
+    """
+    text = operand.literal
+    try:
+        match target.kind:
+            case "fixed":
+                value = kernels.parse_fixed(text, target.precision, target.scale)
+                found = bounds.integer(int(value)) if not target.scale else bounds.number(value)
+                return _cast_fixed(found, target, lenient)
+            case "date":
+                return bounds.date(kernels.parse_date(text))
+            case "timestamp_ntz":
+                return bounds.timestamp(kernels.parse_timestamp(text))
+            case "time":
+                return bounds.time(kernels.parse_time(text))
+            case "boolean" if text.strip().lower() in kernels.TRUE_WORDS:
+                return bounds.boolean(True)
+            case "boolean" if text.strip().lower() in kernels.FALSE_WORDS:
+                return bounds.boolean(False)
+            case "text" if target.length is not None:
+                return bounds.text(text[: target.length])
+    except ValueError:
+        return bounds.null(target) if lenient else None
+    return None
+
+
+def _cast_same(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    return bounds.retyped(operand, target)
+
+
+def _cast_text(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    source = operand.type
+    shorter = target.length is not None and (source.length is None or source.length > target.length)
+    if not shorter:
+        return bounds.retyped(operand, types.text(target.length or source.length))
+    return bounds.derived(f"left({operand.sql}, {target.length})", target, [operand])
+
+
+def _cast_fixed(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    source = operand.type
+    if source.is_integer and target.scale == 0:
+        low, high = -(10**target.precision) + 1, 10**target.precision - 1
+        if low <= source.low and source.high <= high:
+            # It stays a 64-bit integer; only what is told of it changes.
+            kind = types.integer(target.precision, source.low, source.high)
+            return bounds.retyped(operand, kind)
+    wide = dataclasses.replace(target, wide=True)
+    sql = types.exactly(operand.sql, wide, lenient=lenient)
+    found = bounds.derived(sql, wide, [operand], nullable=lenient or None)
+    if operand.is_literal and isinstance(operand.literal, int | decimal.Decimal):
+        try:
+            value = kernels.fit_fixed(
+                decimal.Decimal(operand.literal), target.precision, target.scale
+            )
+        except ValueError:
+            return bounds.null(target) if lenient else found
+        return dataclasses.replace(found, literal=value)
+    return found
+
+
+def _cast_kernel(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    prefix = "_try_to_" if lenient else "_to_"
+    name = {
+        "fixed": f"fixed_{target.precision}_{target.scale}",
+        "timestamp_ntz": "timestamp",
+    }.get(target.kind, target.kind)
+    sql = f"{prefix}{name}({as_arrow(operand, types.TEXT)})"
+    return bounds.derived(sql, target, [operand], nullable=lenient or None)
+
+
+def _cast_plain(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    sql = types.exactly(operand.sql, target, lenient=lenient)
+    return bounds.derived(sql, target, [operand], nullable=lenient or None)
+
+
+def _cast_to_boolean(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    return bounds.derived(f"({operand.sql} <> 0)", types.BOOLEAN, [operand])
+
+
+def _cast_from_boolean(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    sql = f"CASE WHEN {operand.sql} THEN 1 WHEN NOT {operand.sql} THEN 0 END"
+    one_bit = bounds.derived(f"({sql})", types.integer(1, 0, 1), [operand])
+    return one_bit if target.kind == "fixed" and target.scale == 0 else cast(one_bit, target)
+
+
+def _cast_to_text(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    match operand.type.kind:
+        case "real":
+            sql = f"_real_to_text({as_arrow(operand, types.REAL)})"
+        case "timestamp_ntz":
+            sql = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIMESTAMP_TEXT)})"
+        case "timestamp_ltz":
+            local = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIMESTAMP_ZONE_TEXT)})"
+            sql = local
+        case "time":
+            sql = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIME_TEXT)})"
+        case "binary":
+            sql = f"upper(encode({operand.sql}, 'hex'))"
+        case _:
+            sql = types.exactly(operand.sql, types.TEXT)
+    found = bounds.derived(sql, types.TEXT, [operand])
+    return _cast_text(found, target, lenient) if target.length is not None else found
+
+
+def _cast_to_date(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    sql = operand.sql
+    if operand.type.kind == "timestamp_ltz":
+        sql = f"to_local_time({sql})"
+    return bounds.derived(types.exactly(sql, types.DATE), types.DATE, [operand])
+
+
+def _cast_to_time(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    sql = operand.sql
+    if operand.type.kind == "timestamp_ltz":
+        sql = f"to_local_time({sql})"
+    return bounds.derived(types.exactly(sql, types.TIME), types.TIME, [operand])
+
+
+def _cast_moment(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    if operand.type.kind == "timestamp_ltz" and target.kind == "timestamp_ntz":
+        return bounds.derived(f"to_local_time({operand.sql})", target, [operand])
+    if target.kind == "timestamp_ltz":
+        # A naive moment is one of the session's zone.
+        naive = cast(operand, types.TIMESTAMP_NTZ)
+        return bounds.derived(types.exactly(naive.sql, target), target, [operand])
+    return bounds.derived(as_arrow(operand, target), target, [operand])
+
+
+def _cast_epoch(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    if not operand.type.is_integer:
+        raise _no_cast(operand.type, target)
+    naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
+    found = bounds.derived(naive, types.TIMESTAMP_NTZ, [operand])
+    return cast(found, target)
+
+
+def _cast_from_hex(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+    name = "_try_to_binary" if lenient else "_to_binary"
+    return bounds.derived(f"{name}({as_arrow(operand, types.TEXT)})", target, [operand])
+
+
+CASTS = {
+    ("text", "text"): _cast_text,
+    ("text", "fixed"): _cast_kernel,
+    ("text", "real"): _cast_kernel,
+    ("text", "boolean"): _cast_kernel,
+    ("text", "date"): _cast_kernel,
+    ("text", "time"): _cast_kernel,
+    ("text", "timestamp_ntz"): _cast_kernel,
+    ("text", "timestamp_ltz"): lambda operand, target, lenient: _cast_moment(
+        _cast_kernel(operand, types.TIMESTAMP_NTZ, lenient), target, lenient
+    ),
+    ("text", "binary"): _cast_from_hex,
+    ("fixed", "fixed"): _cast_fixed,
+    ("fixed", "real"): _cast_plain,
+    ("fixed", "boolean"): _cast_to_boolean,
+    ("fixed", "text"): _cast_to_text,
+    ("fixed", "timestamp_ntz"): _cast_epoch,
+    ("real", "real"): _cast_same,
+    ("real", "fixed"): lambda operand, target, lenient: _cast_plain(
+        operand, dataclasses.replace(target, wide=True), lenient
+    ),
+    ("real", "boolean"): _cast_to_boolean,
+    ("real", "text"): _cast_to_text,
+    ("boolean", "boolean"): _cast_same,
+    ("boolean", "fixed"): _cast_from_boolean,
+    ("boolean", "text"): _cast_to_text,
+    ("date", "date"): _cast_same,
+    ("date", "text"): _cast_to_text,
+    ("date", "timestamp_ntz"): _cast_moment,
+    ("date", "timestamp_ltz"): _cast_moment,
+    ("time", "time"): _cast_same,
+    ("time", "text"): _cast_to_text,
+    ("timestamp_ntz", "timestamp_ntz"): _cast_moment,
+    ("timestamp_ntz", "timestamp_ltz"): _cast_moment,
+    ("timestamp_ntz", "date"): _cast_to_date,
+    ("timestamp_ntz", "time"): _cast_to_time,
+    ("timestamp_ntz", "text"): _cast_to_text,
+    ("timestamp_ltz", "timestamp_ltz"): _cast_same,
+    ("timestamp_ltz", "timestamp_ntz"): _cast_moment,
+    ("timestamp_ltz", "date"): _cast_to_date,
+    ("timestamp_ltz", "time"): _cast_to_time,
+    ("timestamp_ltz", "text"): _cast_to_text,
+    ("binary", "binary"): _cast_same,
+    ("binary", "text"): _cast_to_text,
+}
+
+
+# Arithmetic
+
+
+def as_number(operand: Bound) -> Bound:
+    """Return operand as something to calculate with."""
+    match operand.type.kind:
+        case "fixed" | "real":
+            return operand
+        case "null":
+            return bounds.null(types.integer())
+        case "text":
+            if operand.is_literal:
+                return _number_literal(operand)
+            return cast(operand, types.number(types.PRECISION_MAX, 5))
+        case "boolean":
+            return cast(operand, types.integer(1, 0, 1))
+    raise _mismatch(f"arithmetic on {types.shown(operand.type)}")
+
+
+def _number_literal(operand: Bound) -> Bound:
+    text = operand.literal.strip()
+    if kernels.NUMBER.fullmatch(text):
+        try:
+            return bounds.number(decimal.Decimal(text))
+        except ValueError:
+            return bounds.real(float(text))
+    return cast(operand, types.number(types.PRECISION_MAX, 5))
+
+
+def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
+    """Return left + right, or left - right; dates take and give days."""
+    sign = "-" if negative else "+"
+    if right.type.kind == "interval" or left.type.kind == "interval":
+        return _add_interval(left, right, sign)
+    if left.type.kind == "date" or right.type.kind == "date":
+        return _add_days(left, right, negative=negative)
+    if left.type.is_temporal or right.type.is_temporal:
+        raise _mismatch(f"({types.shown(left.type)} {sign} {types.shown(right.type)})")
+    left, right = as_number(left), as_number(right)
+    if "real" in (left.type.kind, right.type.kind):
+        left, right = cast(left, types.REAL), cast(right, types.REAL)
+        return bounds.derived(f"({left.sql} {sign} {right.sql})", types.REAL, [left, right])
+    kind = types.added(left.type, right.type, negative=negative)
+    if not kind.is_integer:
+        left, right = _widened(left), _widened(right)
+    found = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
+    return _settled(found, kind)
+
+
+def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
+    if left.type.kind == "date" and right.type.kind == "date":
+        if not negative:
+            raise _mismatch("(DATE + DATE)")
+        sql = f"(arrow_cast({left.sql}, 'Int32') - arrow_cast({right.sql}, 'Int32'))"
+        found = f"arrow_cast({sql}, 'Int64')"
+        return bounds.derived(found, types.integer(9, -(10**8), 10**8), [left, right])
+    day, count = (left, right) if left.type.kind == "date" else (right, left)
+    if day is right and negative:
+        raise _mismatch("(number - DATE)")
+    if count.type.is_temporal:
+        raise _mismatch(f"({types.shown(left.type)} + {types.shown(right.type)})")
+    return add_units(day, as_number(count), "day", negative=negative)
+
+
+def _add_interval(left: Bound, right: Bound, sign: str) -> Bound:
+    moment, step = (right, left) if left.type.kind == "interval" else (left, right)
+    if step.type.kind != "interval" or (sign == "-" and moment is right):
+        raise _mismatch("INTERVAL arithmetic")
+    if moment.type.kind == "text":
+        moment = cast(moment, types.TIMESTAMP_NTZ)
+    if not moment.type.is_temporal:
+        raise _mismatch(f"INTERVAL and {types.shown(moment.type)}")
+    kind = moment.type
+    if kind.kind == "date" and step.type.scale:
+        # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
+        moment, kind = cast(moment, types.TIMESTAMP_NTZ), types.TIMESTAMP_NTZ
+    return bounds.derived(f"({moment.sql} {sign} {step.sql})", kind, [moment])
+
+
+def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False) -> Bound:
+    """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
+    if moment.type.kind == "timestamp_ltz" and unit in ("day", "month"):
+        # Days and months are the calendar's, which knows summer time; hours are the clock's.
+        local = add_units(cast(moment, types.TIMESTAMP_NTZ), count, unit, negative=negative)
+        return cast(local, moment.type)
+    count = round_half_away(count)
+    sign = "-" if negative else "+"
+    sql = types.exactly(count.sql, types.integer())
+    if unit == "month":
+        if isinstance(count.literal, int):
+            text = f"({moment.sql} {sign} INTERVAL '{count.literal} month')"
+        elif moment.type.kind == "date":
+            text = f"_add_months({as_arrow(moment, types.DATE)}, ({sign}{sql}))"
+        else:
+            day = cast(moment, types.DATE)
+            moved = f"_add_months({as_arrow(day, types.DATE)}, ({sign}{sql}))"
+            rest = f"({moment.sql} - date_trunc('day', {moment.sql}))"
+            text = f"({as_arrow(_raw(moved), moment.type)} + {rest})"
+    elif moment.type.kind == "date":
+        assert unit == "day"
+        days = f"arrow_cast(arrow_cast({moment.sql}, 'Int32') {sign} {sql}, 'Int32')"
+        text = f"arrow_cast({days}, 'Date32')"
+    else:
+        micros = MICROSECONDS[unit]
+        moved = f"(arrow_cast({moment.sql}, 'Int64') {sign} {sql} * {micros})"
+        text = types.exactly(types.exactly(moved, types.TIMESTAMP_NTZ), moment.type)
+        if moment.type.kind == "timestamp_ltz":
+            text = types.exactly(f"arrow_cast({moved}, '{UTC_MICROSECONDS}')", moment.type)
+    return bounds.derived(text, moment.type, [moment, count])
+
+
+UTC_MICROSECONDS = 'Timestamp(Microsecond, Some("UTC"))'
+MICROSECONDS = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def _raw(sql: str) -> Bound:
+    return Bound(sql=sql, type=types.NULL)
+
+
+def multiply(left: Bound, right: Bound) -> Bound:
+    left, right = as_number(left), as_number(right)
+    if "real" in (left.type.kind, right.type.kind):
+        left, right = cast(left, types.REAL), cast(right, types.REAL)
+        return bounds.derived(f"({left.sql} * {right.sql})", types.REAL, [left, right])
+    kind = types.multiplied(left.type, right.type)
+    if not kind.is_integer:
+        left, right = _widened(left), _widened(right)
+    found = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
+    return _settled(found, kind, engine_scale=left.type.scale + right.type.scale)
+
+
+def divide(left: Bound, right: Bound) -> Bound:
+    """Return left / right: NUMBER by NUMBER is a NUMBER of more scale; nothing divides by 0."""
+    left, right = as_number(left), as_number(right)
+    if "real" in (left.type.kind, right.type.kind):
+        left, right = cast(left, types.REAL), checked_divisor(cast(right, types.REAL))
+        return bounds.derived(f"({left.sql} / {right.sql})", types.REAL, [left, right])
+    scale = types.divided_scale(left.type)
+    # The engine gives four digits more than the dividend has, cut off; one digit more than wanted
+    # is enough to round.
+    extended = max(left.type.scale, scale - 3)
+    left = cast(left, types.number(types.PRECISION_MAX, extended))
+    right = _widened(right)
+    quotient = f"round({left.sql} / {right.sql}, {scale})"
+    kind = types.number(types.PRECISION_MAX, scale)
+    return bounds.derived(types.exactly(quotient, kind), kind, [left, right])
+
+
+def checked_divisor(right: Bound) -> Bound:
+    """Return a float divisor that fails on zero instead of giving infinity."""
+    if isinstance(right.literal, int | float | decimal.Decimal) and right.literal != 0:
+        return right
+    return bounds.derived(f"_nonzero({as_arrow(right, types.REAL)})", types.REAL, [right])
+
+
+def remainder(left: Bound, right: Bound) -> Bound:
+    left, right = as_number(left), as_number(right)
+    if "real" in (left.type.kind, right.type.kind):
+        left, right = cast(left, types.REAL), checked_divisor(cast(right, types.REAL))
+        return bounds.derived(f"({left.sql} % {right.sql})", types.REAL, [left, right])
+    kind, _ = types.unified([left.type, right.type]), None
+    assert kind is not None
+    if not kind.is_integer:
+        left, right = cast(left, kind), cast(right, kind)
+    found = bounds.derived(f"({left.sql} % {right.sql})", kind, [left, right])
+    return found if kind.is_integer else _settled(found, kind)
+
+
+def negate(operand: Bound) -> Bound:
+    operand = as_number(operand)
+    if isinstance(operand.literal, int) and not isinstance(operand.literal, bool):
+        return bounds.integer(-operand.literal)
+    if isinstance(operand.literal, decimal.Decimal):
+        return bounds.number(-operand.literal)
+    if isinstance(operand.literal, float):
+        return bounds.real(-operand.literal)
+    if operand.type.kind == "real":
+        return bounds.derived(f"(- {operand.sql})", types.REAL, [operand])
+    kind = types.negated(operand.type)
+    if not kind.is_integer:
+        operand = _widened(operand)
+    return bounds.derived(f"(- {operand.sql})", kind, [operand])
+
+
+def round_half_away(operand: Bound) -> Bound:
+    """Return a number as a whole one, as function arguments that want integers take it."""
+    operand = as_number(operand)
+    if operand.type.is_integer:
+        return operand
+    return cast(operand, types.number(types.PRECISION_MAX))
+
+
+def _widened(operand: Bound) -> Bound:
+    if not operand.type.is_integer:
+        return operand
+    digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
+    kind = types.number(max(digits, 1))
+    found = bounds.derived(types.exactly(operand.sql, kind), kind, [operand])
+    return dataclasses.replace(found, literal=operand.literal)
+
+
+def _settled(found: Bound, kind: types.SqlType, engine_scale: int | None = None) -> Bound:
+    """Return an arithmetic result in exactly its declared type."""
+    if kind.is_integer:
+        return found
+    sql = found.sql
+    if engine_scale is not None and engine_scale > kind.scale:
+        sql = f"round({sql}, {kind.scale})"
+    return dataclasses.replace(found, sql=types.exactly(sql, kind))
+
+
+# Logic and comparison
+
+
+def as_boolean(operand: Bound) -> Bound:
+    if operand.type.kind in ("boolean", "null"):
+        return operand
+    return cast(operand, types.BOOLEAN)
+
+
+def compare(left: Bound, right: Bound, operator: str) -> Bound:
+    """Return a comparison; both sides become one type first."""
+    assert operator in COMPARISONS
+    left, right = comparable(left, right)
+    nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
+    return bounds.derived(
+        f"({left.sql} {operator} {right.sql})", types.BOOLEAN, [left, right], nullable=nullable
+    )
+
+
+def comparable(left: Bound, right: Bound) -> tuple[Bound, Bound]:
+    """Return both operands in types that the engine compares as Snowflake does."""
+    kinds = {left.type.kind, right.type.kind}
+    if kinds <= {"fixed", "real"} or "null" in kinds:
+        return left, right
+    if kinds == {"text", "fixed"}:
+        return _number_side(left), _number_side(right)
+    (left, right), _ = unify([left, right], "comparison")
+    return left, right
+
+
+def _number_side(operand: Bound) -> Bound:
+    return as_number(operand) if operand.type.kind == "text" else operand
+
+
+def like(
+    value: Bound, pattern: Bound, *, escape: str | None = None, ignore_case: bool = False
+) -> Bound:
+    """Return value LIKE pattern: a backslash is itself unless ESCAPE names it."""
+    value, pattern = cast(value, types.TEXT), cast(pattern, types.TEXT)
+    if isinstance(pattern.literal, str):
+        sql = bounds.quoted_text(_backslashed(pattern.literal, escape))
+    elif escape is None:
+        sql = f"replace({pattern.sql}, '\\', '\\\\')"
+    else:
+        raise errors.unsupported("LIKE ... ESCAPE with a pattern that is no constant")
+    operator = "ILIKE" if ignore_case else "LIKE"
+    return bounds.derived(f"({value.sql} {operator} {sql})", types.BOOLEAN, [value, pattern])
+
+
+def _backslashed(pattern: str, escape: str | None) -> str:
+    found, index = [], 0
+    while index < len(pattern):
+        char = pattern[index]
+        if char == escape and index + 1 < len(pattern):
+            index += 1
+            found.append(f"\\{pattern[index]}" if pattern[index] in "%_\\" else pattern[index])
+        else:
+            found.append("\\\\" if char == "\\" else char)
+        index += 1
+    return "".join(found)
+
+
+def regexp_like(value: Bound, pattern: Bound, parameters: str = "c") -> Bound:
+    """Return whether the pattern matches the whole of value."""
+    value, pattern = cast(value, types.TEXT), cast(pattern, types.TEXT)
+    flags = regexp_flags(parameters)
+    if isinstance(pattern.literal, str):
+        sql = bounds.quoted_text(f"{flags}^(?:{pattern.literal})$")
+    else:
+        sql = f"({bounds.quoted_text(flags + '^(?:')} || {pattern.sql} || ')$')"
+    return bounds.derived(f"({value.sql} ~ {sql})", types.BOOLEAN, [value, pattern])
+
+
+def regexp_flags(parameters: str) -> str:
+    """Return Snowflake's parameters as an inline flag group; the last of c and i wins."""
+    flags = set()
+    for letter in parameters:
+        match letter:
+            case "c":
+                flags.discard("i")
+            case "i" | "s" | "m":
+                flags.add(letter)
+            case "e":
+                pass
+            case _:
+                raise errors.unsupported(f"regular expression parameter '{letter}'")
+    return f"(?{''.join(sorted(flags))})" if flags else ""
+
+
+# Choices
+
+
+def coalesce(operands: Sequence[Bound]) -> Bound:
+    parts, kind = unify(operands, "COALESCE")
+    nullable = all(part.nullable for part in parts)
+    return bounds.derived(call("coalesce", *parts), kind, parts, nullable=nullable)
+
+
+def case(whens: Sequence[tuple[Bound, Bound]], otherwise: Bound | None) -> Bound:
+    """Return CASE WHEN ... THEN ... ELSE ... END over conditions that are booleans already."""
+    results = [result for _, result in whens] + ([otherwise] if otherwise is not None else [])
+    parts, kind = unify(results, "CASE")
+    branches = " ".join(
+        f"WHEN {condition.sql} THEN {result.sql}"
+        for (condition, _), result in zip(whens, parts[: len(whens)], strict=True)
+    )
+    tail = f" ELSE {parts[-1].sql}" if otherwise is not None else ""
+    nullable = otherwise is None or any(part.nullable for part in parts)
+    return bounds.derived(
+        f"(CASE {branches}{tail} END)",
+        kind,
+        [*(condition for condition, _ in whens), *parts],
+        nullable=nullable,
+    )
+
+
+def any_null(operands: Sequence[Bound]) -> str:
+    return " OR ".join(f"({operand.sql} IS NULL)" for operand in operands)
+
+
+def extreme(operands: Sequence[Bound], name: str) -> Bound:
+    """Return GREATEST or LEAST: NULL as soon as one operand is."""
+    parts, kind = unify(operands, name.upper())
+    sql = call(name, *parts)
+    if any(part.nullable for part in parts):
+        sql = f"(CASE WHEN {any_null(parts)} THEN NULL ELSE {sql} END)"
+    return bounds.derived(sql, kind, parts)
+
+
+def concat(operands: Sequence[Bound]) -> Bound:
+    """Return the operands joined: NULL as soon as one is."""
+    if operands and all(operand.type.kind == "binary" for operand in operands):
+        raise errors.unsupported("concatenation of BINARY")
+    parts = [cast(operand, types.TEXT) for operand in operands]
+    return bounds.derived(f"({' || '.join(part.sql for part in parts)})", types.TEXT, parts)
+
+
+def moment_of(value: datetime.datetime) -> Bound:
+    return bounds.timestamp(value)

@@ -1,0 +1,89 @@
+"""rule: what the binder is told: tables, binds, variables and the session's context.
+
+Everything a statement's meaning depends on arrives as one value, so that binding is a function:
+the clock, the user and the current names are arguments too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sql.dialect import names, types
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShapeColumn:
+    """A column of a table. name: as it is stored. selectable: its values can be computed with."""
+
+    name: str
+    type: types.SqlType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableShape:
+    """A table as one reference of the text sees it.
+
+    relation: the name under which the engine knows it. path: its stored database, schema and name.
+    rows: how many it has at most, when that is known.
+    """
+
+    relation: str
+    path: tuple[str, str, str]
+    columns: tuple[ShapeColumn, ...]
+    rows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableUse:
+    """One place of the text that names a table. moment: AT or BEFORE, if it is there."""
+
+    index: int
+    name: names.Name
+    moment: Moment | None = None
+    function: str = ""
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """AT or BEFORE. kind: timestamp (aware datetime), offset (seconds), version, ref, statement."""
+
+    kind: str
+    value: datetime.datetime | int | str
+    before: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """The session at this statement. now: aware, in the session's zone."""
+
+    now: datetime.datetime
+    database: str | None = None
+    schema: str | None = None
+    warehouse: str = ""
+    role: str = ""
+    user: str = ""
+    account: str = ""
+    region: str = ""
+    session_id: int = 0
+    version: str = ""
+    client: str = ""
+    query_ids: tuple[str, ...] = ()
+    timestamp_mapping: str = "TIMESTAMP_NTZ"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """All that a text may refer to. binds None: the statement is only described.
+
+    binds and variables hold bound literals by name ("1" for the first `?`).
+    """
+
+    context: Context
+    tables: tuple[TableShape, ...] = ()
+    binds: Mapping[str, Any] | None = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)

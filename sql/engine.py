@@ -1,0 +1,497 @@
+"""engine: runs plans in child processes, so that no query can hog or hang the serving process.
+
+A `Query` is text in the engine's own language, the relations it may read, and limits. Relations
+are directories of local Parquet files, or rows that travel with the query: a child gets paths and
+bytes, never the index. Results come back as Arrow record batches, streamed; or, with a `Write`, as
+finished Parquet files.
+
+A child is started at first use (`python -m sql.worker`) and does one query at a time. Ending a
+query early, by its deadline, by `cancel`, or because nobody reads on, first asks the child; a child
+that does not stop within `STOP_GRACE_SECONDS` is killed, and its memory with it. The serving
+process never imports the execution library: `sql.engine_datafusion` does, in the child or, where a
+setting asks for it, behind `sql.engine_inline`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from sql import frames
+
+STOP_GRACE_SECONDS = 1.0
+"""How long a child that was asked to stop may go on before it is killed."""
+
+WAITING_MAX = 200
+"""Queries that may wait for a child; more are refused."""
+
+FaultKind = Literal[
+    "plan", "value", "resources", "canceled", "timed_out", "busy", "crashed", "internal"
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PositionDeletes:
+    """Rows that are gone, by file and position.
+
+    path: a local copy of the delete file. form: "parquet" is a position delete file; "vector" a
+    deletion vector, length bytes from offset on. targets: data file location -> its name in the
+    group's directory; a vector has exactly one.
+    """
+
+    path: str
+    form: Literal["parquet", "vector"]
+    targets: Mapping[str, str]
+    offset: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EqualityDeletes:
+    """Rows that are gone because they equal a row of these Parquet files.
+
+    columns: (column of the group's projection, column of the delete files) to compare.
+    """
+
+    paths: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Files of one relation that are read in the same way.
+
+    directory holds nothing but the group's Parquet files. schema: Arrow schema (IPC) in the files'
+    own column names, all nullable. projection: (name, expression over the files' columns); it may
+    end with columns that only deletes compare. An empty projection means the files as they are.
+    """
+
+    directory: str
+    schema: bytes
+    projection: tuple[tuple[str, str], ...] = ()
+    position_deletes: tuple[PositionDeletes, ...] = ()
+    equality_deletes: tuple[EqualityDeletes, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Relation:
+    """What a table name of the text stands for.
+
+    schema: Arrow schema (IPC) of the relation. Its rows are those of the groups, and of rows (an
+    Arrow IPC stream); with neither it is empty.
+    """
+
+    name: str
+    schema: bytes
+    groups: tuple[Group, ...] = ()
+    rows: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """What must hold for a column that is written. name: as messages show it."""
+
+    name: str
+    required: bool = False
+    length_max: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionField:
+    """One field of a partition: transform (its Iceberg text) of the column at an index."""
+
+    name: str
+    column: int
+    transform: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write:
+    """Where a query's rows go instead of back.
+
+    schema: Arrow schema (IPC) of the files, field ids as metadata; the query's columns are cast to
+    it by position. checks: one per column. Files are named part-<n>.parquet in directory.
+    """
+
+    directory: str
+    schema: bytes
+    checks: tuple[Check, ...]
+    partition: tuple[PartitionField, ...] = ()
+    file_size_bytes: int = 128 << 20
+    compression: str = "zstd"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenFile:
+    """A finished Parquet file. partition: an Arrow IPC stream of one row, empty if there is none."""
+
+    path: str
+    rows: int
+    size_bytes: int
+    partition: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a query may use. seconds: from its start to the last batch taken; 0 means no bound."""
+
+    seconds: float = 0.0
+    memory_bytes: int = 1 << 30
+    rows_max: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How a query is computed. partitions: threads of the plan; 0 means one per core."""
+
+    timezone: str = "UTC"
+    partitions: int = 0
+    batch_rows: int = 8192
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """One statement for the engine.
+
+    functions: names of Boathouse's own functions that the text calls. purpose: run it, or only
+    plan it and say the schema, or say the plan as text (one column `plan`).
+    """
+
+    text: str
+    query_id: str = ""
+    relations: tuple[Relation, ...] = ()
+    functions: tuple[str, ...] = ()
+    settings: Settings = Settings()
+    limits: Limits = Limits()
+    purpose: Literal["run", "describe", "explain"] = "run"
+    write: Write | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """What a query did, once its last batch is taken."""
+
+    rows: int = 0
+    files: tuple[WrittenFile, ...] = ()
+
+
+class EngineFault(Exception):
+    """A query failed. code: Snowflake's number when the engine knows it, else ""."""
+
+    def __init__(self, kind: FaultKind, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.code = code
+
+
+class Results(Protocol):
+    """A running query. Take all batches, or close; else its child stays taken."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def finished(self) -> Finished:
+        """What was done; only after the last batch."""
+
+    def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the batches, once; raises EngineFault."""
+
+    async def close(self) -> None:
+        """End the query if it still runs. Idempotent."""
+
+
+class Engine(Protocol):
+    """What runs queries: children, this process, or one day something far away."""
+
+    async def run(self, query: Query) -> Results: ...
+
+    async def cancel(self, query_id: str) -> bool:
+        """End the query of that id; False if none such is running."""
+
+    async def close(self) -> None: ...
+
+
+class WorkerEngine:
+    """A pool of children, each doing one query at a time."""
+
+    def __init__(self, *, workers: int, spill_directory: Path) -> None:
+        assert workers > 0
+        self._free = asyncio.Semaphore(workers)
+        self._spill_directory = spill_directory
+        self._idle: list[_Child] = []
+        self._children: set[_Child] = set()
+        self._running: dict[str, _ChildResults] = {}
+        self._waiting = 0
+        self._closed = False
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """The children that live now."""
+        return tuple(child.process_id for child in self._children)
+
+    async def run(self, query: Query) -> Results:
+        """Start query in a child; raises EngineFault when it cannot be planned."""
+        if self._waiting >= WAITING_MAX:
+            raise EngineFault("busy", f"more than {WAITING_MAX} queries wait for an engine")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            child = await self._take_child()
+        except BaseException:
+            self._free.release()
+            raise
+        results = _ChildResults(child=child, query=query, release=self._release)
+        if query.query_id:
+            self._running[query.query_id] = results
+        await results.start()
+        return results
+
+    async def cancel(self, query_id: str) -> bool:
+        """Ask the child that runs query_id to stop, and make sure that it does."""
+        results = self._running.get(query_id)
+        if results is None:
+            return False
+        results.stop("canceled")
+        return True
+
+    async def close(self) -> None:
+        """End all children."""
+        self._closed = True
+        children, self._idle = list(self._children), []
+        self._children.clear()
+        await asyncio.gather(*(child.close() for child in children))
+
+    async def _take_child(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.is_alive:
+                return child
+            self._children.discard(child)
+        if self._closed:
+            raise EngineFault("canceled", "the engine is closed")
+        child = await _start_child(self._spill_directory)
+        self._children.add(child)
+        return child
+
+    def _release(self, results: _ChildResults) -> None:
+        if self._running.get(results.query.query_id) is results:
+            del self._running[results.query.query_id]
+        if results.child.is_alive and not self._closed:
+            self._idle.append(results.child)
+        else:
+            self._children.discard(results.child)
+        self._free.release()
+
+
+class _Child:
+    """One process and the socket that leads to it."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._process = process
+        self._writer = writer
+        self.reader = reader
+        self.broken = False
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.broken and self._process.returncode is None
+
+    async def send(self, kind: frames.Kind, payload: bytes) -> None:
+        self._writer.writelines(frames.encode(kind, payload))
+        await self._writer.drain()
+
+    def ask_to_stop(self) -> None:
+        if self.is_alive:
+            self._writer.writelines(frames.encode(frames.Kind.CANCEL, b""))
+
+    def kill(self) -> None:
+        self.broken = True
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+
+    async def close(self) -> None:
+        # A child leaves by itself when its socket closes.
+        self.broken = True
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_GRACE_SECONDS)
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+
+
+async def _start_child(spill_directory: Path) -> _Child:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "sql.worker",
+            str(theirs.fileno()),
+            str(spill_directory),
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+            cwd=Path(__file__).resolve().parent.parent,
+            env={**os.environ, "TOKIO_WORKER_THREADS": str(os.cpu_count() or 2)},
+            start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
+        )
+    reader, writer = await asyncio.open_connection(sock=ours, limit=frames.BUFFER_BYTES)
+    return _Child(process, reader, writer)
+
+
+class _ChildResults:
+    """A query in a child, from its first frame to its last."""
+
+    def __init__(
+        self, *, child: _Child, query: Query, release: Callable[[_ChildResults], None]
+    ) -> None:
+        self.child = child
+        self.query = query
+        self._release = release
+        self._schema: pa.Schema | None = None
+        self._finished: Finished | None = None
+        self._stopped: FaultKind | None = None
+        self._over = False
+        self._draining: asyncio.Future[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+
+    @property
+    def schema(self) -> pa.Schema:
+        assert self._schema is not None
+        return self._schema
+
+    @property
+    def finished(self) -> Finished:
+        assert self._finished is not None, "take all batches first"
+        return self._finished
+
+    async def start(self) -> None:
+        if self.query.limits.seconds > 0:
+            loop = asyncio.get_running_loop()
+            self._timers.append(loop.call_later(self.query.limits.seconds, self.stop, "timed_out"))
+        try:
+            await self.child.send(frames.Kind.QUERY, msgspec.msgpack.encode(self.query))
+            kind, payload = await self._receive()
+            assert kind is frames.Kind.SCHEMA
+            self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        try:
+            while True:
+                kind, payload = await self._receive()
+                if kind is frames.Kind.DONE:
+                    self._finished = msgspec.msgpack.decode(payload, type=Finished)
+                    self._end()
+                    return
+                assert kind is frames.Kind.BATCH
+                yield pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
+        finally:
+            await self.close()
+
+    def stop(self, reason: FaultKind) -> None:
+        """Ask the child to stop; kill it if it does not."""
+        if self._over or self._stopped is not None:
+            return
+        self._stopped = reason
+        self.child.ask_to_stop()
+        loop = asyncio.get_running_loop()
+        self._timers.append(loop.call_later(STOP_GRACE_SECONDS, self.child.kill))
+
+    async def close(self) -> None:
+        if self._over:
+            return
+        self.stop("canceled")
+        # Frames that were on their way are read and dropped, until the child says that it stopped.
+        # The caller may be going away itself, so this goes on without it.
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain())
+        await asyncio.shield(self._draining)
+
+    async def _drain(self) -> None:
+        while not self._over:
+            try:
+                kind, _ = await self._receive()
+            except EngineFault:
+                return
+            if kind is frames.Kind.DONE:
+                self._end()
+
+    async def _receive(self) -> tuple[frames.Kind, bytes]:
+        try:
+            kind, payload = await frames.read(self.child.reader)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.child.kill()
+            self._end()
+            raise self._fault(EngineFault("crashed", "the engine's process ended")) from None
+        if kind is frames.Kind.FAULT:
+            self._end()
+            raise self._fault(EngineFault(*msgspec.msgpack.decode(payload)))
+        return kind, payload
+
+    def _fault(self, fault: EngineFault) -> EngineFault:
+        if self._stopped == "timed_out":
+            return EngineFault("timed_out", f"{self.query.limits.seconds:g}")
+        if self._stopped is not None:
+            return EngineFault(self._stopped, "canceled")
+        return fault
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        for timer in self._timers:
+            timer.cancel()
+        self._release(self)
+
+
+def ipc_schema(schema: pa.Schema) -> bytes:
+    """Return schema as the bytes that Relation, Group and Write hold."""
+    return bytes(schema.serialize())
+
+
+def ipc_rows(table: pa.Table) -> bytes:
+    """Return table as the bytes that Relation.rows holds."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_rows(data: bytes) -> pa.Table:
+    """Return what ipc_rows wrote."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+async def collect(results: Results) -> tuple[pa.Table, Finished]:
+    """Return all rows of results; for small answers only."""
+    batches: Sequence[Any] = [batch async for batch in results.batches()]
+    return pa.Table.from_batches(batches, schema=results.schema), results.finished

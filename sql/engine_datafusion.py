@@ -1,0 +1,257 @@
+"""engine: the only DataFusion: builds a context, registers relations, plans, streams.
+
+Each query gets a context of its own, with a memory pool that spills to disk. Text reaches the
+planner with DDL, DML and statements switched off, because DataFusion's own INSERT would put a file
+into a table's directory behind Iceberg's back. Relations are views over listing tables, so filters
+and projections reach the Parquet scan. Nothing here may read a path that the query does not name:
+no URL tables, no object stores, no file functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import datafusion
+import pyarrow as pa
+
+from sql import deletes, engine, kernels, parquet_files, rowforms
+
+CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
+"""How our kernels put Snowflake's number into an exception that passes through the engine."""
+
+PATHS = re.compile(r"(?:file://)?/?(?:[\w.@+-]+/){2,}[\w.@+-]*")
+
+OPTIONS: Mapping[str, str] = {
+    "datafusion.sql_parser.enable_ident_normalization": "false",
+    "datafusion.sql_parser.parse_float_as_decimal": "true",
+    "datafusion.sql_parser.map_string_types_to_utf8view": "false",
+    "datafusion.execution.parquet.pushdown_filters": "true",
+    "datafusion.execution.parquet.reorder_filters": "true",
+    "datafusion.optimizer.max_passes": "5",
+}
+
+
+class Run:
+    """A planned query: its schema, then its batches, then what was done."""
+
+    def __init__(self, query: engine.Query, frame: Any, schema: pa.Schema) -> None:
+        self._query = query
+        self._frame = frame
+        self.schema = schema
+        self.finished = engine.Finished()
+
+    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
+        if self._query.purpose == "describe":
+            return
+        rows = 0
+        stream = None
+        try:
+            if self._query.purpose == "explain":
+                yield _explain(self._frame, self.schema)
+                return
+            stream = await asyncio.to_thread(self._frame.execute_stream)
+            if self._query.write is not None:
+                self.finished = await parquet_files.write(_plain(stream), self._query.write)
+                return
+            async for batch in _plain(stream):
+                rows += batch.num_rows
+                self._check_rows(rows)
+                yield rowforms.plain(batch, self.schema)
+            self.finished = engine.Finished(rows=rows)
+        except engine.EngineFault:
+            raise
+        except Exception as error:
+            raise fault_of(error) from error
+
+    def _check_rows(self, rows: int) -> None:
+        rows_max = self._query.limits.rows_max
+        if rows_max and rows > rows_max:
+            raise engine.EngineFault("resources", f"more than {rows_max} rows")
+
+
+async def start(query: engine.Query, *, spill_directory: Path) -> Run:
+    """Register the query's relations and plan its text; raises EngineFault."""
+    try:
+        return await asyncio.to_thread(_plan, query, spill_directory)
+    except engine.EngineFault:
+        raise
+    except Exception as error:
+        raise fault_of(error, planning=True) from error
+
+
+def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFault:
+    """Return what went wrong, as far as the library's words tell. No path survives."""
+    text = str(error)
+    coded = CODED.search(text)
+    if coded is not None:
+        return engine.EngineFault("value", coded.group(2), coded.group(1))
+    message = PATHS.sub("...", text).strip()
+    lowered = text.lower()
+    if "resources exhausted" in lowered:
+        return engine.EngineFault("resources", "not enough memory for this query")
+    if "divide by zero" in lowered:
+        return engine.EngineFault("value", "Division by zero", "100051")
+    for pattern, code in VALUE_FAULTS:
+        found = pattern.search(text)
+        if found is not None:
+            return engine.EngineFault("value", found.groupdict().get("value") or "", code)
+    if planning:
+        return engine.EngineFault("plan", message[:600])
+    return engine.EngineFault("internal", message[:600])
+
+
+VALUE_FAULTS = tuple(
+    (re.compile(pattern, re.DOTALL), code)
+    for pattern, code in (
+        (r"Cannot cast string '(?P<value>.*?)' to value of (?:Date|Timestamp|Time)", "100035"),
+        (r"Error parsing timestamp from '(?P<value>.*?)'", "100035"),
+        (r"Cannot cast string '(?P<value>.*?)' to value of (?:U?Int|Float|Decimal)", "100038"),
+        (r"Cannot cast value '(?P<value>.*?)' to value of Boolean", "100037"),
+        (r"Can't cast value (?P<value>\S+) to type", "100039"),
+        (r"(?P<value>\S+) is too (?:large|small) to store in a Decimal", "100039"),
+        (r"Arithmetic overflow: Overflow happened on: (?P<value>.*)", "100039"),
+        (r"Invalid argument error: (?P<value>\S+) is too", "100039"),
+        (r"Overflow (?:happened )?on: (?P<value>.*)", "100039"),
+    )
+)
+
+
+def _plan(query: engine.Query, spill_directory: Path) -> Run:
+    context = _context(query, spill_directory)
+    for name in query.functions:
+        context.register_udf(_function(name))
+    for number, relation in enumerate(query.relations):
+        _register(context, relation, f"__{number}")
+    allowed = (
+        datafusion.SQLOptions()
+        .with_allow_ddl(False)
+        .with_allow_dml(False)
+        .with_allow_statements(False)
+    )
+    frame = context.sql_with_options(query.text, allowed)
+    if query.purpose == "explain":
+        return Run(query, frame, pa.schema([("plan", pa.string())]))
+    return Run(query, frame, rowforms.plain_schema(frame.schema()))
+
+
+def _context(query: engine.Query, spill_directory: Path) -> Any:
+    settings = query.settings
+    config = datafusion.SessionConfig().with_target_partitions(
+        settings.partitions or os.cpu_count() or 1
+    )
+    options = {
+        **OPTIONS,
+        "datafusion.execution.time_zone": settings.timezone,
+        "datafusion.execution.batch_size": str(settings.batch_rows),
+        **settings.options,
+    }
+    for name, value in options.items():
+        config = config.set(name, value)
+    runtime = (
+        datafusion.RuntimeEnvBuilder()
+        .with_disk_manager_specified(spill_directory)
+        .with_fair_spill_pool(query.limits.memory_bytes)
+    )
+    return datafusion.SessionContext(config, runtime)
+
+
+def _function(name: str) -> Any:
+    kernel = kernels.kernel(name)
+    return datafusion.udf(
+        kernel.function, list(kernel.arguments), kernel.result, kernel.volatility, name=name
+    )
+
+
+def _register(context: Any, relation: engine.Relation, prefix: str) -> None:
+    parts = []
+    plain = len(relation.groups) == 1 and relation.rows is None
+    if plain and _is_as_it_is(relation.groups[0]):
+        _register_files(context, relation.name, relation.groups[0])
+        return
+    columns = ", ".join(
+        _quoted(name) for name in pa.ipc.read_schema(pa.py_buffer(relation.schema)).names
+    )
+    for number, group in enumerate(relation.groups):
+        name = f"{prefix}_{number}"
+        _register_files(context, name, group)
+        parts.append(_group_text(context, group, name, columns))
+    if relation.rows is not None or not parts:
+        rows = (
+            engine.read_rows(relation.rows)
+            if relation.rows is not None
+            else pa.ipc.read_schema(pa.py_buffer(relation.schema)).empty_table()
+        )
+        if not parts:
+            context.register_record_batches(relation.name, [_batches(rows)])
+            return
+        context.register_record_batches(f"{prefix}_rows", [_batches(rows)])
+        parts.append(f'SELECT {columns} FROM "{prefix}_rows"')
+    context.register_view(relation.name, context.sql(" UNION ALL ".join(parts)))
+
+
+def _is_as_it_is(group: engine.Group) -> bool:
+    return not (group.projection or group.position_deletes or group.equality_deletes)
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+
+
+def _register_files(context: Any, name: str, group: engine.Group) -> None:
+    schema = pa.ipc.read_schema(pa.py_buffer(group.schema))
+    context.register_listing_table(name, group.directory, schema=schema)
+
+
+def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> str:
+    projection = ", ".join(
+        expression if expression == _quoted(column) else f"{expression} AS {_quoted(column)}"
+        for column, expression in group.projection
+    )
+    if not group.position_deletes and not group.equality_deletes:
+        return f"SELECT {projection or columns} FROM {_quoted(name)}"
+    if group.position_deletes:
+        places = 'input_file_name() AS "__file", file_row_index() AS "__position"'
+        projection = f"{projection or columns}, {places}"
+    text = f'SELECT {columns} FROM (SELECT {projection} FROM {_quoted(name)}) AS "__live"'
+    if group.position_deletes:
+        gone = f"{name}_positions"
+        rows = deletes.read_positions(group.position_deletes, directory=group.directory)
+        context.register_record_batches(gone, [_batches(rows)])
+        text += (
+            f' LEFT ANTI JOIN {_quoted(gone)} AS "__gone"'
+            ' ON "__live"."__file" = "__gone"."file"'
+            ' AND "__live"."__position" = "__gone"."position"'
+        )
+    for number, equality in enumerate(group.equality_deletes):
+        gone = f"{name}_equal_{number}"
+        rows = deletes.read_equal_rows(equality)
+        context.register_record_batches(gone, [_batches(rows)])
+        same = " AND ".join(
+            f'"__live".{_quoted(ours)} IS NOT DISTINCT FROM {_quoted(gone)}.{_quoted(theirs)}'
+            for ours, theirs in equality.columns
+        )
+        text += f" LEFT ANTI JOIN {_quoted(gone)} ON {same}"
+    return text
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+async def _plain(stream: Any) -> AsyncIterator[pa.RecordBatch]:
+    async for batch in stream:
+        arrow = batch.to_pyarrow()
+        if arrow.num_rows:
+            yield arrow
+
+
+def _explain(frame: Any, schema: pa.Schema) -> pa.RecordBatch:
+    text = frame.execution_plan().display_indent()
+    lines = [PATHS.sub("...", line) for line in text.rstrip().split("\n")]
+    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], schema=schema)

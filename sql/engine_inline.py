@@ -1,0 +1,122 @@
+"""engine: runs queries inside the serving process, for a house that wants no children.
+
+The same interface as `sql.engine.WorkerEngine`, with what it cannot do said plainly: a query that
+does not stop when it is cancelled goes on until it ends by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from sql import engine, engine_datafusion
+
+
+class InlineEngine:
+    """Queries as tasks of this process; queries_max of them at once."""
+
+    def __init__(self, *, spill_directory: Path, queries_max: int = 2) -> None:
+        self._free = asyncio.Semaphore(queries_max)
+        self._spill_directory = spill_directory
+        self._running: dict[str, _InlineResults] = {}
+
+    async def run(self, query: engine.Query) -> engine.Results:
+        """Plan query here; raises EngineFault."""
+        await self._free.acquire()
+        try:
+            run = await engine_datafusion.start(query, spill_directory=self._spill_directory)
+        except BaseException:
+            self._free.release()
+            raise
+        results = _InlineResults(query=query, run=run, release=self._release)
+        if query.query_id:
+            self._running[query.query_id] = results
+        return results
+
+    async def cancel(self, query_id: str) -> bool:
+        """End the query of that id at its next batch."""
+        results = self._running.get(query_id)
+        if results is None:
+            return False
+        results.stop("canceled")
+        return True
+
+    async def close(self) -> None:
+        """End what runs."""
+        for results in list(self._running.values()):
+            results.stop("canceled")
+
+    def _release(self, results: _InlineResults) -> None:
+        if self._running.get(results.query.query_id) is results:
+            del self._running[results.query.query_id]
+        self._free.release()
+
+
+class _InlineResults:
+    def __init__(
+        self,
+        *,
+        query: engine.Query,
+        run: engine_datafusion.Run,
+        release: Callable[[_InlineResults], None],
+    ) -> None:
+        self.query = query
+        self._run = run
+        self._release = release
+        self._stopped: asyncio.Future[engine.FaultKind] = asyncio.get_running_loop().create_future()
+        self._over = False
+        seconds = query.limits.seconds
+        self._timer = (
+            asyncio.get_running_loop().call_later(seconds, self.stop, "timed_out")
+            if seconds > 0
+            else None
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._run.schema
+
+    @property
+    def finished(self) -> engine.Finished:
+        return self._run.finished
+
+    def stop(self, reason: engine.FaultKind) -> None:
+        if not self._stopped.done():
+            self._stopped.set_result(reason)
+
+    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        stream = self._run.batches()
+        try:
+            while True:
+                batch = await self._next(stream)
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            await self.close()
+
+    async def _next(self, stream: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        step = asyncio.ensure_future(anext(stream, None))
+        try:
+            await asyncio.wait((step, self._stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not self._stopped.done():
+                return await step
+        finally:
+            if not step.done():
+                step.cancel()
+                await asyncio.wait((step,))
+        if self._stopped.result() == "timed_out":
+            raise engine.EngineFault("timed_out", f"{self.query.limits.seconds:g}")
+        raise engine.EngineFault(self._stopped.result(), "canceled")
+
+    async def close(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._stopped.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._release(self)

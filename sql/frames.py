@@ -1,0 +1,47 @@
+"""rule: the frames that pass between the serving process and an engine child.
+
+A frame is one byte that says its kind, eight bytes of length, and the payload. A query, a schema
+and batches travel as they are; a fault as the arguments of `EngineFault`.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import Protocol
+
+HEADER = struct.Struct(">BQ")
+PAYLOAD_BYTES_MAX = 1 << 30
+"""One record batch, or one query with its inline rows."""
+BUFFER_BYTES = 4 << 20
+"""What a side reads ahead; beyond it the other side waits."""
+
+
+class Kind(enum.IntEnum):
+    """What a frame holds."""
+
+    QUERY = 1
+    CANCEL = 2
+    SCHEMA = 3
+    BATCH = 4
+    FAULT = 5
+    DONE = 6
+
+
+class Reader(Protocol):
+    """The one thing asked of a stream."""
+
+    async def readexactly(self, n: int, /) -> bytes: ...
+
+
+def encode(kind: Kind, payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+    """Return the pieces of a frame, in order."""
+    assert len(payload) <= PAYLOAD_BYTES_MAX
+    return HEADER.pack(kind, len(payload)), payload
+
+
+async def read(reader: Reader) -> tuple[Kind, bytes]:
+    """Return the next frame; raises what the reader raises at its end."""
+    kind, size_bytes = HEADER.unpack(await reader.readexactly(HEADER.size))
+    assert size_bytes <= PAYLOAD_BYTES_MAX
+    return Kind(kind), await reader.readexactly(size_bytes)

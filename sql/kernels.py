@@ -1,0 +1,406 @@
+"""rule: Snowflake's semantics as Arrow functions, where the engine has none of its own.
+
+A kernel is known by its name, which may carry parameters (`_to_fixed_38_2`), so that a query only
+says names. Text that must be parsed or formatted by a person's rules is handled once per distinct
+value. A value that cannot be had raises `ValueError("[[code|value]]")`, which the engine turns into
+Snowflake's error; the `_try_` form gives NULL instead.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on", "1"})
+FALSE_WORDS = frozenset({"false", "f", "no", "n", "off", "0"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One function for the engine: Arrow types in and out, and what computes it."""
+
+    function: Callable[..., pa.Array]
+    arguments: tuple[pa.DataType, ...]
+    result: pa.DataType
+    volatility: Literal["immutable", "volatile"] = "immutable"
+
+
+def kernel(name: str) -> Kernel:
+    """Return the kernel of that name; raises KeyError for a name that is none."""
+    for pattern, make in FAMILIES:
+        match = pattern.fullmatch(name)
+        if match is not None:
+            return make(match)
+    raise KeyError(name)
+
+
+CALLS = re.compile(r"(?<![\w\"'])(_[a-z0-9_]+)\(")
+
+
+def called(text: str) -> tuple[str, ...]:
+    """Return the kernels that engine text calls."""
+    names = set(CALLS.findall(text))
+    return tuple(
+        sorted(name for name in names if any(pattern.fullmatch(name) for pattern, _ in FAMILIES))
+    )
+
+
+def parse_fixed(text: str, precision: int, scale: int) -> decimal.Decimal:
+    """Return text as a NUMBER, rounded half away from zero; raises ValueError."""
+    stripped = text.strip()
+    if not NUMBER.fullmatch(stripped):
+        raise coded("100038", text)
+    return fit_fixed(decimal.Decimal(stripped), precision, scale)
+
+
+def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:
+    """Return value at scale; raises ValueError when it has too many digits."""
+    if value.adjusted() > 80:
+        raise coded("100039", str(value))
+    rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
+    if rounded.adjusted() >= precision - scale and rounded != 0:
+        raise coded("100039", str(value))
+    return rounded
+
+
+def coded(code: str, value: str) -> ValueError:
+    """Return the exception that carries Snowflake's number through the engine."""
+    return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
+
+
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+
+
+def per_value(
+    array: pa.Array, parse: Callable[[Any], Any], result: pa.DataType, *, lenient: bool
+) -> pa.Array:
+    """Return parse of each value, computed once per distinct one."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    found = []
+    for value in encoded.dictionary.to_pylist():
+        try:
+            found.append(None if value is None else parse(value))
+        except (ValueError, decimal.InvalidOperation, OverflowError):
+            if not lenient:
+                raise
+            found.append(None)
+    return pa.array(found, result).take(encoded.indices)
+
+
+def _nonzero(_: re.Match[str]) -> Kernel:
+    def function(array: pa.Array) -> pa.Array:
+        if pc.any(pc.equal(array, 0.0)).as_py():
+            raise coded("100051", "Division by zero")
+        return array
+
+    # Volatile, so that planning does not evaluate a branch that no row takes.
+    return Kernel(
+        function=function,
+        arguments=(pa.float64(),),
+        result=pa.float64(),
+        volatility="volatile",
+    )
+
+
+def _fixed(match: re.Match[str]) -> Kernel:
+    lenient = bool(match.group(1))
+    precision, scale = int(match.group(2)), int(match.group(3))
+    result = pa.decimal128(precision, scale)
+
+    def function(array: pa.Array) -> pa.Array:
+        if scale == 0 and precision >= 19:
+            try:
+                return pc.cast(pc.cast(pc.utf8_trim_whitespace(array), pa.int64()), result)
+            except pa.ArrowInvalid:
+                pass  # not all plain integers: each value by its own
+        return per_value(
+            array, lambda text: parse_fixed(text, precision, scale), result, lenient=lenient
+        )
+
+    return _text_kernel(function, result)
+
+
+def _real(match: re.Match[str]) -> Kernel:
+    lenient = bool(match.group(1))
+
+    def parse(text: str) -> float:
+        word = text.strip()
+        if NUMBER.fullmatch(word) or word.lower().lstrip("+-") in ("inf", "infinity", "nan"):
+            return float(word)
+        raise coded("100038", text)
+
+    return _text_kernel(
+        lambda array: per_value(array, parse, pa.float64(), lenient=lenient), pa.float64()
+    )
+
+
+def _boolean(match: re.Match[str]) -> Kernel:
+    lenient = bool(match.group(1))
+
+    def parse(text: str) -> bool:
+        word = text.strip().lower()
+        if word in TRUE_WORDS:
+            return True
+        if word in FALSE_WORDS:
+            return False
+        raise coded("100037", text)
+
+    return _text_kernel(
+        lambda array: per_value(array, parse, pa.bool_(), lenient=lenient), pa.bool_()
+    )
+
+
+def _text_kernel(function: Callable[..., pa.Array], result: pa.DataType) -> Kernel:
+    return Kernel(function=function, arguments=(pa.string(),), result=result, volatility="volatile")
+
+
+def _instant(match: re.Match[str]) -> Kernel:
+    lenient, kind = bool(match.group(1)), match.group(2)
+    parse, result = INSTANTS[kind]
+    return _text_kernel(lambda array: per_value(array, parse, result, lenient=lenient), result)
+
+
+def parse_date(text: str) -> datetime.date:
+    """Return text as a DATE by Snowflake's AUTO formats; raises ValueError."""
+    moment = _parse_moment(text, "Date")
+    return moment.date()
+
+
+def parse_timestamp(text: str) -> datetime.datetime:
+    """Return text as a TIMESTAMP_NTZ: an offset in the text is dropped, as Snowflake does."""
+    return _parse_moment(text, "Timestamp").replace(tzinfo=None)
+
+
+def parse_time(text: str) -> datetime.time:
+    """Return text as a TIME; raises ValueError."""
+    match = TIME.fullmatch(text.strip())
+    if match is None:
+        raise coded("100035", f"Time|{text}")
+    hour, minute, second, fraction, half = match.groups()
+    hours = int(hour)
+    if half:
+        if not 1 <= hours <= 12:
+            raise coded("100035", f"Time|{text}")
+        hours = hours % 12 + (12 if half.lower() == "pm" else 0)
+    try:
+        return datetime.time(hours, int(minute), int(second or 0), _micros(fraction))
+    except ValueError:
+        raise coded("100035", f"Time|{text}") from None
+
+
+TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:\s*([aApP][mM]))?")
+ISO = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:(?:[Tt]|\s+)(\d{1,2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
+    r"\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?"
+)
+NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
+SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
+EPOCH = re.compile(r"-?\d{1,18}")
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+
+
+def _parse_moment(text: str, kind: str) -> datetime.datetime:
+    stripped = text.strip()
+    try:
+        if match := ISO.fullmatch(stripped):
+            year, month, day, hour, minute, second, fraction, zone = match.groups()
+            return datetime.datetime(
+                int(year),
+                int(month),
+                int(day),
+                int(hour or 0),
+                int(minute or 0),
+                int(second or 0),
+                _micros(fraction),
+                tzinfo=_zone(zone),
+            )
+        if match := NAMED.fullmatch(stripped):
+            day, name, year, *clock = match.groups()
+            return datetime.datetime(  # noqa: DTZ001 - the text has no zone
+                int(year), MONTHS.index(name.lower()) + 1, int(day), *_clock(clock)
+            )
+        if match := SLASHED.fullmatch(stripped):
+            month, day, year, *clock = match.groups()
+            return datetime.datetime(  # noqa: DTZ001 - the text has no zone
+                int(year), int(month), int(day), *_clock(clock)
+            )
+        if EPOCH.fullmatch(stripped):
+            return _from_epoch(int(stripped))
+    except (ValueError, OverflowError):
+        pass
+    raise coded("100035", f"{kind}|{text}")
+
+
+def _from_epoch(value: int) -> datetime.datetime:
+    # Snowflake guesses the unit of a whole number by its size.
+    for bound, divisor in ((31_536_000_000, 1), (31_536_000_000_000, 10**3), (10**18, 10**6)):
+        if abs(value) < bound:
+            micros = value * 10**6 // divisor
+            break
+    else:
+        micros = value // 1000
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001
+
+
+def _clock(parts: list[Any]) -> tuple[int, int, int]:
+    return int(parts[0] or 0), int(parts[1] or 0), int(parts[2] or 0)
+
+
+def _micros(fraction: str | None) -> int:
+    return int((fraction or "0").ljust(6, "0")[:6])
+
+
+def _zone(text: str | None) -> datetime.timezone | None:
+    if text is None:
+        return None
+    if text in ("Z", "z"):
+        return datetime.UTC
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    offset = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return datetime.timezone(-offset if text[0] == "-" else offset)
+
+
+def add_months(day: datetime.date, months: int) -> datetime.date:
+    """Return day moved by months; the last day of a shorter month stands in for what it lacks."""
+    index = day.year * 12 + day.month - 1 + months
+    year, month = index // 12, index % 12 + 1
+    if not 1 <= year <= 9999:
+        raise coded("100039", f"{day} + {months} months")
+    return datetime.date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
+
+
+def real_text(value: float) -> str:
+    """Return a FLOAT as text: as many digits as it needs, none for a whole number."""
+    if math.isnan(value) or math.isinf(value):
+        return {"nan": "NaN", "inf": "inf", "-inf": "-inf"}[repr(value)]
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    mantissa, _, exponent = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    return f"{mantissa.removesuffix('.0')}e{int(exponent):+03d}"
+
+
+def parse_by_pattern(text: str, pattern: str, kind: str) -> datetime.datetime:
+    """Return text read by a strptime pattern; raises ValueError."""
+    try:
+        return datetime.datetime.strptime(text.strip(), pattern).replace(tzinfo=None)  # noqa: DTZ007
+    except ValueError:
+        raise coded("100035", f"{kind}|{text}") from None
+
+
+def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
+    lenient, kind = bool(match.group(1)), match.group(2)
+    _, result = INSTANTS[kind]
+    narrow = {
+        "date": datetime.datetime.date,
+        "time": datetime.datetime.time,
+        "timestamp": lambda moment: moment,
+    }[kind]
+
+    def function(texts: pa.Array, patterns: pa.Array) -> pa.Array:
+        if not len(texts):
+            return pa.array([], result)
+        pattern = patterns[0].as_py()
+        return per_value(
+            texts,
+            lambda text: narrow(parse_by_pattern(text, pattern, kind.title())),
+            result,
+            lenient=lenient,
+        )
+
+    return Kernel(
+        function=function,
+        arguments=(pa.string(), pa.string()),
+        result=result,
+        volatility="volatile",
+    )
+
+
+def _convert_zone(_: re.Match[str]) -> Kernel:
+    kind = pa.timestamp("us")
+
+    def function(moments: pa.Array, sources: pa.Array, targets: pa.Array) -> pa.Array:
+        if not len(moments):
+            return pa.array([], kind)
+        source, target = sources[0].as_py(), targets[0].as_py()
+        instants = pc.assume_timezone(moments, source, ambiguous="earliest", nonexistent="latest")
+        return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(kind)
+
+    return Kernel(function=function, arguments=(kind, pa.string(), pa.string()), result=kind)
+
+
+def _add_months(_: re.Match[str]) -> Kernel:
+    def function(days: pa.Array, months: pa.Array) -> pa.Array:
+        pairs = zip(days.to_pylist(), months.to_pylist(), strict=True)
+        return pa.array(
+            [
+                None if day is None or count is None else add_months(day, count)
+                for day, count in pairs
+            ],
+            pa.date32(),
+        )
+
+    return Kernel(function=function, arguments=(pa.date32(), pa.int64()), result=pa.date32())
+
+
+def _epoch(_: re.Match[str]) -> Kernel:
+    kind = pa.timestamp("us")
+    return Kernel(
+        function=lambda array: per_value(array, _from_epoch, kind, lenient=False),
+        arguments=(pa.int64(),),
+        result=kind,
+    )
+
+
+def _real_to_text(_: re.Match[str]) -> Kernel:
+    return Kernel(
+        function=lambda array: per_value(array, real_text, pa.string(), lenient=False),
+        arguments=(pa.float64(),),
+        result=pa.string(),
+    )
+
+
+def _to_binary(match: re.Match[str]) -> Kernel:
+    def parse(text: str) -> bytes:
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            raise coded("100115", text) from None
+
+    lenient = bool(match.group(1))
+    return _text_kernel(
+        lambda array: per_value(array, parse, pa.binary(), lenient=lenient), pa.binary()
+    )
+
+
+INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
+    "date": (parse_date, pa.date32()),
+    "timestamp": (parse_timestamp, pa.timestamp("us")),
+    "time": (parse_time, pa.time64("us")),
+}
+
+FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
+    (re.compile("_nonzero"), _nonzero),
+    (re.compile(r"_(try_)?to_fixed_(\d+)_(\d+)"), _fixed),
+    (re.compile(r"_(try_)?to_real"), _real),
+    (re.compile(r"_(try_)?to_boolean"), _boolean),
+    (re.compile(r"_(try_)?to_(date|timestamp|time)"), _instant),
+    (re.compile(r"_(try_)?to_binary"), _to_binary),
+    (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
+    (re.compile("_convert_zone"), _convert_zone),
+    (re.compile("_add_months"), _add_months),
+    (re.compile("_epoch_to_timestamp"), _epoch),
+    (re.compile("_real_to_text"), _real_to_text),
+)

@@ -1,0 +1,184 @@
+"""engine: writes a stream of record batches as Parquet files with Iceberg's field ids.
+
+Rows are checked before they are written (NOT NULL, lengths), split by partition, and gathered into
+row groups. A file is closed when it has reached its size, and when too many partitions are open at
+once. Files lie in a directory of their own until somebody adopts them; a failed write leaves what
+it wrote there, for that directory's owner to remove.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sql import engine, partitioning
+
+GATHER_BYTES = 32 << 20
+"""Rows held before they are split and written."""
+
+ROW_GROUP_ROWS = 1 << 20
+OPEN_FILES_MAX = 64
+
+
+async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> engine.Finished:
+    """Write all of stream; return the files in the order in which they were finished."""
+    files = _Files(order)
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    async for batch in stream:
+        checked = _checked(batch, order, files.schema)
+        held.append(checked)
+        held_bytes += checked.nbytes
+        if held_bytes >= GATHER_BYTES:
+            files.add(pa.Table.from_batches(held, schema=files.schema))
+            held, held_bytes = [], 0
+    if held:
+        files.add(pa.Table.from_batches(held, schema=files.schema))
+    return files.finish()
+
+
+def _checked(batch: pa.RecordBatch, order: engine.Write, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for array, field, check in zip(batch.columns, schema, order.checks, strict=True):
+        if check.required and array.null_count:
+            raise engine.EngineFault("value", check.name, "100072")
+        cast = array if array.type == field.type else _cast(array, field.type)
+        if check.length_max is not None:
+            _check_length(cast, check)
+        arrays.append(cast)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.string())
+        elif pa.types.is_binary_view(array.type):
+            array = array.cast(pa.binary())
+        return pc.cast(array, kind)
+    except pa.ArrowInvalid as error:
+        raise engine.EngineFault("value", _worst(array, error), "100039") from error
+
+
+def _worst(array: pa.Array, error: pa.ArrowInvalid) -> str:
+    if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
+        ends = pc.min_max(array).as_py()
+        return str(max(ends.values(), key=abs))
+    return str(error)
+
+
+def _check_length(array: pa.Array, check: engine.Check) -> None:
+    measure = pc.binary_length if pa.types.is_binary(array.type) else pc.utf8_length
+    lengths = measure(array)
+    longest = pc.max(lengths).as_py()
+    if longest is not None and check.length_max is not None and longest > check.length_max:
+        value = array[pc.index(lengths, longest).as_py()].as_py()
+        raise engine.EngineFault("value", str(value)[:100], "100078")
+
+
+class _Files:
+    """Open and finished files, by partition."""
+
+    def __init__(self, order: engine.Write) -> None:
+        self._order = order
+        self.schema = pa.ipc.read_schema(pa.py_buffer(order.schema))
+        self._open: OrderedDict[bytes, _File] = OrderedDict()
+        self._finished: list[engine.WrittenFile] = []
+        self._started = 0
+
+    def add(self, table: pa.Table) -> None:
+        for partition, rows in self._split(table):
+            file = self._file(partition)
+            file.write(rows)
+            if file.size_bytes >= self._order.file_size_bytes:
+                self._close(partition)
+
+    def finish(self) -> engine.Finished:
+        for partition in list(self._open):
+            self._close(partition)
+        return engine.Finished(
+            rows=sum(file.rows for file in self._finished), files=tuple(self._finished)
+        )
+
+    def _split(self, table: pa.Table) -> list[tuple[bytes, pa.Table]]:
+        if not self._order.partition:
+            return [(b"", table)]
+        values = {
+            field.name: partitioning.apply_transform(
+                field.transform, table.column(field.column).combine_chunks()
+            )
+            for field in self._order.partition
+        }
+        code = pa.array([0] * table.num_rows, pa.int64())
+        for array in values.values():
+            encoded = array.dictionary_encode(null_encoding="encode")
+            code = pc.add(
+                pc.multiply(code, len(encoded.dictionary)), pc.cast(encoded.indices, pa.int64())
+            )
+            code = code.dictionary_encode().indices.cast(pa.int64())
+        order = pc.sort_indices(code)
+        sorted_rows, sorted_code = table.take(order), code.take(order)
+        sorted_values = pa.table({name: array.take(order) for name, array in values.items()})
+        found = []
+        runs = pc.run_end_encode(sorted_code)
+        start = 0
+        for end in runs.run_ends.to_pylist():
+            partition = engine.ipc_rows(sorted_values.slice(start, 1))
+            found.append((partition, sorted_rows.slice(start, end - start)))
+            start = end
+        return found
+
+    def _file(self, partition: bytes) -> _File:
+        file = self._open.get(partition)
+        if file is None:
+            while len(self._open) >= OPEN_FILES_MAX:
+                self._close(next(iter(self._open)))
+            path = Path(self._order.directory) / f"part-{self._started:05d}.parquet"
+            self._started += 1
+            file = self._open[partition] = _File(path, self.schema, self._order.compression)
+        self._open.move_to_end(partition)
+        return file
+
+    def _close(self, partition: bytes) -> None:
+        file = self._open.pop(partition)
+        file.close()
+        self._finished.append(
+            engine.WrittenFile(
+                path=str(file.path),
+                rows=file.rows,
+                size_bytes=file.path.stat().st_size,
+                partition=partition,
+            )
+        )
+
+
+class _File:
+    def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
+        self.path = path
+        self.rows = 0
+        self._sink: Any = pa.OSFile(str(path), "wb")
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=compression,
+            write_page_index=True,
+            store_schema=False,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        self.rows += rows.num_rows
+
+    def close(self) -> None:
+        self._writer.close()
+        self._sink.close()

@@ -1,0 +1,76 @@
+"""engine: the child process: one query at a time, from a socket, back over the socket.
+
+Started as `python -m sql.worker FD SPILL_DIRECTORY`. It ends when its socket closes, whatever it is
+doing then, so that a dead server leaves no child behind. It knows no index, no catalog and no
+network: what it may read are the paths that a query names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from sql import engine, engine_datafusion, frames
+
+
+async def serve(connection: socket.socket, spill_directory: Path) -> None:
+    """Answer queries until the other side is gone."""
+    reader, writer = await asyncio.open_connection(sock=connection, limit=frames.BUFFER_BYTES)
+    decoder = msgspec.msgpack.Decoder(engine.Query)
+    running: asyncio.Task[None] | None = None
+    while True:
+        try:
+            kind, payload = await frames.read(reader)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        if kind is frames.Kind.QUERY:
+            query = decoder.decode(payload)
+            running = asyncio.create_task(_answer(query, writer, spill_directory))
+        elif kind is frames.Kind.CANCEL and running is not None:
+            running.cancel()
+
+
+async def _answer(query: engine.Query, writer: asyncio.StreamWriter, spill_directory: Path) -> None:
+    # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
+    try:
+        run = await engine_datafusion.start(query, spill_directory=spill_directory)
+        await _send(writer, frames.Kind.SCHEMA, engine.ipc_schema(run.schema))
+        async for batch in run.batches():
+            await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
+        await _send(writer, frames.Kind.DONE, msgspec.msgpack.encode(run.finished))
+    except engine.EngineFault as fault:
+        await _send_fault(writer, fault)
+    except asyncio.CancelledError:
+        await _send_fault(writer, engine.EngineFault("canceled", "canceled"))
+
+
+async def _send(
+    writer: asyncio.StreamWriter, kind: frames.Kind, payload: bytes | memoryview
+) -> None:
+    writer.writelines(frames.encode(kind, payload))
+    await writer.drain()
+
+
+async def _send_fault(writer: asyncio.StreamWriter, fault: engine.EngineFault) -> None:
+    await _send(
+        writer,
+        frames.Kind.FAULT,
+        msgspec.msgpack.encode((fault.kind, fault.message, fault.code)),
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the socket whose descriptor is the first argument."""
+    connection = socket.socket(fileno=int(arguments[0]))
+    asyncio.run(serve(connection, Path(arguments[1])))
+    # Threads of a running query would keep the interpreter waiting.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
