@@ -19,6 +19,7 @@ from server.s3 import (
     demands,
     engines,
     errors,
+    fields,
     guard,
     listing,
     objects,
@@ -63,11 +64,11 @@ class Face:
 
     def identify(self, request: asgi.Request) -> operations.Operation | operations.Expecting:
         """Return which operation the request is."""
-        headers = request.headers
+        headers = fields.select_headers(request.headers.raw)
         operation = operations.identify(
             method=request.method,
             raw_path=request.raw_path,
-            host_bucket=dispatch.bucket_of_host(headers.get("host") or "", self._domain),
+            host_bucket=dispatch.bucket_of_host(request.host, self._domain),
             pairs=request.pairs,
             headers=headers,
         )

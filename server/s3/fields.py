@@ -83,6 +83,28 @@ OVERRIDES = {
 }
 
 
+_PLAIN_HEADERS = frozenset(name.encode() for name in STORED_HEADERS) | {
+    b"content-length",
+    b"content-md5",
+    b"if-match",
+    b"if-modified-since",
+    b"if-none-match",
+    b"if-unmodified-since",
+    b"range",
+}
+
+# Headers with S3's prefix that are for those who authenticate, or for nobody.
+_FOREIGN_HEADERS = frozenset(
+    {
+        b"x-amz-api-version",
+        b"x-amz-content-sha256",
+        b"x-amz-date",
+        b"x-amz-security-token",
+        b"x-amz-te",
+        b"x-amz-user-agent",
+    }
+)
+
 # Headers that ask for more than Boathouse does, and the values that ask for nothing.
 _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-acl": frozenset({"private", "bucket-owner-full-control"}),
@@ -169,6 +191,19 @@ class Read:
 PLAIN_READ = Read()
 
 
+def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers that mean something to S3, by lower-case name; repeated ones are joined.
+
+    Most of what a client sends is for others, and is not even decoded.
+    """
+    found: dict[str, str] = {}
+    for name, value in raw:
+        if name in _PLAIN_HEADERS or (name[:6] == b"x-amz-" and name not in _FOREIGN_HEADERS):
+            text, shown = name.decode("latin-1"), value.decode("latin-1")
+            found[text] = f"{found[text]},{shown}" if text in found else shown
+    return found
+
+
 def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:
     """Return what a GET or HEAD asks for."""
     byte_range = None
@@ -192,7 +227,7 @@ def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | Non
                 "Cannot specify both Range header and partNumber query parameter"
             )
     return Read(
-        version_id=query.get("versionId") if query else None,
+        version_id=parse_version_id(query) if query else None,
         byte_range=byte_range,
         part_number=part_number,
         conditions=preconditions.parse_read(headers)
@@ -221,10 +256,7 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
             stored[name] = value
         elif name.startswith("x-amz-"):
             if name.startswith("x-amz-meta-"):
-                own = name[11:]
-                user_metadata[own] = (
-                    f"{user_metadata[own]},{value}" if own in user_metadata else value
-                )
+                user_metadata[name[11:]] = value
                 metadata_bytes += len(name) - 11 + len(value)
             elif name == "x-amz-tagging":
                 tags = _parse_tagging(value)
@@ -438,6 +470,16 @@ def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
             raise errors.InvalidTag("Cannot provide multiple Tags with the same key", TagKey=name)
         found[name] = value
     return found
+
+
+def parse_version_id(query: Mapping[str, str]) -> str | None:
+    """Return the version asked for, None for the newest."""
+    version_id = query.get("versionId")
+    if version_id == "":
+        raise errors.InvalidArgument(
+            "Version id cannot be the empty string", ArgumentName="versionId", ArgumentValue=""
+        )
+    return version_id
 
 
 def parse_part_number(value: str) -> int:

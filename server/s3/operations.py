@@ -379,7 +379,7 @@ def _identify_object(
             return DeleteObject(
                 bucket=bucket,
                 key=key,
-                version_id=query.get("versionId"),
+                version_id=fields.parse_version_id(query),
                 conditions=preconditions.parse_write(headers),
             )
         case "OPTIONS":
@@ -391,7 +391,7 @@ def _identify_object(
 def _object_subresource(
     name: str, bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
 ) -> Operation:
-    version_id = query.get("versionId")
+    version_id = fields.parse_version_id(query)
     match name:
         case "GetObjectTagging":
             return GetObjectTagging(bucket=bucket, key=key, version_id=version_id)

@@ -14,6 +14,7 @@ import secrets
 import socket
 import threading
 import time
+import typing
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ import uvicorn
 from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.auth import verify
-from server.s3 import face, guard, ownership
+from server.s3 import face, guard, operations, ownership, subresources
 from storage import disk, opening
 
 START_SECONDS = 20
@@ -358,3 +359,21 @@ def duckdb_with_httpfs(folder: Path) -> Any:
     duckdb_extensions.import_extension("httpfs", con=connection)
     connection.execute("load httpfs")
     return connection
+
+
+def operations_done() -> dict[str, str]:
+    """Return every S3 operation by AWS's name and how far it is done: yes, partly or no.
+
+    partly: only the answer that there is no such configuration. From the code itself, for the
+    documentation to be held against.
+    """
+    named = [*subresources.BUCKET_SUBRESOURCES.values(), *subresources.OBJECT_SUBRESOURCES.values()]
+    found = {name: "no" for methods in named for name in methods.values()}
+    found.update((name, "no") for name in subresources.LISTED_WITHOUT_ID.values())
+    found.update(dict.fromkeys(subresources.ABSENT_CONFIGURATIONS, "partly"))
+    for name in ("ListObjectAnnotations", "PostObject", "WriteGetObjectResponse"):
+        found[name] = "no"
+    for kind in typing.get_args(operations.Operation):
+        if kind.__name__ not in ("Unsupported", "Preflight", "GetBucketConfiguration"):
+            found[kind.__name__] = "yes"
+    return {**found, "GetBucketVersioning": "partly"}

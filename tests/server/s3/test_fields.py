@@ -68,16 +68,16 @@ def test_user_metadata_of_two_kibibytes_is_taken_and_one_byte_more_is_not() -> N
         fields.parse_written({"x-amz-meta-k": "v" * fields.USER_METADATA_BYTES_MAX})
 
 
-def test_user_metadata_sent_twice_is_joined_as_one_header_would_be() -> None:
-    class Twice:
-        def get(self, name: str) -> str | None:
-            return None
-
-        def items(self) -> list[tuple[str, str]]:
-            return [("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")]
-
-    written, _ = fields.parse_written(Twice())
-    assert written.user_metadata == {"a": "1,2"}
+def test_headers_sent_twice_are_joined_and_those_for_others_left_out() -> None:
+    raw = [
+        (b"host", b"h"),
+        (b"x-amz-meta-a", b"1"),
+        (b"x-amz-date", b"d"),
+        (b"range", b"bytes=0-"),
+        (b"x-amz-meta-a", b"\xe9"),
+        (b"authorization", b"secret"),
+    ]
+    assert fields.select_headers(raw) == {"x-amz-meta-a": "1,\xe9", "range": "bytes=0-"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import hashlib
+import http.client
+import socket
+import time
 import zlib
+from pathlib import Path
 from typing import Any
 
 import boto3.s3.transfer
@@ -30,6 +34,12 @@ DIGESTS = {
     "sha1": base64_of(hashlib.sha1(BODY).digest()),
     "sha256": base64_of(hashlib.sha256(BODY).digest()),
 }
+
+
+def files_of(house: kit.House) -> set[Path]:
+    """Every file of a body, finished or not."""
+    folders = (house.storage.path / "tmp", house.storage.path / "blobs")
+    return {path for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -269,13 +279,13 @@ def test_content_md5_is_verified(house: kit.House, bucket: str) -> None:
 def test_a_body_whose_signed_hash_is_another_stores_nothing(
     house: kit.House, bucket: str, size: int
 ) -> None:
+    before = files_of(house)
     answer = kit.call(
         house, "PUT", f"/{bucket}/k", body=bytes(size), payload_hash=hashlib.sha256().hexdigest()
     )
     assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch")
     assert kit.call(house, "HEAD", f"/{bucket}/k").status == 404
-    blobs = [path for path in (house.storage.path / "tmp").iterdir() if path.is_file()]
-    assert blobs == []
+    assert files_of(house) == before
 
 
 def test_put_object_without_a_length_is_refused(house: kit.House, bucket: str) -> None:
@@ -503,3 +513,39 @@ def test_a_presigned_url_puts_and_gets_without_credentials(
         answer = kit.send(house, method, target, body=body)
         assert answer.status == 200, answer.body
     assert answer.body == b"x"
+
+
+@pytest.mark.parametrize("sent", [0, 100_000, 3_000_000])
+def test_a_client_that_leaves_half_way_stores_nothing(
+    house: kit.House, bucket: str, sent: int
+) -> None:
+    before = files_of(house)
+    target = f"/{bucket}/k"
+    signed = kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    head = [f"PUT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in signed.items())]
+    with socket.create_connection((house.host, house.port), timeout=10) as connection:
+        lines = "\r\n".join([*head, "content-length: 4000000", "", ""])
+        connection.sendall(lines.encode() + bytes(sent))
+    deadline = time.monotonic() + 10
+    while files_of(house) != before and time.monotonic() < deadline:
+        kit.call(house, "GET", "/")
+    assert files_of(house) == before
+    assert kit.call(house, "HEAD", target).status == 404
+
+
+@pytest.mark.parametrize("target", ["k?versionId=", "k?tagging&versionId="])
+def test_an_empty_version_id_is_refused(house: kit.House, bucket: str, target: str) -> None:
+    answer = kit.call(house, "GET", f"/{bucket}/{target}")
+    assert (answer.status, answer.code) == (400, "InvalidArgument")
+
+
+def test_two_requests_share_a_connection_after_a_refusal(house: kit.House, bucket: str) -> None:
+    """A small body that nobody read must not be taken for the next request."""
+    connection = http.client.HTTPConnection(house.host, house.port, timeout=10)
+    try:
+        for _ in range(2):
+            connection.request("PUT", f"/{bucket}/k", body=b"GET / HTTP/1.1\r\n\r\n")
+            answer = connection.getresponse()
+            assert (answer.status, b"AccessDenied" in answer.read()) == (403, True)
+    finally:
+        connection.close()

@@ -12,6 +12,7 @@ import pytest
 
 from server.s3 import errors, fields, operations
 from storage import conditions, model
+from tests.kit import s3 as kit
 
 SUPPORTED = frozenset(kind.__name__ for kind in typing.get_args(operations.Operation)) - {
     "Unsupported",
@@ -85,6 +86,15 @@ def test_every_operation_of_aws_s3_is_known_by_its_name(
         assert name not in SUPPORTED
     else:
         assert type(operation).__name__ == name
+
+
+def test_the_list_of_what_is_done_holds_every_operation_of_aws_s3() -> None:
+    names = {SAME_REQUEST.get(name, name) for name, *_ in aws_operations()}
+    done = kit.operations_done()
+    assert set(done) == names | {"PostObject"}
+    assert {name for name, how in done.items() if how == "yes"} == SUPPORTED - {
+        "GetBucketVersioning"
+    }
 
 
 @pytest.mark.parametrize(
