@@ -8,7 +8,7 @@ face does it at its first request. Nothing else of botocore is used.
 from __future__ import annotations
 
 import gzip
-import importlib.resources
+from pathlib import Path
 
 import botocore
 import orjson
@@ -20,8 +20,7 @@ _FILE = "service-2.json"
 
 def load(service_name: str) -> shapes.Service:
     """Return the newest model of a service, by botocore's name for it (`s3tables`)."""
-    versions = importlib.resources.files(botocore) / "data" / service_name
-    newest = max((entry for entry in versions.iterdir()), key=lambda entry: entry.name)
+    newest = max((Path(botocore.__file__).parent / "data" / service_name).iterdir())
     packed = newest / f"{_FILE}.gz"
     if packed.is_file():
         data = gzip.decompress(packed.read_bytes())
