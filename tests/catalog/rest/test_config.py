@@ -1,0 +1,96 @@
+"""The configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.rest import face, routes
+from tests.catalog.rest import house as houses
+
+UNBUILT = [
+    route for route in routes.ROUTES if route.name not in face.HANDLERS and route.name != "getToken"
+]
+
+
+def config(house: houses.House, query: str = "", **headers: str) -> houses.Answer:
+    return house.ask("GET", "config" + query, prefix="", **headers)
+
+
+def test_a_client_is_told_all_it_needs(house: houses.House) -> None:
+    answer = config(house, "?warehouse=lake")
+    assert answer.status == 200
+    content = answer.json
+    endpoints = content.pop("endpoints")
+    assert content == {
+        "defaults": {
+            "s3.endpoint": "http://boathouse.test:5253",
+            "s3.path-style-access": "true",
+            "s3.region": "us-east-1",
+            "client.region": "us-east-1",
+            "oauth2-server-uri": "http://boathouse.test:5253/iceberg/v1/oauth/tokens",
+        },
+        "overrides": {"prefix": "lake"},
+        "idempotency-key-lifetime": "PT30M",
+    }
+    assert "POST /v1/{prefix}/transactions/commit" in endpoints
+    assert len(endpoints) == len(set(endpoints))
+
+
+def test_what_is_advertised_is_built_and_what_is_built_is_advertised(house: houses.House) -> None:
+    advertised = set(config(house).json["endpoints"])
+    for route in routes.ROUTES:
+        if route.name in ("getConfig", "getToken"):
+            continue
+        assert (route.endpoint in advertised) == (route.name in face.HANDLERS)
+
+
+@pytest.mark.parametrize("route", UNBUILT, ids=lambda route: route.name)
+def test_an_operation_that_is_not_built_says_so_by_its_name(
+    house: houses.House, route: routes.Route
+) -> None:
+    path = route.path.removeprefix("/v1/{prefix}/")
+    for name in ("{namespace}", "{table}", "{view}", "{function}", "{plan-id}"):
+        path = path.replace(name, "x")
+    answer = house.ask(route.method, path, {} if route.method == "POST" else None)
+    if route.method == "HEAD":
+        assert answer.status == 406
+        return
+    assert answer.error == (
+        406,
+        "UnsupportedOperationException",
+        f"{route.name} is not implemented",
+    )
+
+
+@pytest.mark.parametrize(
+    "warehouse",
+    ["", "lake", "s3://lake", "s3://lake/", "lake@main", houses.BUCKET_ARN],
+)
+def test_a_warehouse_is_found_in_every_spelling(house: houses.House, warehouse: str) -> None:
+    assert config(house, f"?warehouse={warehouse}").json["overrides"] == {"prefix": "lake"}
+    assert config(house).json["overrides"] == {"prefix": "lake"}
+
+
+@pytest.mark.parametrize("warehouse", ["none", "s3://none", "lake/x", "lake@dev", "%00", "plain"])
+def test_an_unknown_warehouse_is_not_found_with_a_hint(house: houses.House, warehouse: str) -> None:
+    house.run(
+        house.lake.storage.buckets.create(
+            "plain", kind="general", owner=houses.ACCOUNT, region=houses.REGION
+        )
+    )
+    status, kind, message = config(house, f"?warehouse={warehouse}").error
+    assert (status, kind) == (404, "NoSuchWarehouseException")
+    assert "a warehouse is a table bucket" in message
+
+
+def test_addresses_are_those_by_which_the_client_came(house: houses.House) -> None:
+    answer = config(house, "", host="lake.example:8080")
+    assert answer.json["defaults"]["s3.endpoint"] == "http://lake.example:8080"
+
+
+def test_nothing_is_told_without_a_credential(house: houses.House) -> None:
+    for path in ("config", "lake/namespaces", "lake/namespaces/ns/tables/t", "nonsense"):
+        answer = house.send("GET", f"/iceberg/v1/{path}")
+        assert answer.error[:2] == (401, "NotAuthorizedException")
+    bad = house.send("GET", "/iceberg/v1/config", headers={"authorization": "Bearer x.y.z"})
+    assert bad.error[:2] == (401, "NotAuthorizedException")

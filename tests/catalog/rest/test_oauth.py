@@ -1,0 +1,157 @@
+"""The token endpoint."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from server.access import tokens
+from tests.catalog.rest import house as houses
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS = "urn:ietf:params:oauth:token-type:access_token"
+ID, SECRET = houses.ROOT
+
+
+def ask(house: houses.House, **form: str) -> houses.Answer:
+    return house.run(house.token_answer(**form))
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def test_an_access_key_pair_becomes_a_token_that_opens_the_catalog(house: houses.House) -> None:
+    answer = ask(
+        house, grant_type="client_credentials", client_id=ID, client_secret=SECRET, scope="catalog"
+    )
+    assert answer.status == 200
+    assert answer.headers["cache-control"] == "no-store"
+    content = answer.json
+    token = content.pop("access_token")
+    assert content == {
+        "token_type": "bearer",
+        "expires_in": 3600,
+        "issued_token_type": ACCESS,
+        "scope": "catalog",
+    }
+    got = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    assert got.status == 200
+
+
+def test_the_pair_may_come_as_basic(house: houses.House) -> None:
+    answer = house.run(
+        house.token_answer(headers=basic(ID, SECRET), grant_type="client_credentials")
+    )
+    assert answer.status == 200
+    encoded = house.run(
+        house.token_answer(headers=basic(ID, "root%2Dsecret"), grant_type="client_credentials")
+    )
+    assert encoded.status == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "error"),
+    [
+        ({"grant_type": "client_credentials"}, 401, "invalid_client"),
+        (
+            {"grant_type": "client_credentials", "client_id": ID, "client_secret": "no"},
+            401,
+            "invalid_client",
+        ),
+        (
+            {"grant_type": "client_credentials", "client_id": "no", "client_secret": SECRET},
+            401,
+            "invalid_client",
+        ),
+        ({"client_id": ID, "client_secret": SECRET}, 400, "invalid_request"),
+        (
+            {"grant_type": "password", "client_id": ID, "client_secret": SECRET},
+            400,
+            "unsupported_grant_type",
+        ),
+        (
+            {
+                "grant_type": "client_credentials",
+                "client_id": ID,
+                "client_secret": SECRET,
+                "scope": "PRINCIPAL_ROLE:etl",
+            },
+            400,
+            "invalid_scope",
+        ),
+        ({"grant_type": EXCHANGE}, 400, "invalid_request"),
+        ({"grant_type": EXCHANGE, "subject_token": "x"}, 400, "invalid_grant"),
+        (
+            {"grant_type": EXCHANGE, "subject_token": "x", "subject_token_type": "other"},
+            400,
+            "invalid_request",
+        ),
+    ],
+)
+def test_a_refusal_has_oauths_form(
+    house: houses.House, form: dict[str, str], status: int, error: str
+) -> None:
+    answer = ask(house, **form)
+    assert answer.status == status
+    assert answer.json.keys() == {"error", "error_description"}
+    assert answer.json["error"] == error
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+    assert SECRET not in answer.body.decode()
+
+
+def test_secrets_in_the_address_are_refused(house: houses.House) -> None:
+    answer = house.send(
+        "POST",
+        f"/iceberg/v1/oauth/tokens?grant_type=client_credentials&client_id={ID}&client_secret={SECRET}",
+        b"",
+    )
+    assert (answer.status, answer.json["error"]) == (400, "invalid_request")
+
+
+def test_a_token_is_exchanged_for_a_newer_one(house: houses.House) -> None:
+    first = house.run(house.token("root"))
+    house.lake.clock.now_ms += 3_000_000
+    answer = ask(house, grant_type=EXCHANGE, subject_token=first, subject_token_type=ACCESS)
+    assert answer.status == 200
+    second = answer.json["access_token"]
+    house.lake.clock.now_ms += 3_000_000
+    old = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {first}"})
+    assert old.error[:2] == (401, "NotAuthorizedException")
+    new = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {second}"})
+    assert new.status == 200
+
+
+def test_a_token_that_has_ended_is_exchanged_by_who_has_the_pair(house: houses.House) -> None:
+    old = house.run(house.token("root"))
+    house.lake.clock.now_ms += 3_700_000
+    form = {"grant_type": EXCHANGE, "subject_token": old, "subject_token_type": ACCESS}
+    assert ask(house, **form).json["error"] == "invalid_grant"
+    answer = house.run(house.token_answer(headers=basic(ID, SECRET), **form))
+    assert answer.status == 200
+
+
+def test_nobody_exchanges_anothers_token_or_one_for_another_use(tmp_path: Any) -> None:
+    with houses.opened(tmp_path / "d", users={"alice": []}) as house:
+        theirs = house.run(house.token("alice"))
+        form = {"grant_type": EXCHANGE, "subject_token": theirs}
+        refused = house.run(house.token_answer(headers=basic(ID, SECRET), **form))
+        assert refused.json["error"] == "invalid_grant"
+        session = tokens.issue(
+            house.ring,
+            typ="sf",
+            subject="root",
+            token_id="x" * 32,
+            now_ms=house.lake.clock(),
+            lifetime_seconds=60,
+        )
+        wrong = ask(house, grant_type=EXCHANGE, subject_token=session)
+        assert wrong.json["error"] == "invalid_grant"
+
+
+def test_a_body_beyond_its_bound_is_refused_in_oauths_form(house: houses.House) -> None:
+    answer = house.send("POST", "/iceberg/v1/oauth/tokens", b"x" * 100_000)
+    assert answer.status in (400, 413)
+    assert answer.json.keys() == {"error", "error_description"}

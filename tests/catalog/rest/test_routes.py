@@ -1,0 +1,68 @@
+"""Which operation a request asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.rest import routes
+
+
+@pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize("prefix", ["lake", None])
+def test_every_operation_is_found_by_its_own_path(route: routes.Route, prefix: str | None) -> None:
+    words = {
+        "{prefix}": prefix,
+        "{namespace}": "a\x1fb.c",
+        "{table}": "t/1",
+        "{view}": "v",
+        "{function}": "f",
+        "{plan-id}": "p",
+    }
+    parts = [words.get(part, part) for part in route.path.strip("/").split("/")]
+    found = routes.identify(route.method, [part for part in parts if part is not None], ())
+    assert found.operation == route.name
+    assert found.prefix == (prefix if "{prefix}" in route.path else None)
+    if "{namespace}" in route.path:
+        assert found.namespace == ("a", "b.c")
+    assert found.name == {"{table}": "t/1", "{view}": "v", "{function}": "f"}.get(
+        next((part for part in ("{table}", "{view}", "{function}") if part in route.path), ""), ""
+    )
+    assert found.plan_id == ("p" if "{plan-id}" in route.path else "")
+
+
+def test_there_are_the_35_operations_of_the_specification() -> None:
+    assert len(routes.ROUTES) == 35
+    assert len({route.name for route in routes.ROUTES}) == 35
+    assert len({route.endpoint for route in routes.ROUTES}) == 35
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("GET", "v1"),
+        ("GET", "v1/lake"),
+        ("GET", "v2/config"),
+        ("POST", "v1/config"),
+        ("PUT", "v1/lake/namespaces"),
+        ("GET", "v1/lake/namespaces/"),
+        ("GET", "v1/lake/namespaces//tables"),
+        ("GET", "v1/lake/namespaces/ns/tables/"),
+        ("GET", "v1/lake/namespaces/ns/things"),
+        ("GET", "v1/lake/namespaces/ns/tables/t/more"),
+        ("GET", "v1/lake/tables/rename"),
+        ("POST", "v1/lake/other/namespaces"),
+    ],
+)
+def test_what_the_catalog_does_not_have_is_no_operation(method: str, path: str) -> None:
+    assert routes.identify(method, path.split("/"), ()).operation == "noSuchRoute"
+
+
+def test_of_a_parameter_given_twice_the_first_counts() -> None:
+    found = routes.identify("GET", ("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
+    assert found.parameters == {"warehouse": "a"}
+
+
+def test_a_warehouse_may_be_named_like_an_operation_is_not() -> None:
+    found = routes.identify("GET", ("v1", "register", "namespaces"), ())
+    assert (found.operation, found.prefix) == ("listNamespaces", "register")

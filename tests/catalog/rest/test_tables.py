@@ -1,0 +1,526 @@
+"""Tables over HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.catalog.rest import house as houses
+
+CREATE = [{"type": "assert-create"}]
+
+
+def test_a_table_is_created_and_loaded(house: houses.House) -> None:
+    made = house.make_table("ns.t", properties={"a": "b"})
+    assert made["metadata"]["location"] == "s3://lake/ns/t"
+    assert made["metadata"]["properties"]["a"] == "b"
+    loaded = house.load("ns.t")
+    assert loaded.status == 200
+    assert loaded.json == made
+    assert loaded.headers["vary"] == "X-Iceberg-Access-Delegation"
+    there = house.ask("HEAD", "namespaces/ns/tables/t")
+    assert (there.status, there.body) == (204, b"")
+    assert house.ask("GET", "namespaces/ns/tables").json == {
+        "identifiers": [{"namespace": ["ns"], "name": "t"}],
+        "next-page-token": None,
+    }
+
+
+def test_spec_order_and_format_version_are_taken(house: houses.House) -> None:
+    made = house.make_table(
+        "ns.t",
+        **{
+            "partition-spec": {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "b"}]},
+            "write-order": {
+                "order-id": 5,
+                "fields": [
+                    {
+                        "source-id": 2,
+                        "transform": "identity",
+                        "direction": "asc",
+                        "null-order": "nulls-first",
+                    }
+                ],
+            },
+            "properties": {"format-version": "3"},
+        },
+    )["metadata"]
+    assert made["format-version"] == 3
+    assert made["partition-specs"][0]["fields"][0]["field-id"] == 1000
+    assert made["default-sort-order-id"] == 1
+    assert "format-version" not in made["properties"]
+
+
+def test_the_clients_way_to_the_files_comes_with_the_table(house: houses.House) -> None:
+    made = house.make_table("ns.t")
+    config = made["config"]
+    assert config["s3.endpoint"] == f"http://{houses.HOST}"
+    assert config["s3.path-style-access"] == "true"
+    assert config["client.region"] == houses.REGION
+    assert config["s3.access-key-id"].startswith("ASIA")
+    assert made["storage-credentials"] == [{"prefix": "s3://lake/ns/t/", "config": config}]
+    refresh = config["client.refresh-credentials-endpoint"]
+    fresh = house.ask("GET", refresh.removeprefix("v1/lake/"))
+    assert fresh.json == {"storage-credentials": made["storage-credentials"]}
+
+
+def test_a_table_that_is_missing_is_said_to_be(house: houses.House) -> None:
+    missing = (404, "NoSuchTableException", "Table does not exist: ns.t")
+    for method, path, body in (
+        ("GET", "", None),
+        ("POST", "", {"requirements": [], "updates": []}),
+        ("DELETE", "", None),
+        ("POST", "/unregister", None),
+        ("GET", "/credentials", None),
+        ("POST", "/metrics", {"report-type": "scan-report"}),
+    ):
+        assert house.ask(method, f"namespaces/ns/tables/t{path}", body).error == missing
+    assert house.ask("HEAD", "namespaces/ns/tables/t").status == 404
+    assert house.ask("GET", "namespaces/ns/tables").error == (
+        404,
+        "NoSuchNamespaceException",
+        "Namespace does not exist: ns",
+    )
+    create = house.ask(
+        "POST", "namespaces/non-existing/tables", {"name": "t", "schema": houses.SCHEMA}
+    )
+    assert create.error == (
+        404,
+        "NoSuchNamespaceException",
+        "Namespace does not exist: non-existing",
+    )
+
+
+def test_a_name_that_is_taken_is_refused(house: houses.House) -> None:
+    house.make_table("ns.t")
+    again = house.ask("POST", "namespaces/ns/tables", {"name": "t", "schema": houses.SCHEMA})
+    assert again.error == (409, "AlreadyExistsException", "Table already exists: ns.t")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": "t"},
+        {"schema": houses.SCHEMA},
+        {"name": 1, "schema": houses.SCHEMA},
+        {"name": "", "schema": houses.SCHEMA},
+        {"name": "a@b", "schema": houses.SCHEMA},
+        {"name": "x" * 256, "schema": houses.SCHEMA},
+        {"name": "t", "schema": []},
+        {"name": "t", "schema": {"type": "struct", "fields": [{"id": 1}]}},
+        {"name": "t", "schema": houses.SCHEMA, "location": 5},
+        {"name": "t", "schema": houses.SCHEMA, "location": "s3://other/a/b"},
+        {"name": "t", "schema": houses.SCHEMA, "stage-create": "yes"},
+        {"name": "t", "schema": houses.SCHEMA, "properties": {"format-version": "9"}},
+        {"name": "t", "schema": houses.SCHEMA, "properties": {"write.data.path": "s3://x/y"}},
+        {"name": "t", "schema": houses.SCHEMA, "partition-spec": {"fields": [{}]}},
+    ],
+)
+def test_a_malformed_create_is_refused_and_makes_nothing(house: houses.House, body: Any) -> None:
+    house.make_namespace("ns")
+    assert house.ask("POST", "namespaces/ns/tables", body).error[0] == 400
+    assert house.ask("GET", "namespaces/ns/tables").json["identifiers"] == []
+    assert house.lake.storage.objects.list("lake").objects == ()
+
+
+def test_variant_needs_version_three(house: houses.House) -> None:
+    house.make_namespace("ns")
+    schema = {
+        "type": "struct",
+        "fields": [{"id": 1, "name": "v", "required": False, "type": "variant"}],
+    }
+    answer = house.ask("POST", "namespaces/ns/tables", {"name": "t", "schema": schema})
+    assert answer.error[0] == 400
+    assert "variant is not supported until v3" in answer.error[2]
+
+
+# Entity tags.
+
+
+def test_an_entity_tag_answers_whether_anything_changed(house: houses.House) -> None:
+    house.make_table("ns.t")
+    etag = house.load("ns.t").headers["etag"]
+    same = house.load("ns.t", if_none_match=f'"x", {etag}')
+    assert (same.status, same.body, same.headers["etag"]) == (304, b"", etag)
+    assert house.load("ns.t", if_none_match="*").status == 304
+    house.commit("ns.t", houses.set_property("a", "1"))
+    changed = house.load("ns.t", if_none_match=etag)
+    assert changed.status == 200
+    assert changed.headers["etag"] != etag
+
+
+def test_an_entity_tag_differs_whenever_the_answer_does(house: houses.House) -> None:
+    house.make_table("ns.t")
+    tags = [
+        house.load("ns.t").headers["etag"],
+        house.load("ns.t", "?snapshots=refs").headers["etag"],
+        house.load("ns.t", host="elsewhere:1").headers["etag"],
+        house.load("ns.t", x_iceberg_access_delegation="vended-credentials").headers["etag"],
+    ]
+    house.lake.clock.now_ms += 15 * 60 * 1000
+    tags.append(house.load("ns.t").headers["etag"])
+    assert len(set(tags)) == len(tags)
+
+
+def test_a_client_is_never_told_to_go_on_with_keys_that_have_ended(house: houses.House) -> None:
+    house.make_table("ns.t")
+    first = house.load("ns.t")
+    ends = int(first.json["config"]["s3.session-token-expires-at-ms"])
+    while True:
+        house.tokens.clear()
+        answer = house.load("ns.t", if_none_match=first.headers["etag"])
+        if answer.status == 200:
+            break
+        assert house.lake.clock() < ends - 30 * 60 * 1000
+        house.lake.clock.now_ms += 60_000
+    renewed = int(answer.json["config"]["s3.session-token-expires-at-ms"])
+    assert renewed >= house.lake.clock() + 45 * 60 * 1000
+
+
+def test_the_tag_of_a_commit_is_none_of_a_load(house: houses.House) -> None:
+    house.make_table("ns.t")
+    tag = house.commit("ns.t", houses.set_property("a", "1")).headers["etag"]
+    assert house.load("ns.t", if_none_match=tag).status == 200
+
+
+def test_refs_leaves_out_what_no_branch_or_tag_points_at(house: houses.House) -> None:
+    house.make_table("ns.t")
+    for number in (1, 2, 3):
+        house.commit("ns.t", *houses.add_snapshot(number, number, parent=number - 1 or None))
+    everything = house.load("ns.t").json["metadata"]
+    refs = house.load("ns.t", "?snapshots=refs").json["metadata"]
+    assert [each["snapshot-id"] for each in everything["snapshots"]] == [1, 2, 3]
+    assert [each["snapshot-id"] for each in refs["snapshots"]] == [3]
+    assert refs["snapshot-log"] == everything["snapshot-log"]
+    assert refs["metadata-log"] == everything["metadata-log"]
+    assert house.load("ns.t", "?snapshots=some").error[0] == 400
+
+
+# Commits.
+
+
+def test_a_commit_answers_with_the_table_after_it(house: houses.House) -> None:
+    house.make_table("ns.t")
+    answer = house.commit("ns.t", houses.set_property("a", "1"))
+    assert answer.status == 200
+    assert answer.json.keys() == {"metadata-location", "metadata"}
+    loaded = house.load("ns.t").json
+    assert answer.json["metadata"] == loaded["metadata"]
+    assert answer.json["metadata-location"] == loaded["metadata-location"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        ({}, 400, "IllegalArgumentException"),
+        ({"requirements": [], "updates": {}}, 400, "IllegalArgumentException"),
+        ({"requirements": [{"type": "x"}], "updates": []}, 400, "IllegalArgumentException"),
+        ({"requirements": [], "updates": [{"action": "x"}]}, 400, "IllegalArgumentException"),
+        ({"requirements": [], "updates": ["x"]}, 400, "IllegalArgumentException"),
+        (
+            {
+                "identifier": {"namespace": ["ns"], "name": "u"},
+                "requirements": [],
+                "updates": [],
+            },
+            400,
+            "BadRequestException",
+        ),
+        (
+            {"requirements": [{"type": "assert-table-uuid", "uuid": "x"}], "updates": []},
+            409,
+            "CommitFailedException",
+        ),
+        ({"requirements": CREATE, "updates": []}, 409, "CommitFailedException"),
+    ],
+)
+def test_a_commit_that_cannot_be_is_refused_for_certain(
+    house: houses.House, body: Any, status: int, kind: str
+) -> None:
+    before = house.make_table("ns.t")
+    answer = house.ask("POST", "namespaces/ns/tables/t", body)
+    assert answer.error[:2] == (status, kind)
+    assert house.load("ns.t").json["metadata-location"] == before["metadata-location"]
+
+
+def test_a_stale_snapshot_is_a_conflict_the_client_may_retry(house: houses.House) -> None:
+    house.make_table("ns.t")
+    house.commit("ns.t", *houses.add_snapshot(1, 1))
+    answer = house.commit("ns.t", *houses.add_snapshot(2, 1, parent=1))
+    assert answer.error[:2] == (409, "CommitFailedException")
+    assert answer.error[2].startswith("Validation failed, please retry: ")
+
+
+def test_an_unforeseen_failure_of_a_commit_never_reads_as_a_failure_for_certain(
+    house: houses.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage import errors as storage_errors
+
+    house.make_table("ns.t")
+
+    async def lost(_: object) -> None:
+        raise storage_errors.CommitUnknown("the disk said nothing")
+
+    async def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    index = house.lake.storage.index
+    for failure in (lost, broken):
+        with monkeypatch.context() as patch:
+            patch.setattr(index, "commit", failure)
+            answer = house.commit("ns.t", houses.set_property("a", "1"))
+        assert answer.error[:2] == (500, "CommitStateUnknownException")
+    assert "ZeroDivision" not in answer.body.decode()
+
+
+def test_a_full_disk_is_said_to_be_full(
+    house: houses.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from storage import errors as storage_errors
+
+    house.make_table("ns.t")
+
+    async def full(_: object) -> None:
+        raise storage_errors.DiskFull("there is no room left")
+
+    monkeypatch.setattr(house.lake.storage.index, "commit", full)
+    answer = house.commit("ns.t", houses.set_property("a", "1"))
+    assert answer.error == (507, "InsufficientStorageException", "there is no room left")
+
+
+def test_a_staged_create_is_finished_by_a_commit(house: houses.House) -> None:
+    staged = house.make_table("ns.t", **{"stage-create": True})
+    assert "metadata-location" not in staged
+    assert staged["config"]["s3.access-key-id"].startswith("ASIA")
+    assert house.load("ns.t").status == 404
+    metadata = staged["metadata"]
+    done = house.commit(
+        "ns.t",
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+        *houses.add_snapshot(7, 1),
+        requirements=CREATE,
+    )
+    assert done.status == 200
+    assert done.json["metadata"]["table-uuid"] == metadata["table-uuid"]
+    assert done.json["metadata"]["location"] == "s3://lake/ns/t"
+    assert house.load("ns.t").json["metadata"]["current-snapshot-id"] == 7
+
+
+# Transactions.
+
+
+def change(name: str, *updates: Any, requirements: Any = ()) -> dict[str, Any]:
+    return {
+        "identifier": {"namespace": ["ns"], "name": name},
+        "requirements": list(requirements),
+        "updates": list(updates),
+    }
+
+
+def test_a_transaction_changes_all_its_tables_or_none(house: houses.House) -> None:
+    house.make_table("ns.a")
+    house.make_table("ns.b")
+    both = [change(name, houses.set_property("x", "1")) for name in ("a", "b")]
+    done = house.ask("POST", "transactions/commit", {"table-changes": both})
+    assert (done.status, done.body) == (204, b"")
+    wrong = [{"type": "assert-table-uuid", "uuid": "no"}]
+    refused = house.ask(
+        "POST",
+        "transactions/commit",
+        {
+            "table-changes": [
+                change("a", houses.set_property("x", "2")),
+                change("b", houses.set_property("x", "2"), requirements=wrong),
+            ]
+        },
+    )
+    assert refused.error[:2] == (409, "CommitFailedException")
+    for name in ("a", "b"):
+        assert house.load(f"ns.{name}").json["metadata"]["properties"]["x"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"table-changes": [{}]}, 400),
+        ({"table-changes": ["x"]}, 400),
+        ({"table-changes": [{"requirements": [], "updates": []}]}, 400),
+        ({"table-changes": [change("none", houses.set_property("x", "1"))]}, 404),
+        ({"table-changes": []}, 204),
+    ],
+)
+def test_a_transaction_needs_to_say_which_tables(
+    house: houses.House, body: Any, status: int
+) -> None:
+    house.make_namespace("ns")
+    assert house.ask("POST", "transactions/commit", body).status == status
+
+
+# Drop, rename, register, unregister.
+
+
+@pytest.mark.parametrize(
+    ("query", "purge"),
+    [("", False), ("?purgeRequested=true", True), ("?purgeRequested=false", False)],
+)
+def test_a_drop_honours_what_was_asked(house: houses.House, query: str, purge: bool) -> None:
+    made = house.make_table("ns.t")
+    answer = house.ask("DELETE", f"namespaces/ns/tables/t{query}")
+    assert (answer.status, answer.body) == (204, b"")
+    assert house.load("ns.t").status == 404
+    assert house.lake.log()[-1].record.ops[0].summary["purge"] is purge
+    # The file is freed by the sweep alone.
+    key = made["metadata-location"].removeprefix("s3://lake/")
+    assert house.lake.storage.objects.head("lake", key).size_bytes > 0
+
+
+def rename(house: houses.House, source: str, target: str) -> houses.Answer:
+    def ident(dotted: str) -> dict[str, Any]:
+        *namespace, name = dotted.split(".")
+        return {"namespace": namespace, "name": name}
+
+    return house.ask(
+        "POST", "tables/rename", {"source": ident(source), "destination": ident(target)}
+    )
+
+
+def test_a_rename_goes_across_namespaces(house: houses.House) -> None:
+    made = house.make_table("ns.t")
+    house.make_namespace("other")
+    house.make_namespace("other", "deep")
+    assert rename(house, "ns.t", "other.deep.u").status == 204
+    assert house.load("ns.t").status == 404
+    assert house.load("other.deep.u").json["metadata"] == made["metadata"]
+
+
+def test_a_rename_that_cannot_be_says_why(house: houses.House) -> None:
+    house.make_table("ns.a")
+    house.make_table("ns.b")
+    assert rename(house, "ns.x", "ns.y").error == (
+        404,
+        "NoSuchTableException",
+        "Table does not exist: ns.x",
+    )
+    assert rename(house, "ns.a", "no.a").error == (
+        404,
+        "NoSuchNamespaceException",
+        "Namespace does not exist: no",
+    )
+    assert rename(house, "ns.a", "ns.b").error == (
+        409,
+        "AlreadyExistsException",
+        "Cannot rename ns.a to ns.b. Table already exists",
+    )
+    assert house.ask("POST", "tables/rename", {"source": {}}).error[0] == 400
+
+
+def test_a_table_is_unregistered_and_registered_elsewhere(house: houses.House) -> None:
+    made = house.make_table("ns.t")
+    gone = house.ask("POST", "namespaces/ns/tables/t/unregister")
+    assert gone.status == 200
+    assert gone.json == {
+        "metadata-location": made["metadata-location"],
+        "metadata": made["metadata"],
+        "config": {},
+    }
+    assert house.commit("ns.t", houses.set_property("a", "1")).status == 404
+    body = {"name": "u", "metadata-location": made["metadata-location"]}
+    again = house.ask("POST", "namespaces/ns/register", body)
+    assert again.status == 200
+    assert again.json["metadata-location"] == made["metadata-location"]
+    assert again.json["storage-credentials"][0]["prefix"] == "s3://lake/ns/t/"
+    taken = house.ask("POST", "namespaces/ns/register", body)
+    assert taken.error == (409, "AlreadyExistsException", "Table already exists: ns.u")
+    over = house.ask("POST", "namespaces/ns/register", {**body, "overwrite": True})
+    assert over.status == 200
+
+
+def test_a_register_of_a_missing_file_is_refused(house: houses.House) -> None:
+    house.make_namespace("ns")
+    place = "s3://lake/ns/t/metadata/v1.metadata.json"
+    answer = house.ask("POST", "namespaces/ns/register", {"name": "t", "metadata-location": place})
+    assert answer.error == (
+        404,
+        "NotFoundException",
+        f"Failed to open input stream for file: {place}",
+    )
+
+
+def test_reports_of_clients_are_kept_and_shown(house: houses.House) -> None:
+    house.make_table("ns.t")
+    report = {"report-type": "scan-report", "table-name": "ns.t", "metrics": {"x": 1}}
+    assert house.ask("POST", "namespaces/ns/tables/t/metrics", report).status == 204
+    assert house.ask("POST", "namespaces/ns/tables/t/metrics", {"report-type": "x"}).status == 400
+    headers = {"authorization": f"Bearer {house.run(house.token('root'))}"}
+    shown = house.send("GET", "/_api/v1/warehouses/lake/metrics?table=ns.t", headers=headers)
+    (row,) = shown.json["reports"]
+    assert row["report"] == report
+    assert row["principal"].endswith(":root")
+
+
+def test_what_a_table_has_taken_in_is_shown(house: houses.House) -> None:
+    house.make_table("ns.t")
+    taken = json.dumps([{"source": "s3://raw/a.csv", "etag": "e1"}])
+    done = house.commit("ns.t", *houses.add_snapshot(1, 1, **{"boathouse.loads": taken}))
+    assert done.status == 200
+    again = house.commit("ns.t", *houses.add_snapshot(2, 2, parent=1, **{"boathouse.loads": taken}))
+    assert again.error[:2] == (409, "CommitFailedException")
+    assert "s3://raw/a.csv" in again.error[2]
+    headers = {"authorization": f"Bearer {house.run(house.token('root'))}"}
+
+    def ask(query: str, warehouse: str = "lake") -> houses.Answer:
+        return house.send("GET", f"/_api/v1/warehouses/{warehouse}/loads{query}", headers=headers)
+
+    assert ask("?table=ns.t").json == {
+        "loads": [
+            {
+                "source": "s3://raw/a.csv",
+                "etag": "e1",
+                "snapshot_id": 1,
+                "taken_at_ms": house.lake.clock(),
+            }
+        ],
+        "next": None,
+    }
+    assert ask("?table=ns.none").status == 404
+    assert ask("?table=ns.t", "none").status == 404
+    assert ask("?table=t").status == 400
+    assert ask("").status == 400
+    assert ask("?table=ns.t&after=xyz").status == 400
+    assert house.send("GET", "/_api/v1/warehouses/lake/loads?table=ns.t").status == 401
+
+
+def test_tables_list_in_pages(house: houses.House) -> None:
+    for name in ("b", "a", "c"):
+        house.make_table(f"ns.{name}")
+    page = house.ask("GET", "namespaces/ns/tables?pageToken=&pageSize=2").json
+    assert [each["name"] for each in page["identifiers"]] == ["a", "b"]
+    rest = house.ask(
+        "GET", f"namespaces/ns/tables?pageToken={page['next-page-token']}&pageSize=2"
+    ).json
+    assert [each["name"] for each in rest["identifiers"]] == ["c"]
+    assert rest["next-page-token"] is None
+
+
+def test_a_name_is_one_segment_whatever_it_holds(house: houses.House) -> None:
+    house.make_namespace("ns")
+    for name, path in (("a/b", "a%2Fb"), ("a b", "a%20b"), ("ü", "%C3%BC"), ("%2F", "%252F")):
+        made = house.ask("POST", "namespaces/ns/tables", {"name": name, "schema": houses.SCHEMA})
+        assert made.status == 200
+        assert (
+            house.ask("GET", f"namespaces/ns/tables/{path}").json["metadata"]
+            == made.json["metadata"]
+        )
+    assert len(house.ask("GET", "namespaces/ns/tables").json["identifiers"]) == 4
