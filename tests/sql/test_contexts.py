@@ -1,0 +1,125 @@
+"""Where a session starts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from catalog import namespaces, store
+from server.access import arns, decide, policies
+from server.access import model as access
+from sql import contexts
+from storage import disk as disks
+from storage import opening
+
+ACCOUNT = "000000000000"
+NOBODY = access.Principal(
+    kind="user",
+    name="nobody",
+    arn=arns.user_arn(ACCOUNT, "nobody"),
+    account_id=ACCOUNT,
+    canonical_id="",
+    display_name="nobody",
+)
+ROOT = access.Principal(
+    kind="root",
+    name="root",
+    arn=arns.root_arn(ACCOUNT),
+    account_id=ACCOUNT,
+    canonical_id="",
+    display_name="root",
+)
+
+
+def reader(bucket: str) -> access.Principal:
+    document = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": "s3tables:GetTableBucket",
+                "Resource": arns.table_bucket_arn("us-east-1", ACCOUNT, bucket),
+            }
+        ],
+    }
+    return access.Principal(
+        kind="user",
+        name="reader",
+        arn=arns.user_arn(ACCOUNT, "reader"),
+        account_id=ACCOUNT,
+        canonical_id="",
+        display_name="reader",
+        policies=(policies.parse_policy(document, kind="identity"),),
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts]:
+    ids = itertools.count(1)
+    clock = itertools.count(1_700_000_000_000)
+    storage = opening.open_storage(
+        tmp_path_factory.mktemp("contexts") / "data",
+        disk=disks.Disk(),
+        now_ms=lambda: next(clock),
+        new_id=lambda: f"{next(ids):032x}",
+        map_size_bytes=1 << 28,
+        reserve_bytes=1 << 16,
+    )
+    spaces = namespaces.Namespaces(
+        store=store.CatalogStore(
+            index=storage.index,
+            buckets=storage.buckets,
+            objects=storage.objects,
+            blobs=storage.blobs,
+            now_ms=lambda: next(clock),
+            new_id=lambda: f"{next(ids):032x}",
+        )
+    )
+
+    async def fill() -> None:
+        for name, kind in (("lake", "table"), ("other-lake", "table"), ("plain", "general")):
+            await storage.buckets.create(name, kind=kind, owner=ACCOUNT, region="us-east-1")
+        for levels in (("public",), ("nyc",), ("a",), ("a", "b")):
+            await spaces.create("lake", levels, by="test")
+
+    asyncio.run(fill())
+    yield contexts.Contexts(
+        buckets=storage.buckets,
+        namespaces=spaces,
+        authoriser=decide.Authoriser(now_ms=lambda: next(clock)),
+        default_database="lake",
+    )
+    storage.close()
+
+
+@pytest.mark.parametrize(
+    ("database", "schema", "expected"),
+    [
+        ("", "", ("lake", "public")),
+        ("", "nyc", ("lake", "nyc")),
+        ("LAKE", "NYC", ("lake", "nyc")),
+        ('"lake"', '"nyc"', ("lake", "nyc")),
+        ('"LAKE"', '"NYC"', ("lake", "nyc")),
+        ('"Lake"', "", (None, None)),
+        ("lake", "absent", ("lake", None)),
+        ("lake", "a.b", ("lake", "a.b")),
+        ("lake", '"a.b"', ("lake", "a.b")),
+        ("lake", "a.c", ("lake", None)),
+        ("other-lake", "", ("other-lake", None)),
+        ("plain", "", (None, None)),
+        ("absent", "public", (None, None)),
+    ],
+)
+def test_a_login_gets_what_there_is(
+    made: contexts.Contexts, database: str, schema: str, expected: tuple[str | None, str | None]
+) -> None:
+    assert made.resolve(ROOT, database, schema) == expected
+
+
+def test_what_a_caller_may_not_see_looks_absent(made: contexts.Contexts) -> None:
+    assert made.resolve(NOBODY, "lake", "public") == (None, None)
+    assert made.resolve(reader("lake"), "lake", "public") == ("lake", "public")
+    assert made.resolve(reader("lake"), "other-lake", "") == (None, None)

@@ -1,0 +1,62 @@
+"""Proofs of identity, as the SQL face asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from server import config
+from server.access import errors, principals, rootkeys, tokens
+from sql import credentials
+
+NOW_MS = 1_700_000_000_000
+RING = tokens.KeyRing(keys=(tokens.SigningKey(key_id="k", secret=b"k" * 32),), master=b"m" * 32)
+ALICE = config.User(
+    name="Alice", access_key="AKALICE", secret_key="alice-secret", public_keys=("PEM",)
+)
+
+
+def made(*, open_to_all: bool = False) -> credentials.Credentials:
+    root = rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False)
+    known = principals.Principals(account="0" * 12, root=root, users=[ALICE])
+    return credentials.Credentials(
+        principals=known, ring=RING, now_ms=lambda: NOW_MS, open_to_all=open_to_all
+    )
+
+
+def token(subject: str = "Alice", typ: tokens.TokenType = "access") -> str:
+    return tokens.issue(
+        RING, typ=typ, subject=subject, token_id="t", now_ms=NOW_MS, lifetime_seconds=60
+    )
+
+
+def test_a_password_is_the_secret_key_by_name_or_access_key() -> None:
+    assert made().check_password("ALICE", "alice-secret").name == "Alice"
+    assert made().check_password("AKALICE", "alice-secret").name == "Alice"
+    assert made().check_password("AKROOT", "root-secret").kind == "root"
+    for user, password in (("alice", "x"), ("nobody", "alice-secret"), ("", ""), ("alice", "")):
+        with pytest.raises(errors.WrongPassword):
+            made().check_password(user, password)
+
+
+def test_only_access_tokens_of_people_who_exist_are_taken() -> None:
+    assert made().check_token(token()).name == "Alice"
+    for wrong in (token("nobody"), token(typ="sf"), token(typ="sf-master"), "garbage", ""):
+        with pytest.raises(errors.InvalidToken):
+            made().check_token(wrong)
+
+
+def test_keys_are_found_in_any_letter_case() -> None:
+    assert made().keys_of("ALICE") == ("Alice", ("PEM",))
+    assert made().keys_of("nobody") == ("nobody", ())
+
+
+def test_a_principal_comes_with_the_connections_context() -> None:
+    found = made().principal_of("alice", {"aws:sourceip": "192.0.2.1"})
+    assert found is not None
+    assert (found.name, found.context) == ("Alice", {"aws:sourceip": "192.0.2.1"})
+    assert made().principal_of("nobody", {}) is None
+
+
+def test_open_to_all_makes_everybody_root() -> None:
+    assert made(open_to_all=True).check_password("anyone", "anything").kind == "root"
+    assert made(open_to_all=True).check_token("anything").kind == "root"
