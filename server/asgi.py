@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -43,22 +51,23 @@ class Files(Protocol):
 class Headers:
     """The request's headers. Names are lower case; values are Latin-1 text, one per wire byte.
 
-    `raw` holds them as they came. A repeated header reads as its values joined by commas.
+    raw: as they came. joined: by name, a repeated header as its values joined by commas; what the
+    hot path reads, in bytes.
     """
 
-    __slots__ = ("_joined", "raw")
+    __slots__ = ("joined", "raw")
 
     def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
         self.raw = raw
         joined = dict(raw)
         if len(joined) != len(raw):
             for name in joined:
-                joined[name] = b",".join(value for other, value in raw if other == name)
-        self._joined = joined
+                joined[name] = b",".join(value.strip() for other, value in raw if other == name)
+        self.joined: Mapping[bytes, bytes] = joined
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return the value of the header with this lower-case name."""
-        value = self._joined.get(name.encode("latin-1"))
+        value = self.joined.get(name.encode("latin-1"))
         return default if value is None else value.decode("latin-1")
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -72,7 +81,7 @@ class Headers:
             yield name.decode("latin-1"), value.decode("latin-1")
 
     def __contains__(self, name: str) -> bool:
-        return name.encode("latin-1") in self._joined
+        return name.encode("latin-1") in self.joined
 
 
 class Request:
@@ -115,7 +124,7 @@ class Request:
     @property
     def host(self) -> str:
         """The Host header, port included; empty if there is none."""
-        return self.headers.get("host") or ""
+        return self.headers.joined.get(b"host", b"").decode("latin-1")
 
     @property
     def origin(self) -> str:
@@ -274,7 +283,10 @@ class Sender:
         for name, value in own_headers:
             if name == "content-length":
                 has_length = True
-            wire.append((name.encode("latin-1"), _header_value(value)))
+            if value.isascii() and value.isprintable():
+                wire.append((name.encode(), value.encode()))
+            else:
+                wire.append((name.encode(), _header_value(value)))
         if not has_length and status not in BODILESS:
             wire.append((b"content-length", b"%d" % size_of(body)))
         start = {"type": "http.response.start", "status": status, "headers": wire}
@@ -361,7 +373,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 def _header_value(value: str) -> bytes:
-    if not value.isprintable() and any(c in value for c in "\r\n\0"):
+    if any(c in value for c in "\r\n\0"):
         # What a client can put into an answer's header must not end that header.
         raise errors.MalformedRequest("a value asked for in a response header has a line break")
     try:

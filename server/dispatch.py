@@ -59,7 +59,10 @@ def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | No
 
 def bucket_of_host(host: str, domain: str | None) -> str | None:
     """Return the bucket that a virtual-hosted Host names, if it names one."""
-    name = host.partition(":")[0].lower().removesuffix(".")
+    name = host.partition(":")[0]
+    if name == LOCAL_DOMAIN or name.rpartition(".")[2].isdigit():
+        return None  # by far the most requests: the host alone, or an address
+    name = name.lower().removesuffix(".")
     for suffix in (LOCAL_DOMAIN, domain):
         if suffix and name.endswith(suffix) and name[-len(suffix) - 1 : -len(suffix)] == ".":
             bucket = name[: -len(suffix) - 1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import email.utils
 import enum
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -26,7 +27,7 @@ Demand: TypeAlias = model.Demand
 Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
-SERVER_NAME = "Boathouse"
+SERVER_HEADER = (b"server", b"Boathouse")
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
@@ -93,7 +94,6 @@ class Exchange:
         self._verifier = verifier
         self._authoriser = authoriser
         self._now_ms = now_ms
-        self._new_id = new_id
         self._monotonic_ns = monotonic_ns
         self._files = files
         self._domain = domain
@@ -101,6 +101,9 @@ class Exchange:
         self._on_startup = tuple(on_startup)
         self._on_shutdown = tuple(on_shutdown)
         self._log = logging.getLogger("boathouse.exchange")
+        # A request's id: sixteen digits of this start, sixteen of a count.
+        self._id_prefix = new_id()[:16]
+        self._id_numbers = itertools.count(1)
         self._date_second = -1
         self._date = b""
         self.counts = counts or counters.Counters()
@@ -115,7 +118,8 @@ class Exchange:
         counts = self.counts
         counts.in_flight += 1
         try:
-            request = asgi.Request(scope, receive, request_id=self._new_id())
+            request_id = f"{self._id_prefix}{next(self._id_numbers):016x}"
+            request = asgi.Request(scope, receive, request_id=request_id)
             face = self._face_of(request)
             entry = None if self._audit is None else self._audit.begin(request.request_id, face)
             response = await self._answer(face, request, entry)
@@ -141,12 +145,16 @@ class Exchange:
             counts.in_flight -= 1
 
     def _face_of(self, request: asgi.Request) -> str:
-        headers = request.headers
-        service = dispatch.service_of(headers.get("authorization"), request.query)
-        name = dispatch.face_of(
-            request.raw_path, headers.get("host") or "", service, domain=self._domain
-        )
-        request.raw_path = dispatch.path_for(name, request.raw_path)
+        joined = request.headers.joined
+        authorization = joined.get(b"authorization")
+        service = None
+        if authorization is not None or request.query:
+            service = dispatch.service_of(
+                None if authorization is None else authorization.decode("latin-1"), request.query
+            )
+        name = dispatch.face_of(request.raw_path, request.host, service, domain=self._domain)
+        if name == dispatch.SNOWFLAKE:
+            request.raw_path = dispatch.path_for(name, request.raw_path)
         return name
 
     async def _answer(
@@ -200,10 +208,9 @@ class Exchange:
         receive: asgi.Receive,
         send: asgi.Send,
     ) -> int:
-        request_id = request.request_id.encode()
         headers = [
-            (b"x-amz-request-id", request_id),
-            (b"server", SERVER_NAME.encode()),
+            (b"x-amz-request-id", request.request_id.encode()),
+            SERVER_HEADER,
             (b"date", self._date_now()),
         ]
         if _must_close(request):
@@ -242,14 +249,15 @@ class Exchange:
 
 
 def _check_bounds(request: asgi.Request) -> None:
-    raw = request.headers.raw
+    headers = request.headers
+    joined = headers.joined
     if len(request.raw_path) > limits.PATH_BYTES_MAX:
         bound = "PATH_BYTES_MAX"
     elif len(request.query) > limits.QUERY_BYTES_MAX:
         bound = "QUERY_BYTES_MAX"
-    elif len(raw) > limits.HEADERS_MAX:
+    elif len(headers.raw) > limits.HEADERS_MAX:
         bound = "HEADERS_MAX"
-    elif sum([len(name) + len(value) for name, value in raw]) > limits.HEADERS_BYTES_MAX:
+    elif sum(map(len, joined)) + sum(map(len, joined.values())) > limits.HEADERS_BYTES_MAX:
         bound = "HEADERS_BYTES_MAX"
     else:
         return
@@ -267,13 +275,13 @@ def _must_close(request: asgi.Request) -> bool:
     """
     if request.body_finished:
         return False
-    headers = request.headers
-    if not request.body_started and headers.get("expect") is not None:
+    joined = request.headers.joined
+    if not request.body_started and b"expect" in joined:
         return True
-    length = headers.get("content-length")
+    length = joined.get(b"content-length")
     if length is not None:
-        return length.isdecimal() and int(length[:20]) > limits.UNREAD_BODY_BYTES_MAX
-    return headers.get("transfer-encoding") is not None
+        return length.isdigit() and int(length[:20]) > limits.UNREAD_BODY_BYTES_MAX
+    return b"transfer-encoding" in joined
 
 
 def _not_served(name: str) -> asgi.Response:

@@ -121,6 +121,8 @@ def parse_payload(
     """
     if content_sha256 is None or content_sha256 == UNSIGNED:
         return UNSIGNED_PAYLOAD
+    if content_sha256 == EMPTY_SHA256:
+        return EMPTY_PAYLOAD
     if _HEX_SHA256.fullmatch(content_sha256):
         return Payload(mode="hash", sha256=content_sha256.lower())
     mode = MODE_OF.get(content_sha256)
@@ -149,6 +151,9 @@ def parse_payload(
 
 UNSIGNED_PAYLOAD: Final = Payload()
 """A body of which nothing was signed."""
+
+EMPTY_PAYLOAD: Final = Payload(mode="hash", sha256=EMPTY_SHA256)
+"""No body, signed as such."""
 
 
 class PlainDecoder:

@@ -82,8 +82,10 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
         )
     return PresignV4(
         proof=sigv4.Proof(
-            credential=sigv4.parse_credential(found["X-Amz-Credential"], in_query=True),
-            signed_headers=sigv4.parse_signed_headers(found["X-Amz-SignedHeaders"], in_query=True),
+            claim=sigv4.make_claim(
+                sigv4.parse_credential(found["X-Amz-Credential"], in_query=True),
+                sigv4.parse_signed_headers(found["X-Amz-SignedHeaders"], in_query=True),
+            ),
             signature=found["X-Amz-Signature"],
         ),
         timestamp=timestamp,

@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import re
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -51,12 +51,35 @@ class Credential:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Proof:
-    """What a request offers as its signature."""
+class Claim:
+    """What a signature claims to be for: a credential and the headers it covers.
+
+    names: signed_headers as they stand on the wire; covered: the same as a set.
+    """
 
     credential: Credential
     signed_headers: tuple[str, ...]
+    names: tuple[bytes, ...]
+    covered: frozenset[bytes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What a request offers as its signature."""
+
+    claim: Claim
     signature: str
+
+
+def make_claim(credential: Credential, signed_headers: tuple[str, ...]) -> Claim:
+    """Return the claim of a credential over some headers."""
+    names = tuple(name.encode("latin-1") for name in signed_headers)
+    return Claim(
+        credential=credential,
+        signed_headers=signed_headers,
+        names=names,
+        covered=frozenset(names),
+    )
 
 
 def parse_authorization(text: str) -> Proof:
@@ -73,11 +96,10 @@ def parse_authorization(text: str) -> Proof:
     for name in ("Credential", "SignedHeaders", "Signature"):
         if not fields.get(name):
             raise _malformed(f"the Authorization header has no {name}")
-    return Proof(
-        credential=parse_credential(fields["Credential"]),
-        signed_headers=parse_signed_headers(fields["SignedHeaders"]),
-        signature=fields["Signature"],
+    claim = make_claim(
+        parse_credential(fields["Credential"]), parse_signed_headers(fields["SignedHeaders"])
     )
+    return Proof(claim=claim, signature=fields["Signature"])
 
 
 def parse_credential(text: str, *, in_query: bool = False) -> Credential:
@@ -156,16 +178,18 @@ def canonical_query(query: bytes, *, without: frozenset[bytes] = frozenset()) ->
     return b"&".join([name + b"=" + value for name, value in pairs])
 
 
-def canonical_headers(raw: RawHeaders, signed: tuple[str, ...]) -> bytes:
-    """Return the canonical headers, each line ended. A signed header that is absent is empty."""
-    found: dict[bytes, bytes] = {}
-    for name, value in raw:
+def canonical_headers(headers: Mapping[bytes, bytes], names: tuple[bytes, ...]) -> bytes:
+    """Return the canonical headers, each line ended. A signed header that is absent is empty.
+
+    headers: by lower-case name, a repeated one as its values joined by commas.
+    """
+    lines = []
+    for name in names:
+        value = headers.get(name, b"")
         if b"  " in value or b"\t" in value or value[:1] == b" " or value[-1:] == b" ":
             value = b" ".join(value.split())
-        found[name] = found[name] + b"," + value if name in found else value
-    return b"".join(
-        [b"%s:%s\n" % (encoded, found.get(encoded, b"")) for encoded in map(str.encode, signed)]
-    )
+        lines.append(b"%s:%s\n" % (name, value))
+    return b"".join(lines)
 
 
 def canonical_request(
@@ -174,19 +198,17 @@ def canonical_request(
     path: bytes,
     query: bytes,
     headers: bytes,
-    signed_headers: tuple[str, ...],
+    names: tuple[bytes, ...],
     payload_hash: str,
 ) -> bytes:
     """Return the canonical request of canonical parts."""
-    return b"\n".join(
-        (
-            method.encode(),
-            path,
-            query,
-            headers,
-            ";".join(signed_headers).encode(),
-            payload_hash.encode(),
-        )
+    return b"%s\n%s\n%s\n%s\n%s\n%s" % (
+        method.encode(),
+        path,
+        query,
+        headers,
+        b";".join(names),
+        payload_hash.encode("latin-1"),
     )
 
 
@@ -214,21 +236,19 @@ def matches(computed: str, given: str) -> bool:
 
 
 def unsigned_names(
-    raw: RawHeaders, signed: tuple[str, ...], *, excepted: frozenset[bytes] = frozenset()
+    headers: Iterable[bytes],
+    covered: frozenset[bytes],
+    *,
+    excepted: frozenset[bytes] = frozenset(),
 ) -> tuple[str, ...]:
     """Return the x-amz- headers that a signature does not cover. S3 takes no such request, since
     anybody on the way could have added them to mean something else."""
-    return tuple(
-        sorted(
-            {
-                name.decode("latin-1")
-                for name, _ in raw
-                if name.startswith(b"x-amz-")
-                and name not in excepted
-                and name.decode("latin-1") not in signed
-            }
-        )
-    )
+    missing = [
+        name
+        for name in headers
+        if name.startswith(b"x-amz-") and name not in covered and name not in excepted
+    ]
+    return tuple(sorted(name.decode("latin-1") for name in missing)) if missing else ()
 
 
 def check_skew(request_time_ms: int, *, now_ms: int) -> None:

@@ -16,7 +16,7 @@ import binascii
 import dataclasses
 import hashlib
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from server import asgi, dispatch, limits
 from server.access import errors as access_errors
@@ -72,17 +72,25 @@ class Verifier:
         self._sigv2_header = sigv2_header
         self._open_to_all = open_to_all
         self._signing_keys: dict[tuple[str, str, str, str], bytes] = {}
+        self._proven: dict[str, tuple[sigv4.Claim, callers.Signing]] = {}
+        self._stamp = ("", 0)
         self._verified: dict[str, tokens.Claims] = {}
         self._connected: dict[ContextKey, tuple[model.Principal, model.Principal]] = {}
+        self._nobodies: dict[tuple[str, str], callers.Caller] = {}
 
     def nobody(self, request: asgi.Request) -> callers.Caller:
         """Return the caller of a request whose credentials are not looked at."""
-        return callers.Caller(
-            principal=self._in_context(_ANONYMOUS, request),
-            payload=chunked.UNSIGNED_PAYLOAD,
-            credential_id="",
-            signing=_NO_SIGNING,
-        )
+        key = (request.client_ip, request.scheme)
+        caller = self._nobodies.get(key)
+        if caller is None:
+            caller = callers.Caller(
+                principal=self._in_context(_ANONYMOUS, request),
+                payload=chunked.UNSIGNED_PAYLOAD,
+                credential_id="",
+                signing=_NO_SIGNING,
+            )
+            _keep(self._nobodies, key, caller, limits.CONNECTED_PRINCIPALS_MAX)
+        return caller
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
         """Return who sent a request to a face.
@@ -92,31 +100,18 @@ class Verifier:
         """
         if self._open_to_all:
             return self._everybody(request, face)
-        headers = request.headers
-        authorization = headers.get("authorization")
-        if authorization is None:
-            if request.query and presign.is_v4(request.query):
-                return await self._presigned(request, face)
-            if face == dispatch.S3:
-                if request.query and presign.is_v2(request.query):
-                    return self._presigned_v2(request)
-                return self._anonymous(request)
-            authorization = headers.get("original-authorization")
-            if authorization is None:
-                return self.nobody(request)
-        elif authorization.startswith("AWS4-"):
-            return await self._signed(request, face, authorization)
-        scheme, _, rest = authorization.partition(" ")
-        match scheme.lower():
-            case "bearer" if face in BEARER_FACES:
-                return self._bearer(request, rest.strip())
-            case "basic" if face in BASIC_FACES:
-                return self._basic(request, rest.strip())
-            case "aws" if face == dispatch.S3 and self._sigv2_header:
-                return self._signed_v2(request, authorization)
-        raise errors.UnsupportedAuthorization(
-            f"authorization by {scheme[:40]!r} is not taken here", scheme=scheme[:40]
-        )
+        raw = request.headers.joined.get(b"authorization")
+        if raw is not None and raw.startswith(b"AWS4-"):
+            signed = self._read_signed(request, face, raw.decode("latin-1"))
+        elif raw is None and request.query and presign.is_v4(request.query):
+            signed = self._read_presigned(request, face)
+        else:
+            return self._verify_otherwise(request, face, raw)
+        payload_hash = signed.payload_hash
+        if face != dispatch.S3:
+            body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
+            payload_hash = hashlib.sha256(body).hexdigest()
+        return self._judge(request, face, signed, payload_hash)
 
     def verify_post(
         self, request: asgi.Request, fields: Mapping[str, str]
@@ -170,23 +165,47 @@ class Verifier:
         )
         return caller, policy
 
-    async def _signed(self, request: asgi.Request, face: str, authorization: str) -> callers.Caller:
-        headers = request.headers
-        proof = sigv4.parse_authorization(authorization)
-        timestamp = headers.get("x-amz-date")
-        signed_at_ms = None
-        if timestamp is not None:
-            signed_at_ms = sigv4.parse_timestamp(timestamp)
-        elif (date := headers.get("date")) is not None:
-            signed_at_ms = sigv4.parse_date_header(date)
-            if signed_at_ms is not None:
-                timestamp = sigv4.format_timestamp(signed_at_ms)
-        if timestamp is None or signed_at_ms is None:
-            raise errors.MalformedAuthorization(
-                "a signed request needs a valid x-amz-date or Date header"
-            )
+    def _verify_otherwise(
+        self, request: asgi.Request, face: str, raw: bytes | None
+    ) -> callers.Caller:
+        """Return who sent a request that has no version 4 signature."""
+        if raw is None:
+            if face == dispatch.S3:
+                if request.query and presign.is_v2(request.query):
+                    return self._presigned_v2(request)
+                return self._anonymous(request)
+            raw = request.headers.joined.get(b"original-authorization")
+            if raw is None:
+                return self.nobody(request)
+        authorization = raw.decode("latin-1")
+        scheme, _, rest = authorization.partition(" ")
+        match scheme.lower():
+            case "bearer" if face in BEARER_FACES:
+                return self._bearer(request, rest.strip())
+            case "basic" if face in BASIC_FACES:
+                return self._basic(request, rest.strip())
+            case "aws" if face == dispatch.S3 and self._sigv2_header:
+                return self._signed_v2(request, authorization)
+        raise errors.UnsupportedAuthorization(
+            f"authorization by {scheme[:40]!r} is not taken here", scheme=scheme[:40]
+        )
+
+    def _read_signed(self, request: asgi.Request, face: str, authorization: str) -> _Signed:
+        """Read a header's signature and check what can be without the secret or the body."""
+        joined = request.headers.joined
+        head, _, signature = authorization.rpartition("Signature=")
+        known = self._proven.get(head)
+        if known is not None:
+            claim, signing = known
+        else:
+            proof = sigv4.parse_authorization(authorization)
+            claim, signing = proof.claim, _signing_of(proof.claim, scheme="sigv4")
+            if proof.signature != signature:
+                # The signature does not stand last: right, but not worth remembering.
+                head, signature = "", proof.signature
+        timestamp, signed_at_ms = self._time_of(joined)
         sigv4.check_scope(
-            proof.credential,
+            claim.credential,
             timestamp=timestamp,
             services=SERVICES.get(face, ()),
             region=self._region,
@@ -194,40 +213,31 @@ class Verifier:
         sigv4.check_skew(signed_at_ms, now_ms=self._now_ms())
         content_sha256 = None
         if face == dispatch.S3:
-            content_sha256 = headers.get("x-amz-content-sha256")
-            if content_sha256 is None:
+            raw = joined.get(b"x-amz-content-sha256")
+            if raw is None:
                 raise errors.MalformedPayloadHash(
                     "x-amz-content-sha256 is missing from a signed request", given=""
                 )
-            _check_coverage(headers.raw, proof.signed_headers)
-            payload_hash = content_sha256
-        else:
-            body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
-            payload_hash = hashlib.sha256(body).hexdigest()
-        token = headers.get("x-amz-security-token")
-        principal, key = self._check_signature(
-            request, proof, timestamp, payload_hash, token=token, query=request.query
+            content_sha256 = raw.decode("latin-1")
+            _check_coverage(joined, claim.covered)
+        token = joined.get(b"x-amz-security-token")
+        return _Signed(
+            claim=claim,
+            signing=signing,
+            signature=signature,
+            timestamp=timestamp,
+            content_sha256=content_sha256,
+            payload_hash=content_sha256 or "",
+            token=None if token is None else token.decode("latin-1"),
+            head=head if known is None else "",
         )
-        payload = chunked.UNSIGNED_PAYLOAD
-        if face == dispatch.S3:
-            payload = chunked.parse_payload(
-                content_sha256,
-                decoded_length=headers.get("x-amz-decoded-content-length"),
-                trailer=headers.get("x-amz-trailer"),
-                seed=chunked.Seed(
-                    signing_key=key,
-                    timestamp=timestamp,
-                    scope=proof.credential.scope,
-                    signature=proof.signature,
-                ),
-            )
-        return self._caller(request, principal, proof, payload, scheme="sigv4")
 
-    async def _presigned(self, request: asgi.Request, face: str) -> callers.Caller:
+    def _read_presigned(self, request: asgi.Request, face: str) -> _Signed:
+        """Read a query's signature and check what can be without the secret or the body."""
         asked = presign.parse_v4(request.pairs)
-        proof = asked.proof
+        claim = asked.proof.claim
         sigv4.check_scope(
-            proof.credential,
+            claim.credential,
             timestamp=asked.timestamp,
             services=SERVICES.get(face, ()),
             region=self._region,
@@ -236,62 +246,62 @@ class Verifier:
         presign.check_v4_time(asked, now_ms=self._now_ms())
         headers = request.headers
         content_sha256 = asked.content_sha256 or headers.get("x-amz-content-sha256")
+        payload_hash = chunked.UNSIGNED
         if face == dispatch.S3:
-            _check_coverage(headers.raw, proof.signed_headers, excepted=PRESIGN_UNSIGNED_EXCEPTIONS)
-            payload_hash = chunked.UNSIGNED
-            if asked.content_sha256 or "x-amz-content-sha256" in proof.signed_headers:
+            _check_coverage(headers.joined, claim.covered, excepted=PRESIGN_UNSIGNED_EXCEPTIONS)
+            if asked.content_sha256 or b"x-amz-content-sha256" in claim.covered:
                 payload_hash = content_sha256 or chunked.UNSIGNED
-        else:
-            body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
-            payload_hash = hashlib.sha256(body).hexdigest()
-        principal, key = self._check_signature(
-            request,
-            proof,
-            asked.timestamp,
-            payload_hash,
+        return _Signed(
+            claim=claim,
+            signing=_signing_of(claim, scheme="sigv4-query"),
+            signature=asked.proof.signature,
+            timestamp=asked.timestamp,
+            content_sha256=content_sha256,
+            payload_hash=payload_hash,
             token=asked.security_token or headers.get("x-amz-security-token"),
-            query=request.query,
             without=WITHOUT_SIGNATURE,
         )
-        payload = chunked.UNSIGNED_PAYLOAD
-        if face == dispatch.S3:
-            payload = chunked.parse_payload(
-                content_sha256,
-                decoded_length=headers.get("x-amz-decoded-content-length"),
-                trailer=headers.get("x-amz-trailer"),
-                seed=chunked.Seed(
-                    signing_key=key,
-                    timestamp=asked.timestamp,
-                    scope=proof.credential.scope,
-                    signature=proof.signature,
-                ),
-            )
-        return self._caller(request, principal, proof, payload, scheme="sigv4-query")
 
-    def _check_signature(
-        self,
-        request: asgi.Request,
-        proof: sigv4.Proof,
-        timestamp: str,
-        payload_hash: str,
-        *,
-        token: str | None,
-        query: bytes,
-        without: frozenset[bytes] = frozenset(),
-    ) -> tuple[model.Principal, bytes]:
-        credential = proof.credential
+    def _time_of(self, joined: Mapping[bytes, bytes]) -> tuple[str, int]:
+        """Return when a request says it was signed, as text and in milliseconds."""
+        raw = joined.get(b"x-amz-date")
+        signed_at_ms: int | None
+        if raw is not None:
+            timestamp = raw.decode("latin-1")
+            # Most requests were signed in the same second as the one before them.
+            if timestamp == self._stamp[0]:
+                return self._stamp
+            signed_at_ms = sigv4.parse_timestamp(timestamp)
+            if signed_at_ms is not None:
+                self._stamp = (timestamp, signed_at_ms)
+                return self._stamp
+        elif (raw := joined.get(b"date")) is not None:
+            signed_at_ms = sigv4.parse_date_header(raw.decode("latin-1"))
+            if signed_at_ms is not None:
+                return sigv4.format_timestamp(signed_at_ms), signed_at_ms
+        raise errors.MalformedAuthorization(
+            "a signed request needs a valid x-amz-date or Date header"
+        )
+
+    def _judge(
+        self, request: asgi.Request, face: str, signed: _Signed, payload_hash: str
+    ) -> callers.Caller:
+        """Compute the signature, compare it, and return who made it."""
+        claim = signed.claim
+        credential = claim.credential
+        joined = request.headers.joined
         canonical = sigv4.canonical_request(
             method=request.method,
             path=sigv4.canonical_path(request.raw_path, double_encoded=credential.service != "s3"),
-            query=sigv4.canonical_query(query, without=without),
-            headers=sigv4.canonical_headers(request.headers.raw, proof.signed_headers),
-            signed_headers=proof.signed_headers,
+            query=sigv4.canonical_query(request.query, without=signed.without),
+            headers=sigv4.canonical_headers(joined, claim.names),
+            names=claim.names,
             payload_hash=payload_hash,
         )
-        text = sigv4.string_to_sign(timestamp, credential.scope, canonical)
-        known = self._known(credential.access_key, token)
+        text = sigv4.string_to_sign(signed.timestamp, credential.scope, canonical)
+        known = self._known(credential.access_key, signed.token)
         key = self._signing_key(NO_SECRET if known is None else known.secret_key, credential)
-        same = sigv4.matches(sigv4.sign(key, text), proof.signature)
+        same = sigv4.matches(sigv4.sign(key, text), signed.signature)
         if known is None:
             raise errors.InvalidAccessKey(
                 "the access key does not exist", access_key=credential.access_key
@@ -301,11 +311,30 @@ class Verifier:
                 "the request's signature is not the one computed here; check the secret key and "
                 "how the request is signed",
                 access_key=credential.access_key,
-                signature_provided=proof.signature,
+                signature_provided=signed.signature,
                 string_to_sign=text,
                 canonical_request=canonical.decode("latin-1"),
             )
-        return known.principal, key
+        if signed.head:
+            # Only what was proven is remembered, so that nobody else can fill the table.
+            _keep(self._proven, signed.head, (claim, signed.signing), limits.SIGNED_CLAIMS_MAX)
+        payload = chunked.UNSIGNED_PAYLOAD
+        if face == dispatch.S3:
+            seed = None
+            if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
+                seed = chunked.Seed(
+                    signing_key=key,
+                    timestamp=signed.timestamp,
+                    scope=credential.scope,
+                    signature=signed.signature,
+                )
+            payload = _payload_of(joined, signed.content_sha256, seed)
+        return callers.Caller(
+            principal=self._in_context(known.principal, request),
+            payload=payload,
+            credential_id=credential.access_key,
+            signing=signed.signing,
+        )
 
     def _known(self, access_key: str, token: str | None) -> principals.Known | None:
         """Return whose access key it is: a stored one, or one vended with the token beside it."""
@@ -426,9 +455,7 @@ class Verifier:
                 raise errors.ExpiredToken(str(error)) from None
             except access_errors.InvalidToken as error:
                 raise errors.InvalidToken(str(error)) from None
-            if len(self._verified) >= limits.VERIFIED_TOKENS_MAX:
-                self._verified.clear()
-            self._verified[token] = claims
+            _keep(self._verified, token, claims, limits.VERIFIED_TOKENS_MAX)
         if claims.typ not in types:
             raise errors.InvalidToken("the token is for another use")
         if now_ms >= claims.expires_at_ms:
@@ -446,9 +473,7 @@ class Verifier:
                 region=credential.region,
                 service=credential.service,
             )
-            if len(self._signing_keys) >= limits.SIGNING_KEYS_MAX:
-                self._signing_keys.clear()
-            self._signing_keys[name] = key
+            _keep(self._signing_keys, name, key, limits.SIGNING_KEYS_MAX)
         return key
 
     def _in_context(self, principal: model.Principal, request: asgi.Request) -> model.Principal:
@@ -461,31 +486,8 @@ class Verifier:
         if found is not None and found[0] is principal:
             return found[1]
         connected = dataclasses.replace(principal, context=_context(request))
-        if len(self._connected) >= limits.CONNECTED_PRINCIPALS_MAX:
-            self._connected.clear()
-        self._connected[key] = (principal, connected)
+        _keep(self._connected, key, (principal, connected), limits.CONNECTED_PRINCIPALS_MAX)
         return connected
-
-    def _caller(
-        self,
-        request: asgi.Request,
-        principal: model.Principal,
-        proof: sigv4.Proof,
-        payload: chunked.Payload,
-        *,
-        scheme: callers.Scheme,
-    ) -> callers.Caller:
-        return callers.Caller(
-            principal=self._in_context(principal, request),
-            payload=payload,
-            credential_id=proof.credential.access_key,
-            signing=callers.Signing(
-                scheme=scheme,
-                region=proof.credential.region,
-                service=proof.credential.service,
-                signed_headers=proof.signed_headers,
-            ),
-        )
 
     def _caller_v2(
         self,
@@ -521,28 +523,77 @@ class Verifier:
         )
 
 
+class _Signed(NamedTuple):
+    """A version 4 signature that was read and not yet computed. A tuple, because it is made for
+    every signed request.
+
+    payload_hash: what takes its place in the canonical request, empty where the body's is to be
+    computed. head: under which its claim can be remembered, empty if it is or should not be.
+    """
+
+    claim: sigv4.Claim
+    signing: callers.Signing
+    signature: str
+    timestamp: str
+    content_sha256: str | None
+    payload_hash: str
+    token: str | None
+    without: frozenset[bytes] = frozenset()
+    head: str = ""
+
+
 _ANONYMOUS: Final = model.anonymous()
 _NO_SIGNING: Final = callers.Signing(scheme="none")
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _keep(table: dict[_K, _V], key: _K, value: _V, count_max: int) -> None:
+    """Remember something in a bounded table; a full one begins anew."""
+    if len(table) >= count_max:
+        table.clear()
+    table[key] = value
+
+
+def _signing_of(claim: sigv4.Claim, *, scheme: callers.Scheme) -> callers.Signing:
+    return callers.Signing(
+        scheme=scheme,
+        region=claim.credential.region,
+        service=claim.credential.service,
+        signed_headers=claim.signed_headers,
+    )
 
 
 def _unsigned_payload(request: asgi.Request) -> chunked.Payload:
     """Return what an S3 body announces of itself where no version 4 signature vouches for it."""
-    headers = request.headers
+    joined = request.headers.joined
+    raw = joined.get(b"x-amz-content-sha256")
+    return _payload_of(joined, None if raw is None else raw.decode("latin-1"), None)
+
+
+def _payload_of(
+    joined: Mapping[bytes, bytes], content_sha256: str | None, seed: chunked.Seed | None
+) -> chunked.Payload:
+    if content_sha256 is None or not content_sha256.startswith(chunked.STREAMING_PREFIX):
+        return chunked.parse_payload(content_sha256, decoded_length=None, trailer=None, seed=None)
+    length = joined.get(b"x-amz-decoded-content-length")
+    trailer = joined.get(b"x-amz-trailer")
     return chunked.parse_payload(
-        headers.get("x-amz-content-sha256"),
-        decoded_length=headers.get("x-amz-decoded-content-length"),
-        trailer=headers.get("x-amz-trailer"),
-        seed=None,
+        content_sha256,
+        decoded_length=None if length is None else length.decode("latin-1"),
+        trailer=None if trailer is None else trailer.decode("latin-1"),
+        seed=seed,
     )
 
 
 def _check_coverage(
-    raw: sigv4.RawHeaders,
-    signed: tuple[str, ...],
+    joined: Mapping[bytes, bytes],
+    covered: frozenset[bytes],
     *,
     excepted: frozenset[bytes] = frozenset(),
 ) -> None:
-    names = sigv4.unsigned_names(raw, signed, excepted=excepted)
+    names = sigv4.unsigned_names(joined, covered, excepted=excepted)
     if names:
         raise errors.HeadersNotSigned(
             f"headers were present which were not signed: {', '.join(names)}", names=names

@@ -151,7 +151,7 @@ def test_steps_come_in_order():
     assert status == 200
     assert face.steps == ["identify", "authentication", "demands", "handle"]
     assert json.loads(body) == {"who": "root", "path": "/required", "op": ["required"]}
-    assert headers[b"x-amz-request-id"] == b"0" * 32
+    assert headers[b"x-amz-request-id"] == b"0" * 31 + b"1"
     assert headers[b"server"] == b"Boathouse"
     assert headers[b"date"] == b"Fri, 21 Nov 2025 16:00:00 GMT"
 
@@ -305,7 +305,7 @@ def test_write_is_taken_down_before_and_after(tmp_path):
     assert allowed["principal"] == "arn:aws:iam::000000000000:root"
     assert allowed["action"] == "s3:PutObject"
     assert allowed["credential"] == requesting.ACCESS_KEY
-    assert allowed["request_id"] == outcome["request_id"] == "0" * 32
+    assert allowed["request_id"] == outcome["request_id"] == "0" * 31 + "1"
     assert allowed["ip"] == "10.1.2.3"
     assert (outcome["event"], outcome["status"], outcome["ms"]) == ("outcome", 200, 2.0)
     assert allowed["at_ms"] == NOW_MS

@@ -19,8 +19,8 @@ V2 = {"AWSAccessKeyId": "AK", "Expires": "1763741400", "Signature": "abc="}
 
 def test_parse_v4_reads_every_parameter():
     asked = presign.parse_v4([*V4.items(), ("prefix", "a"), ("X-Amz-Security-Token", "t")])
-    assert asked.proof.credential.access_key == "AK"
-    assert asked.proof.signed_headers == ("host",)
+    assert asked.proof.claim.credential.access_key == "AK"
+    assert asked.proof.claim.signed_headers == ("host",)
     assert asked.signed_at_ms == 1_763_740_800_000
     assert asked.expires_seconds == 600
     assert asked.security_token == "t"

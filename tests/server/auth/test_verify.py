@@ -124,6 +124,31 @@ def test_same_connection_gets_the_same_principal_and_another_address_another():
     assert other.principal.context["aws:SourceIp"] == "10.0.0.9"
 
 
+def test_what_was_proven_once_vouches_for_no_other_request():
+    checker = requesting.verifier()
+    prepared = signed()
+    for _ in range(2):
+        assert requesting.run(checker.verify(as_request(prepared), "s3")).principal.kind == "root"
+    for change in ALTERED.values():
+        with pytest.raises(errors.SignatureDoesNotMatch):
+            requesting.run(checker.verify(as_request(prepared, **change), "s3"))
+    authorization = prepared.headers["Authorization"]
+    for other in (authorization[:-1] + "g", authorization + "0", authorization + ", Signature=0"):
+        changed = as_request(prepared, headers={"authorization": other})
+        with pytest.raises(errors.AuthError):
+            requesting.run(checker.verify(changed, "s3"))
+
+
+def test_parts_of_the_authorization_header_may_come_in_any_order():
+    prepared = signed()
+    scheme, _, rest = prepared.headers["Authorization"].partition(" ")
+    turned = f"{scheme} " + ",".join(reversed([part.strip() for part in rest.split(",")]))
+    checker = requesting.verifier()
+    for _ in range(2):
+        asked = as_request(prepared, headers={"authorization": turned})
+        assert requesting.run(checker.verify(asked, "s3")).principal.kind == "root"
+
+
 def test_unsigned_request_is_anonymous():
     for face in ("s3", "iceberg", "s3tables", "native"):
         caller = verify(request("GET", "/bucket/key"), face)
