@@ -107,14 +107,18 @@ class Index:
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
         self._environment = _open_environment(path, map_size_bytes)
-        self._databases = self._open_databases()
-        page_bytes = self._environment.stat()["psize"]
-        self._soft_pages_max = (map_size_bytes - reserve_bytes) // page_bytes
         self._crowded = False
         self._broken: BaseException | None = None
         self._closed = False
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
-        self.tend()
+        try:
+            self._databases = self._open_databases()
+            page_bytes = self._environment.stat()["psize"]
+            self._soft_pages_max = (map_size_bytes - reserve_bytes) // page_bytes
+            self.tend()
+        except BaseException:
+            self._environment.close()
+            raise
         self._writer = threading.Thread(target=self._run, name="index-writer", daemon=True)
         self._writer.start()
 
@@ -174,7 +178,12 @@ class Index:
             store: self._environment.open_db(store.value.encode(), txn=transaction)
             for store in Store
         }
-        self._disk.transact(transaction.commit)
+        try:
+            self._disk.transact(transaction.commit)
+        except BaseException:
+            with contextlib.suppress(lmdb.Error):
+                transaction.abort()
+            raise
         return databases
 
     def _enqueue(self, waiting: _Waiting) -> None:

@@ -32,11 +32,13 @@ def page(
     delimiter: bytes,
     start_after: bytes,
     entries_max: int,
+    end_mark: bytes | None = None,
 ) -> Page[Row]:
     """Return the first entries_max entries behind start_after.
 
     walk(start) yields visible (key, row) with key >= start in byte order. A common prefix that is
-    not greater than start_after was on an earlier page and is left out with all below it.
+    not greater than start_after was on an earlier page and is left out with all below it. No
+    delimiter is looked for behind end_mark.
     """
     rows: list[tuple[bytes, Row]] = []
     common_prefixes: list[bytes] = []
@@ -52,7 +54,8 @@ def page(
             if stop is not None and key >= stop:
                 break
             if delimiter:
-                cut = key.find(delimiter, len(prefix))
+                end = None if end_mark is None else key.index(end_mark)
+                cut = key.find(delimiter, len(prefix), end)
                 if cut >= 0:
                     jump = key[: cut + len(delimiter)]
                     if jump <= start_after:

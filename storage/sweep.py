@@ -120,7 +120,12 @@ class Sweep:
         )
 
     def _steps(self, *, row_before_ms: int, file_before_ms: int) -> Iterator[_Step]:
-        """Yield what to free, in steps; each must be done before the next is asked for."""
+        """Yield what to free, in steps; each must be done before the next is asked for.
+
+        Deleted buckets come first, since emptying them releases blobs in turn.
+        """
+        while deleted := self._released("bucket", row_before_ms):
+            yield self._empty_bucket(*deleted[0])
         while rows := self._released("row", row_before_ms):
             yield _Step(
                 files=(),
@@ -142,8 +147,6 @@ class Sweep:
                     makes_room=True,
                 ),
             )
-        while deleted := self._released("bucket", row_before_ms):
-            yield self._empty_bucket(*deleted[0])
 
     def _released(
         self, what: bodies.Released, before_ms: int, passed: bytes = b""

@@ -331,6 +331,7 @@ class Uploads:
                 delimiter=_entry_of(delimiter),
                 start_after=position,
                 entries_max=min(uploads_max, PAGE_ENTRIES_MAX),
+                end_mark=keys.END,
             )
         uploads = []
         for entry, value in page.rows:

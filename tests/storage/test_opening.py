@@ -1,0 +1,244 @@
+"""Opening a data folder: one holder, formats, recovery; what a restart keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage import errors, opening
+from storage.batch import Store
+from storage.sweep import Missing
+from tests.kit import folders
+
+BIG = b"0123456789abcdef" * 10_000
+
+
+def test_a_new_folder_gets_its_format_and_a_server_id_for_life(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "deep" / "data")
+    server_id = storage.server_id
+    storage.close()
+    stated = json.loads((tmp_path / "deep" / "data" / "format.json").read_text())
+    assert stated == {
+        "format": 1, "server_id": server_id, "created_at_ms": folders.START_MS,
+    }  # fmt: skip
+    again = folders.open_folder(tmp_path / "deep" / "data", ids=folders.Ids("other"))
+    assert again.server_id == server_id
+    assert again.recovery.blobs_removed == again.recovery.temporary_removed == 0
+    assert again.recovery.missing == ()
+    again.close()
+
+
+def test_the_folder_is_private_to_its_user(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+    asyncio.run(folders.make_bucket(storage))
+    asyncio.run(folders.put(storage, "k", BIG))
+    storage.close()
+    for path in [tmp_path / "data", *(tmp_path / "data").rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_held_folder_is_refused_and_free_again_after_close(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+    with pytest.raises(errors.FolderInUse, match=str(tmp_path / "data")):
+        folders.open_folder(tmp_path / "data")
+    storage.close()
+    folders.open_folder(tmp_path / "data").close()
+
+
+HOLD = """
+import sys, time, uuid
+from pathlib import Path
+from storage.disk import Disk
+from storage.opening import open_storage
+storage = open_storage(
+    Path(sys.argv[1]), disk=Disk(), now_ms=lambda: 1, new_id=lambda: uuid.uuid4().hex,
+    map_size_bytes=1 << 26, reserve_bytes=4096,
+)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lock_dies_with_its_holder_even_by_kill_9(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "data")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).resolve().parents[2],
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(errors.FolderInUse):
+            folders.open_folder(tmp_path / "data")
+        child.kill()
+    folders.open_folder(tmp_path / "data").close()
+
+
+def test_a_folder_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+    folders.open_folder(tmp_path / "data").close()
+    place = tmp_path / "data" / "format.json"
+    stated = json.loads(place.read_text())
+    place.write_text(json.dumps({**stated, "format": opening.FORMAT + 1, "new": "field"}))
+    before = place.read_bytes()
+    with pytest.raises(errors.NewerFormat) as caught:
+        folders.open_folder(tmp_path / "data")
+    assert "\n" not in str(caught.value)
+    assert caught.value.fields["found"] == opening.FORMAT + 1
+    assert place.read_bytes() == before
+    place.write_text(json.dumps({**stated, "new": "field"}))
+    folders.open_folder(tmp_path / "data").close()
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "[]", '{"format": "x"}', "\x00"])
+def test_an_index_without_a_readable_format_is_a_damaged_folder(
+    tmp_path: Path, content: str | None
+) -> None:
+    folders.open_folder(tmp_path / "data").close()
+    place = tmp_path / "data" / "format.json"
+    if content is None:
+        place.unlink()
+    else:
+        place.write_text(content)
+    with pytest.raises(errors.CorruptFolder):
+        folders.open_folder(tmp_path / "data")
+
+
+def test_all_state_is_there_after_a_restart(tmp_path: Path) -> None:
+    clock = folders.Clock()
+    storage = folders.open_folder(tmp_path / "data", clock=clock)
+
+    async def fill() -> None:
+        await folders.make_bucket(storage)
+        for key, data in (("small", b"x"), ("big", BIG), ("k" * 1000, b"y"), ("hidden", BIG)):
+            await folders.put(storage, key, data)
+        await storage.objects.tombstone("raw", "hidden", by="me")
+        upload = await storage.uploads.create("raw", "u", attributes=folders.PLAIN)
+        for number, data in ((1, BIG), (2, b"tail")):
+            received = await storage.blobs.store(data, digests=folders.MD5)
+            await storage.uploads.put_part("raw", "u", upload.upload_id, number, received)
+
+    def seen(opened: opening.Storage) -> object:
+        (upload,) = opened.uploads.list("raw").uploads
+        page = opened.objects.list("raw", include_tombstoned=True)
+        return (
+            opened.buckets.list(),
+            page,
+            [opened.objects.read(info) for info in page.objects],
+            opened.objects.tombstones("raw"),
+            upload,
+            opened.uploads.list_parts("raw", "u", upload.upload_id),
+        )
+
+    asyncio.run(fill())
+    before = seen(storage)
+    storage.close()
+    again = folders.open_folder(tmp_path / "data", clock=clock)
+    assert seen(again) == before
+    again.close()
+
+
+def test_recovery_removes_what_nothing_names_and_keeps_the_rest(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+    asyncio.run(folders.make_bucket(storage))
+    asyncio.run(folders.put(storage, "kept", BIG))
+    asyncio.run(storage.blobs.store(BIG))
+    storage.close()
+    (tmp_path / "data" / "tmp" / "half").write_bytes(b"x")
+    (tmp_path / "data" / "blobs" / "00" / ("00" * 16)).write_bytes(b"x")
+    assert len(folders.blob_files(tmp_path / "data")) == 3
+    again = folders.open_folder(tmp_path / "data")
+    assert (again.recovery.temporary_removed, again.recovery.blobs_removed) == (1, 2)
+    assert again.recovery.missing == ()
+    assert len(folders.blob_files(tmp_path / "data")) == 1
+    assert list((tmp_path / "data" / "tmp").iterdir()) == []
+    assert folders.get(again, "kept") == BIG
+    again.close()
+
+
+def test_recovery_frees_at_once_what_was_released(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+
+    async def release() -> None:
+        await folders.make_bucket(storage)
+        await folders.make_bucket(storage, "doomed")
+        for number in range(3):
+            await folders.put(storage, "k", BIG + b"%d" % number)
+            await folders.put(storage, "s", b"%d" % number)
+            await folders.put(storage, f"{number}", BIG, bucket="doomed")
+        await storage.buckets.delete("doomed", discard=True)
+
+    asyncio.run(release())
+    storage.close()
+    again = folders.open_folder(tmp_path / "data")
+    assert len(folders.blob_files(tmp_path / "data")) == 1
+    with again.index.view() as view:
+        assert list(view.scan(Store.RELEASED, b"")) == []
+        assert len(list(view.scan(Store.BODIES, b""))) == 1
+        assert len(list(view.scan(Store.OBJECTS, b""))) == 2
+    assert (folders.get(again, "k"), folders.get(again, "s")) == (BIG + b"2", b"2")
+    again.close()
+
+
+def test_recovery_reports_names_whose_blob_is_missing_and_removes_no_name(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+
+    async def fill() -> str:
+        await folders.make_bucket(storage)
+        await folders.put(storage, "whole", BIG)
+        await folders.put(storage, "k" * 1000, BIG + b"1")
+        upload = await storage.uploads.create("raw", "u", attributes=folders.PLAIN)
+        received = await storage.blobs.store(BIG + b"2", digests=folders.MD5)
+        await storage.uploads.put_part("raw", "u", upload.upload_id, 1, received)
+        return upload.upload_id
+
+    upload_id = asyncio.run(fill())
+    info = storage.objects.head("raw", "k" * 1000)
+    lost = info.body.segments[0].blob
+    storage.close()
+    part = (folders.blob_files(tmp_path / "data")) - {lost}
+    kept = {
+        file
+        for file in part
+        if (tmp_path / "data" / "blobs" / file[:2] / file).stat().st_size == len(BIG)
+    }
+    (part_blob,) = part - kept
+    for blob in (lost, part_blob):
+        (tmp_path / "data" / "blobs" / blob[:2] / blob).unlink()
+    again = folders.open_folder(tmp_path / "data")
+    assert set(again.recovery.missing) == {
+        Missing(blob=lost, bucket="raw", key="k" * 1000),
+        Missing(blob=part_blob, bucket="raw", key="u", upload_id=upload_id),
+    }
+    assert again.objects.head("raw", "k" * 1000) == info
+    with pytest.raises(errors.BodyMissing):
+        again.objects.read(info)
+    assert folders.get(again, "whole") == BIG
+    again.close()
+
+
+def test_the_sweep_runs_by_itself_and_stops_when_told(tmp_path: Path) -> None:
+    clock = folders.Clock()
+    storage = folders.open_folder(tmp_path / "data", clock=clock)
+
+    async def serve() -> None:
+        await folders.make_bucket(storage)
+        await folders.put(storage, "k", BIG)
+        await storage.objects.delete("raw", "k")
+        clock.move(60_001)
+        sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
+        for _ in range(5000):
+            if not folders.blob_files(tmp_path / "data"):
+                break
+            await asyncio.sleep(0.002)
+        assert folders.blob_files(tmp_path / "data") == set()
+        sweeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sweeping
+
+    asyncio.run(serve())
+    storage.close()
