@@ -16,6 +16,7 @@ import msgspec
 
 from catalog import records
 from storage import batch
+from storage import errors as storage_errors
 
 LIFETIME_MS: Final = 30 * 60 * 1000
 """How long a key is remembered, as the configuration advertises it."""
@@ -57,28 +58,30 @@ class Receipt:
             pointer=pointer,
             reply=b"" if reply is None else msgspec.json.encode(reply),
         )
-        store = batch.Store.IDEMPOTENCY
-        expiry_key = records.expiry_key(expires_at_ms, self.key)
-        return batch.Batch(
-            expects=(batch.Expect(store=store, key=self.key, value=None),),
-            writes=(
-                batch.Put(store=store, key=self.key, value=records.encode(row)),
-                batch.Put(store=store, key=expiry_key, value=b""),
-            ),
-            derive=(self._remove_ended,),
-        )
+        return batch.Batch(derive=(self._putting(row, expires_at_ms),))
 
-    def _remove_ended(self, reading: batch.Reading) -> Sequence[batch.Write]:
-        start, stop = records.expired_range(self.now_ms)
-        removed: list[batch.Write] = []
-        for expiry_key, _ in reading.scan(batch.Store.IDEMPOTENCY, start, stop):
-            if len(removed) >= 2 * ENDED_REMOVED_MAX:
-                break
-            removed.extend(
-                batch.Delete(store=batch.Store.IDEMPOTENCY, key=key)
-                for key in (expiry_key, records.expired_row(expiry_key))
+    def _putting(self, row: records.IdempotencyRow, expires_at_ms: int) -> batch.Derivation:
+        store = batch.Store.IDEMPOTENCY
+
+        def put(reading: batch.Reading) -> Sequence[batch.Write]:
+            if find(reading, self.key, now_ms=self.now_ms) is not None:
+                raise storage_errors.ExpectationFailed(
+                    "the idempotency key has come to something already", store=store, key=self.key
+                )
+            start, stop = records.expired_range(self.now_ms)
+            ended: list[bytes] = []
+            for expiry_key, _ in reading.scan(store, start, stop):
+                if len(ended) >= 2 * ENDED_REMOVED_MAX:
+                    break
+                ended.extend((expiry_key, records.expired_row(expiry_key)))
+            # The key's own row may be among the ended ones, so what is new is put last.
+            return (
+                *(batch.Delete(store=store, key=key) for key in ended),
+                batch.Put(store=store, key=self.key, value=records.encode(row)),
+                batch.Put(store=store, key=records.expiry_key(expires_at_ms, self.key), value=b""),
             )
-        return removed
+
+        return put
 
 
 def find(reading: batch.Reading, key: bytes, *, now_ms: int) -> records.IdempotencyRow | None:

@@ -42,6 +42,15 @@ def test_a_receipt_is_written_once(lake: lakes.Lake) -> None:
         lake.run(lake.storage.index.commit(receipt(lake).plan()))
 
 
+def test_a_key_is_free_again_once_it_has_ended(lake: lakes.Lake) -> None:
+    lake.run(lake.storage.index.commit(receipt(lake).plan(status=200)))
+    lake.clock.now_ms += receipts.LIFETIME_MS + receipts.GRACE_MS + 1
+    lake.run(lake.storage.index.commit(receipt(lake).plan(status=204)))
+    found = find(lake)
+    assert found is not None
+    assert found.status == 204
+
+
 def test_each_receipt_takes_ended_ones_away(lake: lakes.Lake) -> None:
     for number in range(5):
         lake.run(lake.storage.index.commit(receipt(lake, number).plan()))

@@ -1,0 +1,250 @@
+"""Who may do what: each operation has one case that is allowed and one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalog.rest import house as houses
+
+BUCKET = houses.BUCKET_ARN
+ANY_TABLE = f"{BUCKET}/table/*"
+CHANGE = {
+    "identifier": {"namespace": ["ns"], "name": "t"},
+    "requirements": [],
+    "updates": [houses.set_property("a", "1")],
+}
+IDENT = {"namespace": ["ns"], "name": "t"}
+NEW = {"name": "new", "schema": houses.SCHEMA}
+
+# operation, method, path, body, actions needed, status when allowed
+CASES: list[tuple[str, str, str, Any, list[str], int]] = [
+    ("getConfig", "GET", "config", None, ["GetTableBucket"], 200),
+    ("listNamespaces", "GET", "namespaces", None, ["ListNamespaces"], 200),
+    ("createNamespace", "POST", "namespaces", {"namespace": ["x"]}, ["CreateNamespace"], 200),
+    ("loadNamespace", "GET", "namespaces/ns", None, ["GetNamespace"], 200),
+    ("namespaceExists", "HEAD", "namespaces/ns", None, ["GetNamespace"], 204),
+    ("dropNamespace", "DELETE", "namespaces/empty", None, ["DeleteNamespace"], 204),
+    (
+        "updateProperties",
+        "POST",
+        "namespaces/ns/properties",
+        {"updates": {"a": "b"}},
+        ["UpdateNamespace"],
+        200,
+    ),
+    ("listTables", "GET", "namespaces/ns/tables", None, ["ListTables"], 200),
+    ("createTable", "POST", "namespaces/ns/tables", NEW, ["CreateTable", "PutTableData"], 200),
+    (
+        "loadTable",
+        "GET",
+        "namespaces/ns/tables/t",
+        None,
+        ["GetTable", "GetTableMetadataLocation"],
+        200,
+    ),
+    ("tableExists", "HEAD", "namespaces/ns/tables/t", None, ["GetTable"], 204),
+    (
+        "updateTable",
+        "POST",
+        "namespaces/ns/tables/t",
+        CHANGE,
+        ["UpdateTableMetadataLocation", "GetTableData", "PutTableData"],
+        200,
+    ),
+    ("dropTable", "DELETE", "namespaces/ns/tables/t", None, ["DeleteTable"], 204),
+    ("unregisterTable", "POST", "namespaces/ns/tables/t/unregister", None, ["DeleteTable"], 200),
+    (
+        "renameTable",
+        "POST",
+        "tables/rename",
+        {"source": IDENT, "destination": {"namespace": ["ns"], "name": "u"}},
+        ["RenameTable", "CreateTable"],
+        204,
+    ),
+    (
+        "loadCredentials",
+        "GET",
+        "namespaces/ns/tables/t/credentials",
+        None,
+        ["GetTable", "GetTableMetadataLocation", "GetTableData"],
+        200,
+    ),
+    (
+        "reportMetrics",
+        "POST",
+        "namespaces/ns/tables/t/metrics",
+        {"report-type": "scan-report"},
+        ["GetTable"],
+        204,
+    ),
+    (
+        "commitTransaction",
+        "POST",
+        "transactions/commit",
+        {"table-changes": [CHANGE]},
+        ["UpdateTableMetadataLocation", "GetTableData", "PutTableData"],
+        204,
+    ),
+]
+
+
+def users(actions: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """One user with all the actions, and one for each action without it."""
+    everything = [f"s3tables:{action}" for action in actions]
+    allowed = {"all": [houses.allow(everything, [BUCKET, ANY_TABLE])]}
+    for number, action in enumerate(everything):
+        rest = [each for each in everything if each != action]
+        allowed[f"without{number}"] = [houses.allow(rest, [BUCKET, ANY_TABLE])] if rest else []
+    return allowed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "actions", "status"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
+    tmp_path: Path, method: str, path: str, body: Any, actions: list[str], status: int
+) -> None:
+    with houses.opened(tmp_path / "d", users=users(actions)) as house:
+        house.make_table("ns.t")
+        house.make_namespace("empty")
+        prefix = "" if path == "config" else "lake"
+        before = house.lake.log()
+        for number in range(len(actions)):
+            answer = house.ask(method, path, body, user=f"without{number}", prefix=prefix)
+            assert answer.status == 403
+            if method != "HEAD":
+                assert answer.error[1] == "ForbiddenException"
+                assert f"s3tables:{actions[number]}" in answer.error[2]
+        assert house.lake.log() == before
+        assert house.ask(method, path, body, user="all", prefix=prefix).status == status
+
+
+@pytest.fixture
+def peopled(tmp_path: Path) -> Iterator[houses.House]:
+    everything = ["s3tables:*", "s3:*"]
+    with houses.opened(
+        tmp_path / "d",
+        users={
+            "nobody": [],
+            "lister": [houses.allow("s3tables:ListTables", BUCKET)],
+            "sales": [
+                houses.allow(
+                    "s3tables:*",
+                    [BUCKET, ANY_TABLE],
+                    Condition={"StringEquals": {"s3tables:namespace": "sales"}},
+                )
+            ],
+            "named": [
+                houses.allow(
+                    "s3tables:*",
+                    ANY_TABLE,
+                    Condition={"StringLike": {"s3tables:tableName": "pub_*"}},
+                )
+            ],
+            "reader": [
+                houses.allow(
+                    [
+                        "s3tables:GetTable",
+                        "s3tables:GetTableMetadataLocation",
+                        "s3tables:GetTableData",
+                    ],
+                    ANY_TABLE,
+                )
+            ],
+            "blind": [
+                houses.allow(["s3tables:GetTable", "s3tables:GetTableMetadataLocation"], ANY_TABLE)
+            ],
+            "denied": [
+                houses.allow(everything, "*"),
+                houses.deny("s3tables:PutTableData", "*"),
+            ],
+        },
+    ) as house:
+        for dotted in ("sales.t", "hr.t", "hr.pub_t"):
+            house.make_table(dotted)
+        yield house
+
+
+def test_what_is_absent_looks_like_what_is_hidden_to_who_may_not_list(
+    peopled: houses.House,
+) -> None:
+    hidden = peopled.load("hr.t", user="nobody")
+    absent = peopled.load("hr.none", user="nobody")
+    assert hidden.status == absent.status == 403
+    assert peopled.load("hr.none", user="lister").status == 404
+    assert peopled.load("hr.t", user="lister").status == 403
+
+
+def test_a_namespace_is_a_condition(peopled: houses.House) -> None:
+    assert peopled.load("sales.t", user="sales").status == 200
+    assert peopled.load("hr.t", user="sales").status == 403
+    assert peopled.ask("GET", "namespaces/sales/tables", user="sales").status == 200
+    assert peopled.ask("GET", "namespaces/hr/tables", user="sales").status == 403
+    made = {"name": "n", "schema": houses.SCHEMA}
+    assert peopled.ask("POST", "namespaces/hr/tables", made, user="sales").status == 403
+    assert peopled.ask("POST", "namespaces/sales/tables", made, user="sales").status == 200
+
+
+def test_a_tables_name_is_a_condition(peopled: houses.House) -> None:
+    assert peopled.load("hr.pub_t", user="named").status == 200
+    assert peopled.load("hr.t", user="named").status == 403
+
+
+def test_one_forbidden_table_stops_a_whole_transaction(peopled: houses.House) -> None:
+    changes = [
+        {
+            "identifier": {"namespace": [namespace], "name": "t"},
+            "requirements": [],
+            "updates": [houses.set_property("a", "1")],
+        }
+        for namespace in ("sales", "hr")
+    ]
+    before = peopled.lake.log()
+    answer = peopled.ask("POST", "transactions/commit", {"table-changes": changes}, user="sales")
+    assert answer.status == 403
+    assert peopled.lake.log() == before
+
+
+def test_keys_hold_no_more_than_their_principal(peopled: houses.House) -> None:
+    config = peopled.load("hr.t", user="reader").json
+    assert config["config"]["s3.access-key-id"].startswith("ASIA")
+    blind = peopled.load("hr.t", user="blind").json
+    assert blind["config"] == {}
+    assert "storage-credentials" not in blind
+
+
+def test_a_deny_is_stronger_than_any_allow(peopled: houses.House) -> None:
+    refused = peopled.commit("hr.t", houses.set_property("a", "1"), user="denied")
+    assert refused.error[1] == "ForbiddenException"
+    assert peopled.load("hr.t", user="denied").status == 200
+
+
+def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: houses.House) -> None:
+    update = houses.add_snapshot(
+        1, 1, **{"boathouse.loads": '{"object": "s3://secrets/list.json"}'}
+    )
+    answer = peopled.commit("sales.t", *update, user="sales")
+    assert answer.error[1] == "ForbiddenException"
+    assert "s3:GetObject" in answer.error[2]
+
+
+def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: houses.House) -> None:
+    location = peopled.load("hr.t").json["metadata-location"]
+    body = {"name": "mine", "metadata-location": location}
+    answer = peopled.ask("POST", "namespaces/sales/register", body, user="sales")
+    assert answer.status == 403
+
+
+def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
+    peopled: houses.House,
+) -> None:
+    headers = {"authorization": f"Bearer {peopled.run(peopled.token('nobody'))}"}
+    for what in ("loads", "metrics"):
+        path = f"/_api/v1/warehouses/lake/{what}?table=hr.t"
+        assert peopled.send("GET", path, headers=headers).status == 403
