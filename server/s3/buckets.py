@@ -107,15 +107,14 @@ async def create_bucket(
             region=house.region,
         )
     except storage_errors.BucketAlreadyExists as taken:
-        if taken.fields.get("kind") == "general" and (
-            taken.fields.get("owner") == caller.principal.account_id
-        ):
-            raise errors.BucketAlreadyOwnedByYou(
-                "Your previous request to create the named bucket succeeded and you already own "
-                "it.",
-                BucketName=operation.bucket,
-            ) from None
-        raise
+        if taken.fields.get("owner") != caller.principal.account_id:
+            raise
+        message = (
+            "Your previous request to create the named bucket succeeded and you already own it."
+        )
+        if taken.fields.get("kind") == "table":
+            message = "A table bucket of yours has this name; the s3tables API makes those."
+        raise errors.BucketAlreadyOwnedByYou(message, BucketName=operation.bucket) from None
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
 

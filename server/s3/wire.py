@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import re
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 PROLOGUE = '<?xml version="1.0" encoding="UTF-8"?>\n'
 XML_HEADERS: Headers = (("content-type", "application/xml"),)
 DEFAULT_CONTENT_TYPE = "binary/octet-stream"
+
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~/-]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +46,8 @@ class Deletion:
 
 def encode_key(key: str, *, encode: bool) -> str:
     """Return a key, prefix or marker as a listing shows it; encode: encoding-type=url."""
+    if _UNRESERVED.fullmatch(key):
+        return key
     return urllib.parse.quote(key, safe="/") if encode else xmltext.escape(key)
 
 
@@ -54,8 +59,9 @@ def document(root: str, content: str) -> bytes:
 def format_timestamp(at_ms: int) -> str:
     """Return the ISO 8601 form that S3's XML uses."""
     seconds, milliseconds = divmod(at_ms, 1000)
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+    # A twentieth of what strftime costs, and a page of a listing has a thousand of them.
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+    return f"{moment[:19]}.{milliseconds:03d}Z"
 
 
 def format_date(at_ms: int) -> str:
@@ -349,10 +355,15 @@ def _contents(objects: Sequence[model.ObjectInfo], *, encode: bool, owner: Owner
     rows = []
     for info in objects:
         attributes = info.attributes
-        found, kind = checksums_of(info)
-        algorithms = "".join(
-            f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>" for name in found
-        )
+        if attributes.checksums:
+            kind = attributes.checksum_type
+            algorithms = "".join(
+                f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
+                for name in attributes.checksums
+            )
+        else:
+            kind = "FULL_OBJECT"
+            algorithms = "<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>"
         rows.append(
             f"<Contents><Key>{encode_key(info.key, encode=encode)}</Key>"
             f"<LastModified>{format_timestamp(info.modified_at_ms)}</LastModified>"

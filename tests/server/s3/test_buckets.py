@@ -108,7 +108,8 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
     )
     assert "a-table-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
     made = kit.call(house, "PUT", "/a-table-bucket")
-    assert (made.status, made.code) == (409, "BucketAlreadyExists")
+    assert (made.status, made.code) == (409, "BucketAlreadyOwnedByYou")
+    assert "s3tables" in made.element("Message")
     removed = kit.call(house, "DELETE", "/a-table-bucket")
     assert (removed.status, removed.code) == (405, "MethodNotAllowed")
     assert "s3tables" in removed.element("Message")
