@@ -51,7 +51,6 @@ def plan(
     via: str,
     time_ms: int,
     message: str = "",
-    makes_room: bool = False,
 ) -> batch.Batch:
     """Return the Batch that makes changes one commit on the place's branch."""
     expects: list[batch.Expect] = []
@@ -92,7 +91,6 @@ def plan(
         expects=(*expects, *named.expects),
         writes=(*writes, *named.writes),
         derive=(history.append(draft),),
-        makes_room=makes_room,
     )
 
 

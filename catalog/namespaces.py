@@ -8,6 +8,7 @@ and keys stay short.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -211,9 +212,11 @@ class Namespaces:
                 summary={"operation": "drop-namespace"},
             )
             made = self._plan_commit(place, change, by=by, via=via, now_ms=self._store.now_ms())
-            checked = batch.Batch(derive=(check_empty,), makes_room=True)
+            checked = batch.Batch(derive=(check_empty,))
             note = _receipt(receipt, None)
-            return Planned(result=None, batch=batch.merge((checked, made, *note)))
+            # Dropping leads to freeing, so a full disk lets it through.
+            whole = dataclasses.replace(batch.merge((checked, made, *note)), makes_room=True)
+            return Planned(result=None, batch=whole)
 
         await self._store.write(plan, keys=())
 
@@ -233,7 +236,6 @@ class Namespaces:
             author=by,
             via=via,
             time_ms=now_ms,
-            makes_room=change.after is None,
         )
 
 

@@ -73,7 +73,11 @@ class Receipt:
             for expiry_key, _ in reading.scan(store, start, stop):
                 if len(ended) >= 2 * ENDED_REMOVED_MAX:
                     break
-                ended.extend((expiry_key, records.expired_row(expiry_key)))
+                ended.append(expiry_key)
+                # A key used again has a newer row by now, which has an expiry key of its own.
+                row_key = records.expired_row(expiry_key)
+                if row_key == self.key or find(reading, row_key, now_ms=self.now_ms) is None:
+                    ended.append(row_key)
             # The key's own row may be among the ended ones, so what is new is put last.
             return (
                 *(batch.Delete(store=store, key=key) for key in ended),

@@ -345,8 +345,8 @@ def expiry_key(expires_at_ms: int, key: bytes) -> bytes:
 
 
 def expired_range(now_ms: int) -> tuple[bytes, bytes]:
-    """Return start and stop of the expiry keys that lie before now."""
-    return b"t", b"t" + _LONG(now_ms)
+    """Return start and stop of the expiry keys of rows that have ended by now."""
+    return b"t", b"t" + _LONG(now_ms + 1)
 
 
 def expired_row(key: bytes) -> bytes:

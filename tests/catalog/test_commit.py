@@ -91,11 +91,3 @@ def test_a_rename_changes_the_way_and_expects_nothing_of_it() -> None:
     last = planned.writes[-1]
     assert isinstance(last, batch.Put)
     assert records.decode(last.value, records.Name).name == "u"
-
-
-def test_a_drop_is_let_through_on_a_full_disk_and_a_change_is_not() -> None:
-    assert not plan(change(POINTER, POINTER)).makes_room
-    dropped = commit.plan(
-        PLACE, [change(POINTER, None)], author="me", via="rest", time_ms=5, makes_room=True
-    )
-    assert dropped.makes_room

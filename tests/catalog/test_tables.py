@@ -710,6 +710,18 @@ def test_a_drop_with_a_stale_token_is_refused(ns: lakes.Lake) -> None:
     ns.run(ns.tables.drop(ns.ident("ns.t"), version_token=token, by=BY))
 
 
+def test_a_full_disk_lets_drops_through_and_nothing_else(ns: lakes.Lake) -> None:
+    from storage import errors as storage_errors
+
+    create(ns)
+    ns.storage.index._crowded = True
+    with pytest.raises(storage_errors.DiskFull):
+        commit(ns, "ns.t", set_property("a", "1"))
+    ns.run(ns.tables.drop(ns.ident("ns.t"), by=BY))
+    ns.run(ns.namespaces.drop("lake", ("ns",), by=BY))
+    assert ns.namespaces.list("lake") == []
+
+
 def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes.Lake) -> None:
     made = create(ns)
     commit(ns, "ns.t", set_property("a", "1"))

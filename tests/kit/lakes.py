@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catalog import history, idents
+from catalog import history, idents, records
 from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
 from catalog.tables import Tables
@@ -70,6 +70,12 @@ class Lake:
             return history.find_break(
                 history.read(view, bucket_id), history.head(view, bucket_id, "main").head
             )
+
+
+def pointer_after(op: records.Op) -> records.Pointer:
+    """What a commit left of a table that it did not drop."""
+    assert op.after is not None
+    return records.decode(op.after, records.Pointer)
 
 
 def ids(start: int = 1) -> Callable[[], str]:
