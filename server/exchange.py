@@ -123,7 +123,7 @@ class Exchange:
             face = self._face_of(request)
             entry = None if self._audit is None else self._audit.begin(request.request_id, face)
             response = await self._answer(face, request, entry)
-            sent_bytes = await self._send(face, response, request, receive, send)
+            status, sent_bytes = await self._send(face, response, request, receive, send)
         except errors.ClientDisconnected:
             counts.disconnects += 1
         except OSError:
@@ -134,13 +134,13 @@ class Exchange:
             duration_ns = self._monotonic_ns() - started_ns
             counts.record(
                 face,
-                response.status,
+                status,
                 duration_ns=duration_ns,
                 received_bytes=request.received_bytes,
                 sent_bytes=sent_bytes,
             )
             if self._audit is not None and entry is not None and entry.recorded:
-                self._audit.record_outcome(entry, response.status, duration_ns=duration_ns)
+                self._audit.record_outcome(entry, status, duration_ns=duration_ns)
         finally:
             counts.in_flight -= 1
 
@@ -173,16 +173,23 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
             if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
                 self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
+            return self._encode_error(face, error, request)
+
+    def _encode_error(self, face: Face, error: Exception, request: asgi.Request) -> asgi.Response:
+        try:
             response = face.encode_error(error, request)
-            if response.status == 500:
-                self._log.error(
-                    "%s %s failed, request id %s",
-                    request.method,
-                    request.raw_path.decode("latin-1"),
-                    request.request_id,
-                    exc_info=error,
-                )
-            return response
+        except Exception as another:  # noqa: BLE001 - a face that fails at this too must not hang
+            self._log.error("%s could not put an error into words", face.name, exc_info=another)
+            response = asgi.Response(500)
+        if response.status == 500:
+            self._log.error(
+                "%s %s failed, request id %s",
+                request.method,
+                request.raw_path.decode("latin-1"),
+                request.request_id,
+                exc_info=error,
+            )
+        return response
 
     async def _caller(
         self, face: Face, operation: Any, request: asgi.Request, entry: audit.Entry | None
@@ -207,7 +214,7 @@ class Exchange:
         request: asgi.Request,
         receive: asgi.Receive,
         send: asgi.Send,
-    ) -> int:
+    ) -> tuple[int, int]:
         headers = [
             (b"x-amz-request-id", request.request_id.encode()),
             SERVER_HEADER,
@@ -217,15 +224,15 @@ class Exchange:
             headers.append((b"connection", b"close"))
         sender = asgi.Sender(request, receive, send, files=self._files, headers=headers)
         try:
-            return await sender.send(response)
+            return response.status, await sender.send(response)
         except errors.ClientDisconnected:
             raise
         except Exception as error:
             if sender.started:
                 raise
             # A file that is gone, or a header that cannot be sent: the answer is still open.
-            self._log.error("an answer could not begin", exc_info=error)
-            return await sender.send(self._faces[face].encode_error(error, request))
+            response = self._encode_error(self._faces[face], error, request)
+            return response.status, await sender.send(response)
 
     def _date_now(self) -> bytes:
         second = self._now_ms() // 1000

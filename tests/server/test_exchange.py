@@ -254,16 +254,26 @@ def test_request_beyond_its_bounds_is_refused_before_it_is_read(target, headers)
 
 def test_answer_that_cannot_begin_becomes_an_error(tmp_path, caplog):
     face = EchoFace()
+    app = make(face)
     face.answer = asgi.Response(
         200,
         (),
         (storage_model.FileSlice(path=tmp_path / "gone", offset=0, length=5),),
     )
-    status, _, body = call_signed(make(face))
+    status, _, body = call_signed(app)
     assert (status, json.loads(body)) == (500, {"error": "InternalError"})
     face.answer = asgi.Response(200, (("x-a", "b\r\nc: d"),))
-    status, _, body = call_signed(make(face))
+    status, _, body = call_signed(app)
     assert (status, json.loads(body)) == (400, {"error": "MalformedRequest"})
+    assert app.counts.faces["s3"].requests == {500: 1, 400: 1}
+
+
+def test_face_that_cannot_even_encode_its_error_still_gets_a_500(caplog):
+    face = EchoFace()
+    face.encode_error = None
+    status, _, body = call_signed(make(face), target="/required/fails")
+    assert (status, body) == (500, b"")
+    assert "a secret detail" in caplog.text
 
 
 def test_client_that_leaves_is_counted_and_not_answered(caplog):

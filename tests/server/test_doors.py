@@ -1,0 +1,145 @@
+"""Every door of a running server: nothing but health opens without a credential that is right."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.server import requesting
+
+OPEN = {"/_health"}
+CLOSED = [
+    ("GET", "/"),
+    ("GET", "/lake"),
+    ("GET", "/lake/any/key"),
+    ("PUT", "/lake/any/key"),
+    ("DELETE", "/lake"),
+    ("GET", "/buckets"),
+    ("PUT", "/tables/x"),
+    ("GET", "/iceberg/v1/config"),
+    ("GET", "/iceberg/v1/lake/namespaces"),
+    ("POST", "/iceberg/v1/lake/namespaces"),
+    ("GET", "/iceberg/nothing"),
+    ("GET", "/_metrics"),
+    ("GET", "/_api/v1/warehouses/lake/loads"),
+    ("GET", "/_api/v1/nothing"),
+    ("GET", "/_console"),
+]
+SQL = [
+    ("POST", "/queries/v1/query-request?requestId=1"),
+    ("POST", "/session?delete=true"),
+    ("POST", "/session/heartbeat"),
+    ("GET", "/monitoring/queries//1"),
+]
+
+
+def ask(server, method, target, headers=None, body=b""):
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=30)
+    try:
+        connection.request(method, target, body=body, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.headers
+    finally:
+        connection.close()
+
+
+def ask_signed(server, method, target, *, change=None, **more):
+    more.setdefault("access_key", server.access_key)
+    more.setdefault("secret_key", server.secret_key)
+    more.setdefault("at_ms", int(time.time() * 1000))
+    prepared = requesting.signed(method, server.url + target, **more)
+    parts = urlsplit(prepared.url)
+    sent = parts.path + ("?" + parts.query if parts.query else "")
+    headers = {**prepared.headers, **(change or {}).get("headers", {})}
+    return ask(server, method, (change or {}).get("target", sent), headers, more.get("body", b""))
+
+
+def test_health_opens_to_everybody(server):
+    status, body, headers = ask(server, "GET", "/_health")
+    assert status == 200
+    assert json.loads(body)["status"] == "ok"
+    assert headers["x-amz-request-id"]
+
+
+@pytest.mark.parametrize(("method", "target"), CLOSED)
+def test_unsigned_request_gets_nothing(server, method, target):
+    status, _, _ = ask(server, method, target)
+    assert status in (401, 403)
+
+
+@pytest.mark.parametrize(("method", "target"), SQL)
+def test_sql_without_a_session_gets_nothing(server, method, target):
+    for headers in ({}, {"authorization": 'Snowflake Token="None"'}):
+        status, body, _ = ask(
+            server, method, target, {"content-type": "application/json", **headers}, b"{}"
+        )
+        assert status in (200, 401, 403)
+        if status == 200:
+            assert json.loads(body)["success"] is False
+
+
+@pytest.mark.parametrize("target", ["/iceberg/v1/config", "/_metrics"])
+@pytest.mark.parametrize(
+    "authorization",
+    ["Bearer x.y.z", "Bearer ", "Basic eDp5", "AWS x:y", "Negotiate", "AWS4-HMAC-SHA256 x", "é"],
+)
+def test_wrong_credential_gets_nothing(server, target, authorization):
+    status, _, _ = ask(server, "GET", target, {"authorization": authorization.encode("latin-1")})
+    assert status in (400, 401, 403)
+
+
+@pytest.mark.parametrize(
+    ("service", "target"),
+    [("s3", "/"), ("s3tables", "/buckets"), ("glue", "/iceberg/v1/config")],
+)
+def test_right_signature_opens_and_every_wrong_one_does_not(server, service, target):
+    def status(**more):
+        return ask_signed(server, "GET", target, service=service, **more)[0]
+
+    hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    assert status() == 200
+    assert status(secret_key="wrong") in (401, 403)
+    assert status(access_key="NOBODY") in (401, 403)
+    assert status(at_ms=hour_ago_ms) in (401, 403)
+    assert status(change={"target": target + "?x=1"}) in (401, 403)
+    assert status(change={"headers": {"Host": "elsewhere"}}) in (401, 403)
+
+
+def test_presigned_request_opens_until_its_end_and_only_what_was_signed(server):
+    def ask_presigned(**more):
+        return ask_signed(server, "GET", "/lake?list-type=2", expires_seconds=60, **more)
+
+    assert ask_presigned()[0] in (200, 403)
+    minutes_ago_ms = int(time.time() * 1000) - 120_000
+    status, body, _ = ask_presigned(at_ms=minutes_ago_ms)
+    assert (status, b"<Code>AccessDenied</Code>" in body) == (403, True)
+    status, body, _ = ask_presigned(secret_key="wrong")
+    assert (status, b"<Code>SignatureDoesNotMatch</Code>" in body) == (403, True)
+
+
+def test_metrics_count_what_was_served(server):
+    status, body, _ = ask_signed(server, "GET", "/_metrics", service="execute-api")
+    assert status == 200
+    assert b'boathouse_requests_total{face="native",status="200"}' in body or b"boathouse" in body
+
+
+def test_refusals_stand_in_the_audit_log_without_secrets(server):
+    status, _, headers = ask_signed(server, "GET", "/", secret_key="wrong")
+    assert status == 403
+    wanted = headers["x-amz-request-id"]
+    deadline = time.monotonic() + 10
+    found: list[dict[str, str]] = []
+    while not found and time.monotonic() < deadline:
+        lines = [
+            json.loads(line)
+            for path in sorted((server.data / "audit").iterdir())
+            for line in path.read_text().splitlines()
+        ]
+        found = [line for line in lines if line.get("request_id") == wanted]
+    assert found[0]["event"] == "refuse"
+    assert found[0]["reason"] == "SignatureDoesNotMatch"
+    assert server.secret_key not in json.dumps(lines)
