@@ -1,14 +1,17 @@
 """rule: Avro object container files, read by field id and written plainly.
 
-A schema is compiled once into a chain of closures, which then run per record. Reading goes through
-the one compiled decoder at hand, PyIceberg's: it takes whole runs of integers and whole maps of
-bytes in one call, which is where manifests spend their size. Values come out as stored: no logical
-type is applied but decimal. Never opens a file.
-Source: Avro 1.12 specification; Iceberg spec, Appendix A.
+A schema is compiled once into a chain of closures, which then run per record. Integers are read by
+the compiled decoder at hand, PyIceberg's, a run of them in one call. That decoder checks no bounds
+and rounds doubles to floats, so it never gets to read a length, a text or a double: every block is
+followed by zeros that end a runaway integer, every length is held against what is left, and every
+record must end within its block. Only a process that may die of a bad file (`isolated`) lets it
+read maps of bytes too. Values come out as stored: no logical type is applied but decimal. Never
+opens a file. Source: Avro 1.12 specification; Iceberg spec, Appendix A.
 """
 
 from __future__ import annotations
 
+import array
 import bz2
 import decimal
 import lzma
@@ -34,11 +37,56 @@ SCHEMA_DEPTH_MAX = 50
 BLOCK_BYTES_MAX = 1024 * 1024 * 1024
 """A block, decompressed. More than that is a bomb, not a manifest."""
 
+RECORDS_MAX = 100_000_000
+"""Records in one block: those of no bytes at all would never end otherwise."""
+
+INTEGERS_AT_ONCE_MAX = 64 * 1024
+_PADDING = bytes(INTEGERS_AT_ONCE_MAX + 16)
+"""An integer that runs past its block ends here, and so do all that follow it in one call."""
+
 WRITE_BLOCK_BYTES = 64 * 1024
 
 
 class InvalidAvro(ValueError):
     """The bytes are no Avro container file, or one this catalog cannot read."""
+
+
+class Block:
+    """Bytes being read, and the decoder's ways in. Reading past size is caught record by record."""
+
+    __slots__ = (
+        "data",
+        "read",
+        "read_int",
+        "read_int_bytes_dict",
+        "read_ints",
+        "size",
+        "skip",
+        "tell",
+    )
+
+    def __init__(self, data: bytes) -> None:
+        decoder: Any = CythonBinaryDecoder(data + _PADDING)
+        self.data = data
+        self.size = len(data)
+        self.read = decoder.read
+        self.read_int = decoder.read_int
+        self.read_int_bytes_dict = decoder.read_int_bytes_dict
+        self.read_ints = decoder.read_ints
+        self.skip = decoder.skip
+        self.tell = decoder.tell
+
+    def take(self, length: int) -> bytes:
+        """Return the next bytes, all of which must be there."""
+        left = self.size - self.tell()
+        if not 0 <= length <= left:
+            raise InvalidAvro(f"{length} bytes are asked of {left}")
+        taken: bytes = self.read(length)
+        return taken
+
+    def check(self) -> None:
+        if self.tell() > self.size:
+            raise InvalidAvro("a record runs past the end of its block")
 
 
 class Container:
@@ -49,20 +97,20 @@ class Container:
     def __init__(self, data: bytes) -> None:
         if not data.startswith(MAGIC):
             raise InvalidAvro("not an Avro container file")
-        decoder = CythonBinaryDecoder(data[len(MAGIC) :])
+        header = Block(data[len(MAGIC) :])
         try:
-            self.metadata = _read_map(_read_bytes)(decoder)
-            self._sync = decoder.read(SYNC_BYTES)
+            self.metadata: Mapping[str, bytes] = _read_map(_read_bytes)(header)
+            self._sync = header.take(SYNC_BYTES)
             self.schema: Schema = msgspec.json.decode(self.metadata["avro.schema"])
         except (EOFError, KeyError, UnicodeDecodeError, msgspec.MsgspecError) as error:
             raise InvalidAvro(f"broken Avro header: {error}") from error
         self._data = data
-        self._blocks_at = len(MAGIC) + decoder.tell()
+        self._blocks_at = len(MAGIC) + header.tell()
 
     def text(self, name: str) -> str | None:
         """Return a metadata value as text."""
         value = self.metadata.get(name)
-        return None if value is None else bytes(value).decode(errors="replace")
+        return None if value is None else value.decode(errors="replace")
 
     def records(self, read: Read) -> Iterator[Any]:
         """Yield what read makes of each record. Raises InvalidAvro."""
@@ -71,21 +119,34 @@ class Container:
         try:
             while start < len(self._data):
                 count, size, start = self._block_head(start)
-                block = self._data[start : start + size]
+                packed = self._data[start : start + size]
                 start += size
                 if self._data[start : start + SYNC_BYTES] != self._sync:
                     raise InvalidAvro("an Avro block does not end where it should")
                 start += SYNC_BYTES
-                decoder = CythonBinaryDecoder(_decompress(codec, block))
+                block = Block(_decompress(codec, packed))
                 for _ in range(count):
-                    yield read(decoder)
-        except (EOFError, UnicodeDecodeError, IndexError, OverflowError, MemoryError) as error:
-            raise InvalidAvro(f"broken Avro block: {error}") from error
+                    record = read(block)
+                    block.check()
+                    yield record
+        except (
+            EOFError,
+            ValueError,
+            TypeError,
+            LookupError,
+            ArithmeticError,
+            MemoryError,
+            SystemError,
+        ) as error:
+            if isinstance(error, InvalidAvro):
+                raise
+            raise InvalidAvro(f"broken Avro block: {error!r}") from error
 
     def _block_head(self, start: int) -> tuple[int, int, int]:
-        head = CythonBinaryDecoder(self._data[start : start + 20])
+        head = Block(self._data[start : start + 20])
         count, size = head.read_int(), head.read_int()
-        if count < 0 or size < 0 or size > len(self._data) - start:
+        head.check()
+        if not 0 <= count <= RECORDS_MAX or not 0 <= size <= len(self._data) - start:
             raise InvalidAvro("an Avro block claims to be larger than its file")
         return count, size, start + head.tell()
 
@@ -101,27 +162,37 @@ class Adapter:
     ids: Mapping[str, int]
 
 
-def compile_reader(schema: Schema, adapt: Mapping[str, Adapter]) -> Read:
+def compile_reader(schema: Schema, adapt: Mapping[str, Adapter], *, isolated: bool = False) -> Read:
     """Return the function that reads one value of this schema off a decoder.
 
     adapt: by where a record stands (`""` is the root, `data_file` a field of it) what is made of
     its values by field id; fields without an id are left out. Other records become tuples.
-    Raises InvalidAvro.
+    isolated: a broken file may end this process. Raises InvalidAvro.
     """
-    return _reader(schema, adapt, path="", names={}, depth=0)
+    plan = _Plan(adapt=adapt, isolated=isolated)
+    try:
+        return _reader(schema, plan, path="", names={}, depth=0)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InvalidAvro(f"broken Avro schema: {error!r}") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    adapt: Mapping[str, Adapter]
+    isolated: bool
 
 
 def _reader(
-    schema: Schema, adapt: Mapping[str, Adapter], *, path: str, names: dict[str, Schema], depth: int
+    schema: Schema, plan: _Plan, *, path: str, names: dict[str, Schema], depth: int
 ) -> Read:
     if depth > SCHEMA_DEPTH_MAX:
         raise InvalidAvro("the Avro schema nests too deeply, or in itself")
     if isinstance(schema, list):
-        branches = [_reader(one, adapt, path=path, names=names, depth=depth + 1) for one in schema]
+        branches = [_reader(one, plan, path=path, names=names, depth=depth + 1) for one in schema]
         return _read_union(branches, schema)
     kind = schema if isinstance(schema, str) else schema.get("type")
     if isinstance(kind, dict | list):
-        return _reader(kind, adapt, path=path, names=names, depth=depth + 1)
+        return _reader(kind, plan, path=path, names=names, depth=depth + 1)
     if isinstance(schema, dict) and "name" in schema and kind in ("record", "fixed"):
         names[schema["name"]] = schema
     if kind in _SIMPLE:
@@ -131,33 +202,55 @@ def _reader(
     if kind == "fixed":
         return _read_fixed(schema)
     if kind == "record":
-        return _read_record(schema, adapt, path=path, names=names, depth=depth)
+        return _read_record(schema, plan, path=path, names=names, depth=depth)
     if kind == "array":
-        return _read_array(schema["items"], adapt, path=path, names=names, depth=depth)
+        return _read_array(schema["items"], plan, path=path, names=names, depth=depth)
     if kind == "map":
-        return _read_map(_reader(schema["values"], adapt, path=path, names=names, depth=depth + 1))
+        return _read_map(_reader(schema["values"], plan, path=path, names=names, depth=depth + 1))
     if kind in names:
-        return _reader(names[kind], adapt, path=path, names=names, depth=depth + 1)
+        return _reader(names[kind], plan, path=path, names=names, depth=depth + 1)
     raise InvalidAvro(f"cannot read Avro type {kind}")
 
 
-def _read_null(decoder: Any) -> None:
+def _read_null(block: Block) -> None:
     return None
 
 
-def _read_bytes(decoder: Any) -> bytes:
-    return bytes(decoder.read_bytes())
+def _read_int(block: Block) -> Any:
+    return block.read_int()
 
 
+def _read_bytes(block: Block) -> bytes:
+    return block.take(block.read_int())
+
+
+def _read_text(block: Block) -> str:
+    return block.take(block.read_int()).decode()
+
+
+def _read_boolean(block: Block) -> bool:
+    return block.take(1) != b"\x00"
+
+
+def _read_float(block: Block) -> float:
+    return float(_FLOAT.unpack(block.take(4))[0])
+
+
+def _read_double(block: Block) -> float:
+    return float(_DOUBLE.unpack(block.take(8))[0])
+
+
+_FLOAT = struct.Struct("<f")
+_DOUBLE = struct.Struct("<d")
 _SIMPLE: Mapping[str, Read] = {
     "null": _read_null,
-    "boolean": CythonBinaryDecoder.read_boolean,
-    "int": CythonBinaryDecoder.read_int,
-    "long": CythonBinaryDecoder.read_int,
-    "float": CythonBinaryDecoder.read_float,
-    "double": CythonBinaryDecoder.read_double,
-    "bytes": CythonBinaryDecoder.read_bytes,
-    "string": CythonBinaryDecoder.read_utf8,
+    "boolean": _read_boolean,
+    "int": _read_int,
+    "long": _read_int,
+    "float": _read_float,
+    "double": _read_double,
+    "bytes": _read_bytes,
+    "string": _read_text,
 }
 
 
@@ -165,16 +258,16 @@ def _read_union(branches: Sequence[Read], schema: Sequence[Schema]) -> Read:
     if len(branches) == 2 and schema[0] == "null":
         other = branches[1]
 
-        def read_optional(decoder: Any) -> Any:
-            return other(decoder) if decoder.read_int() else None
+        def read_optional(block: Block) -> Any:
+            return other(block) if block.read_int() else None
 
         return read_optional
 
-    def read_union(decoder: Any) -> Any:
-        branch = decoder.read_int()
+    def read_union(block: Block) -> Any:
+        branch = block.read_int()
         if not 0 <= branch < len(branches):
             raise InvalidAvro("an Avro union names a branch it does not have")
-        return branches[branch](decoder)
+        return branches[branch](block)
 
     return read_union
 
@@ -182,8 +275,8 @@ def _read_union(branches: Sequence[Read], schema: Sequence[Schema]) -> Read:
 def _read_fixed(schema: Mapping[str, Any]) -> Read:
     size = schema["size"]
 
-    def read_fixed(decoder: Any) -> bytes:
-        return bytes(decoder.read(size))
+    def read_fixed(block: Block) -> bytes:
+        return block.take(size)
 
     if schema.get("logicalType") == "decimal":
         return _read_decimal(read_fixed, schema)
@@ -193,15 +286,15 @@ def _read_fixed(schema: Mapping[str, Any]) -> Read:
 def _read_decimal(read: Read, schema: Mapping[str, Any]) -> Read:
     scale = schema.get("scale", 0)
 
-    def read_decimal(decoder: Any) -> decimal.Decimal:
-        return values.decimal_from(int.from_bytes(read(decoder), "big", signed=True), scale)
+    def read_decimal(block: Block) -> decimal.Decimal:
+        return values.decimal_from(int.from_bytes(read(block), "big", signed=True), scale)
 
     return read_decimal
 
 
 def _read_record(
     schema: Mapping[str, Any],
-    adapt: Mapping[str, Adapter],
+    plan: _Plan,
     *,
     path: str,
     names: dict[str, Schema],
@@ -210,12 +303,12 @@ def _read_record(
     readers = []
     for field in schema["fields"]:
         inner = f"{path}.{field['name']}" if path else field["name"]
-        readers.append(_reader(field["type"], adapt, path=inner, names=names, depth=depth + 1))
-    adapter = adapt.get(path)
+        readers.append(_reader(field["type"], plan, path=inner, names=names, depth=depth + 1))
+    adapter = plan.adapt.get(path)
     if adapter is None:
 
-        def read_tuple(decoder: Any) -> tuple[Any, ...]:
-            return tuple([read(decoder) for read in readers])
+        def read_tuple(block: Block) -> tuple[Any, ...]:
+            return tuple([read(block) for read in readers])
 
         return read_tuple
     make = adapter.make
@@ -223,26 +316,26 @@ def _read_record(
     ids = [field.get("field-id", adapter.ids.get(field["name"], -1)) for field in fields]
     steps = list(zip(ids, readers, strict=True))
 
-    def read_adapted(decoder: Any) -> Any:
-        return make({field_id: read(decoder) for field_id, read in steps})
+    def read_adapted(block: Block) -> Any:
+        return make({field_id: read(block) for field_id, read in steps})
 
     return read_adapted
 
 
 def _read_array(
-    items: Schema, adapt: Mapping[str, Adapter], *, path: str, names: dict[str, Schema], depth: int
+    items: Schema, plan: _Plan, *, path: str, names: dict[str, Schema], depth: int
 ) -> Read:
     pair = _pair_of(items)
     if pair in (("int", "long"), ("int", "int")):
         return _read_int_map
     if pair == ("int", "bytes"):
-        return _read_bytes_map
-    read_item = _reader(items, adapt, path=path, names=names, depth=depth + 1)
+        return _read_bytes_map_unchecked if plan.isolated else _read_bytes_map
+    read_item = _reader(items, plan, path=path, names=names, depth=depth + 1)
 
-    def read_array(decoder: Any) -> list[Any]:
+    def read_array(block: Block) -> list[Any]:
         found: list[Any] = []
-        for count in _counts(decoder):
-            found.extend([read_item(decoder) for _ in range(count)])
+        while count := _count(block):
+            found.extend([read_item(block) for _ in range(count)])
         return found
 
     return read_array
@@ -262,42 +355,81 @@ def _pair_of(items: Schema) -> tuple[Any, Any] | None:
     )
 
 
-def _counts(decoder: Any) -> Iterator[int]:
-    while count := decoder.read_int():
-        if count < 0:
-            count = -count
-            decoder.skip_int()  # the block's size, for those who skip it
-        yield count
+def _count(block: Block) -> int:
+    """Return how many items come next in an array or map; 0 at its end."""
+    count: int = block.read_int()
+    if count < 0:
+        count = -count
+        block.read_int()  # the block's size, for those who skip it
+    if count > block.size - block.tell():
+        raise InvalidAvro(f"{count} items are claimed of {block.size - block.tell()} bytes")
+    return count
 
 
-def _read_int_map(decoder: Any) -> dict[int, int]:
+def _read_int_map(block: Block) -> dict[int, int]:
     found: dict[int, int] = {}
-    while count := decoder.read_int():
-        if count < 0:
-            count = -count
-            decoder.skip_int()
-        numbers = decoder.read_ints(count * 2)
-        found.update(zip(numbers[::2], numbers[1::2], strict=True))
+    while count := _count(block):
+        for start in range(0, count * 2, INTEGERS_AT_ONCE_MAX):
+            size = min(count * 2 - start, INTEGERS_AT_ONCE_MAX)
+            numbers = array.array("q", block.read_ints(size).tobytes())
+            if block.tell() > block.size:
+                raise InvalidAvro("a map runs past the end of its block")
+            found.update(zip(numbers[::2], numbers[1::2], strict=True))
     return found
 
 
-def _read_bytes_map(decoder: Any) -> dict[int, bytes]:
+def _read_bytes_map(block: Block) -> dict[int, bytes]:
+    """Keys and lengths are nearly always of one byte or two: read in place, they cost little."""
     found: dict[int, bytes] = {}
-    while count := decoder.read_int():
-        if count < 0:
-            count = -count
-            decoder.skip_int()
-        decoder.read_int_bytes_dict(count, found)
+    data = block.data
+    while count := _count(block):
+        start = at = block.tell()
+        for _ in range(count):
+            key, length = data[at], data[at + 1]
+            if key < 0x80 and length < 0x80:
+                at += 2
+                key, length = key >> 1, length >> 1
+            else:
+                key, at = _integer_at(data, at)
+                length, at = _integer_at(data, at)
+            end = at + length
+            if length < 0 or end > len(data):
+                raise InvalidAvro("a bound is longer than its block")
+            found[key] = data[at:end]
+            at = end
+        block.skip(at - start)
     return found
+
+
+def _read_bytes_map_unchecked(block: Block) -> dict[int, bytes]:
+    """Five times as fast. What was read from beyond the block, if anything, is thrown away."""
+    found: dict[int, bytes] = {}
+    while count := _count(block):
+        block.read_int_bytes_dict(count, found)
+        block.check()
+    return found
+
+
+def _integer_at(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+        if shift > 63:
+            raise InvalidAvro("an integer has more than ten bytes")
 
 
 def _read_map(read_value: Read) -> Read:
-    def read_map(decoder: Any) -> dict[str, Any]:
+    def read_map(block: Block) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for count in _counts(decoder):
+        while count := _count(block):
             for _ in range(count):
-                key = decoder.read_utf8()
-                found[key] = read_value(decoder)
+                key = _read_text(block)
+                found[key] = read_value(block)
         return found
 
     return read_map

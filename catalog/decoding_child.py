@@ -25,7 +25,9 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         try:
             sound, answer = (
                 True,
-                manifests.pack_entries(manifests.decode_manifest(data, spec_id=spec_id)),
+                manifests.pack_entries(
+                    manifests.decode_manifest(data, spec_id=spec_id, isolated=True)
+                ),
             )
         except manifests.InvalidManifest as error:
             sound, answer = False, str(error).encode()

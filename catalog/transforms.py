@@ -169,7 +169,7 @@ def partition_path(
 
 
 def _escape(text: str) -> str:
-    return urllib.parse.quote_plus(text, safe="*-._")
+    return urllib.parse.quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def human(transform: Transform, type_: Any, value: Value | None) -> str:
