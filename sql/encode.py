@@ -81,7 +81,10 @@ def wire_array(column: outcomes.Column, parts: Sequence[Arrow]) -> Arrow:
             return _cast(array, pa.binary())
         case "time":
             nanos = _cast(_cast(array, pa.time64("ns")), pa.int64())
-            return _rescaled(nanos, 9, rowtypes.scale_of(column))
+            scale = rowtypes.scale_of(column)
+            ticks = _rescaled(nanos, 9, scale)
+            # The Go driver reads no wider integers up to milliseconds, and no narrower ones beyond.
+            return pc.cast(ticks, pa.int32()) if scale <= 3 else ticks
         case "timestamp_ntz" | "timestamp_ltz":
             ticks, digits = _ticks(array)
             scale = rowtypes.scale_of(column)

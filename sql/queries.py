@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import logging
 import uuid
 from collections import OrderedDict
@@ -64,7 +65,10 @@ class Statements(Protocol):
         describe_only: bool,
         query_id: str,
     ) -> outcomes.Outcome:
-        """Run text and return its answer; raises SqlError. Cancelling the call ends the work."""
+        """Run text and return its answer; raises SqlError. Cancelling the call ends the work.
+
+        query_id is the same when a client repeats a request that a restart made us forget.
+        """
 
 
 Split = Callable[[str], Sequence[str]]
@@ -219,7 +223,10 @@ class Queries:
             return self._queries[query_id]
         if self._running >= RUNNING_MAX:
             raise errors.resources_exhausted(f"{RUNNING_MAX} statements are running")
-        query = self._new_query(session, submission)
+        query_id = self._query_id(session, submission.request_id)
+        if query_id in self._queries:
+            return self._queries[query_id]
+        query = self._new_query(session, submission, query_id)
         if submission.request_id:
             known[submission.request_id] = (query.id, submission.text)
             while len(known) > REQUEST_IDS_MAX:
@@ -288,9 +295,17 @@ class Queries:
 
     # One statement's life
 
-    def _new_query(self, session: sessions.Session, submission: Submission) -> Query:
+    def _query_id(self, session: sessions.Session, request_id: str) -> str:
+        # The same request of the same session has the same id, also after a restart: so whoever
+        # commits can take the id for an idempotency key.
+        if not request_id:
+            return str(uuid.UUID(self._new_id()))
+        digest = hashlib.sha256(f"{session.id}/{request_id}".encode()).digest()
+        return str(uuid.UUID(bytes=digest[:16], version=5))
+
+    def _new_query(self, session: sessions.Session, submission: Submission, query_id: str) -> Query:
         query = Query(
-            id=str(uuid.UUID(self._new_id())),
+            id=query_id,
             session_id=session.id,
             owner=session.principal.name,
             warehouse=session.warehouse,
@@ -328,7 +343,7 @@ class Queries:
         if len(texts) == 1:
             submission = replace(submission, text=texts[0])
             return await self._one(query.id, session, submission)
-        return await self._several(texts, session, submission)
+        return await self._several(query.id, texts, session, submission)
 
     def _texts(self, submission: Submission, session: sessions.Session) -> Sequence[str]:
         text = submission.text
@@ -374,12 +389,17 @@ class Queries:
             raise errors.timed_out(seconds) from None
 
     async def _several(
-        self, texts: Sequence[str], session: sessions.Session, submission: Submission
+        self,
+        query_id: str,
+        texts: Sequence[str],
+        session: sessions.Session,
+        submission: Submission,
     ) -> Result:
         children = []
-        for text in texts:
+        for number, text in enumerate(texts):
             one = replace(submission, text=text, request_id="")
-            child = self._new_query(session, one)
+            child_id = self._query_id(session, f"{query_id}/{number}")
+            child = self._new_query(session, one, child_id)
             child.task = asyncio.current_task()
             try:
                 child.result = await self._one(child.id, session, one)

@@ -140,6 +140,13 @@ CASES: list[Case] = [
                                      pa.int64()).cast(pa.time64("us")),
          ["time:00:00:00", None, "time:12:34:56.500000", "time:23:59:59.999999"], "object",
          scale=6),
+    *[
+        case(f"TIME_{scale}", "time", pa.array([0, None, 45_296_500_000, 86_399_999_999],
+                                               pa.int64()).cast(pa.time64("us")),
+             ["time:00:00:00", None, "time:12:34:56.500000", f"time:23:59:59.{last}"], "object",
+             scale=scale)
+        for scale, last in ((2, "990000"), (3, "999000"), (4, "999900"), (7, "999999"))
+    ],
     case("TIME_S", "time", pa.array([0, None, 45_296, 86_399], pa.int32()).cast(pa.time32("s")),
          ["time:00:00:00", None, "time:12:34:56", "time:23:59:59"], "object", scale=0),
     *[

@@ -25,7 +25,10 @@ BOTH = (PY4, PY5)
 
 PRELUDE = """
 import datetime, decimal, json, math, sys, time
-import snowflake.connector
+try:
+    import snowflake.connector
+except ImportError:
+    pass  # another driver's environment
 
 def plain(value):
     if isinstance(value, (list, tuple)):

@@ -107,6 +107,54 @@ def test_results_without_rows_and_with_empty_batches_are_read(
     ]
 
 
+GO_LINES = """
+import adbc_driver_snowflake.dbapi
+connection = adbc_driver_snowflake.dbapi.connect(
+    db_kwargs={
+        "username": USER,
+        "password": PASSWORD,
+        "adbc.snowflake.sql.account": "test",
+        "adbc.snowflake.sql.uri.host": "127.0.0.1",
+        "adbc.snowflake.sql.uri.port": str(PORT),
+        "adbc.snowflake.sql.uri.protocol": "http",
+        "adbc.snowflake.sql.client_option.disable_telemetry": "true",
+    },
+    autocommit=True,
+)
+cursor = connection.cursor()
+for name in NAMES:
+    cursor.execute("select " + name)
+    table = cursor.fetch_arrow_table()
+    say(name, table.column_names, table.column(0).to_pylist())
+cursor.close()
+connection.close()
+"""
+
+GO_CANNOT = {"TIME_2", "TIME_4", "TIME_7"}
+"""The Go driver itself takes any scale but 0, 3, 6 and 9 for another one."""
+
+
+@pytest.mark.clients
+def test_the_go_driver_reads_every_cell_as_it_was_meant(face: served.Served) -> None:
+    known = [case for case in cells.CASES if case.name not in GO_CANNOT]
+    for case in known:
+        batch = pa.record_batch([case.array], names=["x"])
+        face.statements.table(f"select {case.name}", [case.column], batch)
+
+    said = drivers.run(
+        "adbc",
+        f"NAMES = {[case.name for case in known]!r}\n" + GO_LINES,
+        port=face.port,
+        user=served.ACCESS_KEY,
+        password=served.SECRET_KEY,
+    ).checked()
+
+    for case, (name, names, values) in zip(known, said, strict=True):
+        assert (name, names) == (case.name, [case.name])
+        expected = [_value(cell) for cell in case.utc_rows or case.rows]
+        assert [_value(cell) for cell in values] == expected, name
+
+
 def _bytes(cell: Any) -> Any:
     # Rows hold bytearray where Arrow and pandas hold bytes.
     if not isinstance(cell, str):

@@ -407,6 +407,17 @@ def test_a_statement_refused_for_its_token_was_not_begun(tmp_path: Path) -> None
         assert len(face.statements.calls) == 1
 
 
+def test_a_request_repeated_after_a_restart_has_the_same_query_id(tmp_path: Path) -> None:
+    with served.serve(tmp_path) as face:
+        client = raw.connected(face)
+        first = client.query("select 1", request_id="r1").data["queryId"]
+        other = client.query("select 1", request_id="r2").data["queryId"]
+    with served.serve(tmp_path) as face:
+        client.url = face.url
+        assert client.query("select 1", request_id="r1").data["queryId"] == first != other
+        assert raw.connected(face).query("select 1", request_id="r1").data["queryId"] != first
+
+
 # Slow, asynchronous, aborted
 
 
