@@ -7,7 +7,6 @@ which its users share unless they say otherwise.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import hmac
 from collections.abc import Iterable
@@ -70,16 +69,6 @@ class Principals:
         """Return the principal of a name, or None."""
         return self._by_name.get(name.casefold())
 
-    def by_arn(self, arn: str) -> Known | None:
-        """Return the principal of an ARN, or None."""
-        return next((k for k in self._by_name.values() if k.principal.arn == arn), None)
-
-    def by_canonical_id(self, canonical_id: str) -> Known | None:
-        """Return the first principal of a canonical id, or None."""
-        return next(
-            (k for k in self._by_name.values() if k.principal.canonical_id == canonical_id), None
-        )
-
     def check_password(self, user: str, password: str) -> model.Principal:
         """Return the principal whose name or access key, and whose secret key, these are.
 
@@ -91,12 +80,6 @@ class Principals:
         if known is None or not same:
             raise errors.WrongPassword("the user name or the password is wrong")
         return known.principal
-
-    def with_scopes(
-        self, principal: model.Principal, scopes: tuple[model.Scope, ...]
-    ) -> model.Principal:
-        """Return the principal as a vended credential of its own sees it."""
-        return dataclasses.replace(principal, scopes=scopes)
 
     def _add(self, known: Known) -> None:
         name = known.principal.name.casefold()

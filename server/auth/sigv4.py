@@ -29,7 +29,6 @@ TERMINATOR: Final = "aws4_request"
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-_SIGNATURE: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]*")
 _PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9_.~=&-]*")
 _PAIR: Final = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)
@@ -303,11 +302,6 @@ def parse_date_header(text: str) -> int | None:
         return email.utils.mktime_tz(parsed) * 1000
     except (ValueError, OverflowError):
         return None
-
-
-def is_signature(text: str) -> bool:
-    """Say whether text has the form of a signature."""
-    return _SIGNATURE.fullmatch(text) is not None
 
 
 def _encode_once(part: bytes) -> bytes:
