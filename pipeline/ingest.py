@@ -1,10 +1,11 @@
 """engine: raw objects become rows of an Iceberg table, each object exactly once, all or nothing.
 
 One load is one Iceberg transaction: the table's creation or new columns, the rows, and the list of
-sources taken in become visible together, or not at all. Spark writes the files through the
-transaction's own view of the table; only when every file is written, and every source still is
-what was listed, is the transaction committed. So a job that dies at any moment leaves at most
-files that nothing names, and running it again loads exactly what is missing.
+sources taken in become visible together, or not at all. Spark writes the files against the
+transaction's own view of the table, and hands them back uncommitted, as it does when it rewrites
+files; they join the transaction, and only if every source still is what was listed, the
+transaction is committed. So a job that dies at any moment leaves at most files that nothing names,
+and running it again loads exactly what is missing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline import errors, loads, progress, session, settings, sources
+
+READER_OPTIONS: Mapping[settings.Format, Mapping[str, str]] = {
+    "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+    "parquet": {"mergeSchema": "true"},
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +49,10 @@ class Loaded:
     snapshot_id: int | None
 
 
+TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
+WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
+
+
 def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) -> Loaded:
     """Load what the table has not taken in yet. Raises a PipelineError; then nothing changed."""
     s3 = sources.client(server)
@@ -65,19 +76,26 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
         session.started(server, load.table.warehouse, master=master, say=say) as spark,
         _namespace(spark, load.table),
     ):
-        frame = _frame(spark, load, fresh)
+        frame = _frame(spark, load, s3, fresh)
         transaction, added = _transaction(spark, load, frame)
-        summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
+        frame = _clustered(frame, load, transaction.table())
         with progress.watching("writing", spark.counters):
-            _write(spark, transaction, frame, load_id, summary)
+            files = _write(spark, transaction, frame, load_id)
+        append = transaction.newAppend()
+        for file in files:
+            append.appendFile(file)
+        summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
+        for name, value in summary.items():
+            append.set(name, value)
+        append.commit()
         moved = sources.changed(s3, load.place, fresh)
         if moved:
             raise errors.SourceChanged(
                 f"{moved[0].place} changed while it was being read; nothing was loaded, "
                 "run the same command again"
             )
-        transaction.commitTransaction()
         snapshot = transaction.table().currentSnapshot()
+        transaction.commitTransaction()
         written = dict(snapshot.summary())
         return Loaded(
             rows=int(written.get("added-records", 0)),
@@ -92,32 +110,66 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
 @contextlib.contextmanager
 def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
     """Make the table's namespace if it is missing; a load that fails takes it away again."""
-    catalog = spark.catalog(table.warehouse)
-    namespace = spark.namespace(table)
-    if catalog.namespaceExists(namespace):
+    catalog = spark.spark_catalog(table.warehouse)
+    levels = spark.levels(table)
+    if catalog.namespaceExists(levels):
         yield
         return
-    catalog.createNamespace(namespace)
+    catalog.createNamespace(levels, spark.jvm.java.util.HashMap())
     try:
         yield
     except BaseException:
         # Somebody may have put a table there meanwhile; then it stays, as it must.
         with contextlib.suppress(Exception):
-            catalog.dropNamespace(namespace)
+            catalog.dropNamespace(levels, False)
         raise
 
 
-def _frame(spark: session.Spark, load: Load, fresh: Sequence[sources.Source]) -> Any:
-    """Read the sources as one data frame, with the columns' types found in the data."""
+def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.Source]) -> Any:
+    """Read the sources as one data frame, with the columns' types found in the data.
+
+    CSV files are read together only where their header lines are the same: Spark takes the first
+    file's header for all of them, and would put values under the wrong names.
+    """
     reader = spark.session.read.format(load.format)
-    if load.format == "csv":
-        reader = reader.option("header", "true").option("inferSchema", "true")
-        reader = reader.option("mode", "FAILFAST")
-    if load.format == "parquet":
-        reader = reader.option("mergeSchema", "true")
-    for name, value in load.options.items():
+    options = dict(READER_OPTIONS[load.format])
+    options.update(load.options)
+    for name, value in options.items():
         reader = reader.option(name, value)
-    return reader.load([source.path for source in fresh])
+    groups = (
+        sources.by_header(s3, fresh)
+        if load.format == "csv" and options["header"].lower() == "true"
+        else [fresh]
+    )
+    frames = [reader.load([source.path for source in group]) for group in groups]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame, allowMissingColumns=True)
+    return whole
+
+
+def _clustered(frame: Any, load: Load, table: Any) -> Any:
+    """Bring the rows of a partition together, so that each is written by one task as one file."""
+    fields = [field for field in table.spec().fields() if not field.transform().isVoid()]
+    if not fields:
+        return frame
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import functions
+
+    schema = table.schema()
+    keys = []
+    for field in fields:
+        column = f"`{schema.findColumnName(field.sourceId())}`"
+        transform = str(field.transform().toString())
+        system = f"`{load.table.warehouse}`.system"
+        if transform == "identity":
+            keys.append(functions.expr(column))
+        elif transform in settings.UNITS:
+            keys.append(functions.expr(f"{system}.{transform}s({column})"))
+        else:
+            kind, width = transform.rstrip("]").split("[")
+            keys.append(functions.expr(f"{system}.{kind}({width}, {column})"))
+    return frame.repartition(*keys)
 
 
 def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tuple[str, ...]]:
@@ -142,20 +194,22 @@ def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tup
     return transaction, added
 
 
-def _write(
-    spark: session.Spark, transaction: Any, frame: Any, load_id: str, summary: Mapping[str, str]
-) -> None:
-    """Write the rows through the transaction's own table, which Spark finds by a cache's key."""
-    cache = spark.jvm.org.apache.iceberg.spark.SparkTableCache.get()
-    cache.add(load_id, transaction.table())
+def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> Any:
+    """Write the rows as data files of the transaction's table; return them, uncommitted.
+
+    Spark finds the table by load_id in Iceberg's own cache, and leaves the files it wrote with
+    Iceberg's coordinator under the same id: the way of `rewrite_data_files`.
+    """
+    cache, written = spark.singleton(TABLE_CACHE), spark.singleton(WRITTEN_FILES)
+    table = transaction.table()
+    cache.add(load_id, table)
     try:
         writer = frame.write.format("iceberg").mode("append")
-        writer = writer.option("check-nullability", "true").option("fanout-enabled", "true")
-        for name, value in summary.items():
-            writer = writer.option(f"snapshot-property.{name}", value)
-        writer.save(load_id)
+        writer.option("fanout-enabled", "true").save(load_id)
+        return written.fetchNewFiles(table, load_id)
     finally:
         cache.remove(load_id)
+        written.clearRewrite(table, load_id)
 
 
 def _partition_spec(

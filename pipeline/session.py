@@ -6,6 +6,7 @@ with its JVM; nothing is left running and nothing of the settings stays on disk.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,22 +27,37 @@ class Spark:
 
     def catalog(self, warehouse: str) -> Any:
         """The Java Iceberg catalog (org.apache.iceberg.catalog.Catalog) of a warehouse."""
+        return self.spark_catalog(warehouse).icebergCatalog()
+
+    def spark_catalog(self, warehouse: str) -> Any:
+        """The warehouse as Spark's catalog (org.apache.iceberg.spark.SparkCatalog)."""
         manager = self.session._jsparkSession.sessionState().catalogManager()  # noqa: SLF001 - py4j
-        return manager.catalog(warehouse).icebergCatalog()
+        return manager.catalog(warehouse)
 
     def identifier(self, table: settings.Table) -> Any:
         """The table as a Java TableIdentifier."""
-        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(
-            self.namespace(table), table.name
-        )
+        namespace = self.jvm.org.apache.iceberg.catalog.Namespace.of(self.levels(table))
+        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, table.name)
 
-    def namespace(self, table: settings.Table) -> Any:
-        """The table's namespace as a Java Namespace."""
+    def levels(self, table: settings.Table) -> Any:
+        """The table's namespace as a Java array of text."""
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
         levels = gateway.new_array(self.jvm.java.lang.String, len(table.namespace))
         for position, level in enumerate(table.namespace):
             levels[position] = level
-        return self.jvm.org.apache.iceberg.catalog.Namespace.of(levels)
+        return levels
+
+    def singleton(self, class_name: str) -> Any:
+        """The object that a Java class's static `get()` returns.
+
+        By reflection: where a class has an instance's `get(...)` too, py4j takes whichever of the
+        two the JVM happens to list first.
+        """
+        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
+        method = self.jvm.java.lang.Class.forName(class_name).getMethod(
+            "get", gateway.new_array(self.jvm.java.lang.Class, 0)
+        )
+        return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
 
     def counters(self) -> progress.Counters:
         """What Spark's stages have done so far."""
@@ -103,12 +119,11 @@ def started(
 def _reason(error: Exception) -> str:
     """The last cause's message: what went wrong, not the way there."""
     java_error = getattr(error, "java_exception", None)
-    if java_error is None:
-        return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    try:
-        while java_error.getCause() is not None:
-            java_error = java_error.getCause()
-        text = str(java_error.toString())
-    except Exception:  # noqa: BLE001 - the JVM may be gone; then the first line must do
-        text = str(error)
-    return text.strip().splitlines()[0]
+    if java_error is not None:
+        # The JVM may be gone by now; then Python's own text must do.
+        with contextlib.suppress(Exception):
+            while java_error.getCause() is not None:
+                java_error = java_error.getCause()
+            return str(java_error.toString()).strip().splitlines()[0]
+    lines = [line for line in str(error).splitlines() if line.strip() and "Trace:" not in line]
+    return lines[0].strip() if lines else type(error).__name__

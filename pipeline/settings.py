@@ -162,6 +162,7 @@ def spark_settings(
         f"{catalog}.type": "rest",
         f"{catalog}.uri": server.iceberg,
         f"{catalog}.warehouse": warehouse,
+        f"{catalog}.cache-enabled": "false",
         f"{catalog}.credential": f"{server.access_key}:{server.secret_key}",
         f"{catalog}.oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
         f"{catalog}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",

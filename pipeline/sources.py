@@ -6,13 +6,17 @@ markers, hidden files and files whose name starts with `_` are no data, as Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import codecs
+import concurrent.futures
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline import errors, settings
 
 SOURCES_MAX = 100_000
+HEADER_BYTES_MAX = 64 * 1024
+HEADERS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -66,6 +70,29 @@ def changed(s3: Any, place: settings.Place, read: Iterable[Source]) -> tuple[Sou
     """Return those of `read` that are gone or have another ETag by now."""
     present = set(listed(s3, place))
     return tuple(source for source in read if source not in present)
+
+
+def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
+    """Return the CSV sources in groups of the same first line, empty files left out."""
+
+    def header(source: Source) -> bytes:
+        bucket, _, key = source.place.removeprefix("s3://").partition("/")
+        if not source.size_bytes:
+            return b""
+        body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{HEADER_BYTES_MAX - 1}")[
+            "Body"
+        ]
+        line: bytes = body.read().split(b"\n", 1)[0]
+        return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")
+
+    groups: dict[bytes, list[Source]] = {}
+    with concurrent.futures.ThreadPoolExecutor(HEADERS_AT_ONCE) as pool:
+        for source, line in zip(found, pool.map(header, found), strict=True):
+            if line:
+                groups.setdefault(line, []).append(source)
+    if not groups:
+        raise errors.BadArgument("every CSV file is empty: there is no header to name columns")
+    return list(groups.values())
 
 
 def _data_objects(bucket: str, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:
