@@ -66,14 +66,18 @@ class TableChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One table's way from base to made. before: its pointer now, None for a new table."""
+    """One table's way from base to made. before: its pointer now, None for a new table.
+
+    holder: the namespace of a new table.
+    """
 
     ident: idents.TableIdent
-    holder: store.FoundNamespace
+    namespace_id: int
     before: store.FoundPointer | None
     base: model.TableMetadata | None
     made: model.TableMetadata
     object_uuid: str
+    holder: store.FoundNamespace | None = None
     extra: tuple[batch.Batch, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
 
@@ -176,7 +180,6 @@ class Commits:
         receipt: receipts.Receipt | None,
     ) -> tuple[tuple[LoadedTable, ...], store.Planned[Any]]:
         """Return the tables after the steps, and the one Batch that takes them all."""
-        bucket = self._store.bucket(place.table_bucket)
         loaded: list[LoadedTable] = []
         changes: list[commit.Change] = []
         batches: list[batch.Batch] = []
@@ -190,12 +193,15 @@ class Commits:
             codec = properties.metadata_codec(step.made.properties)
             location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
             body = store.compress(data) if codec == "gzip" else data
-            named, received = await self._store.plan_file(location, body, bucket=bucket, owner=by)
+            named, received = await self._store.plan_file(
+                location, body, bucket=place.bucket, owner=by
+            )
             pointer = step.pointer(location, by=by, now_ms=now_ms)
             changes.append(
                 change(
                     step.ident,
-                    step.holder,
+                    step.namespace_id,
+                    holder=step.holder,
                     before=None if step.before is None else step.before.value,
                     after=pointer,
                     summary=step.summary,
@@ -310,8 +316,6 @@ class Commits:
         if made is not base:
             if made.location != base.location or made.properties != base.properties:
                 check_placement(made)
-            holder_id = self._store.namespace_id(reading, place, ident.namespace)
-            assert holder_id is not None
             if made.location != base.location:
                 path = locations.parse_location(made.location, table_bucket=place.table_bucket)
                 extra.append(
@@ -321,7 +325,7 @@ class Commits:
                         path,
                         object_uuid=found.pointer.object_uuid,
                         kind="table",
-                        namespace_id=holder_id,
+                        namespace_id=found.namespace_id,
                         name=ident.name,
                         now_ms=now_ms,
                     )
@@ -332,7 +336,7 @@ class Commits:
                 )
         return Step(
             ident=ident,
-            holder=self._store.namespace(reading, place, ident.namespace),
+            namespace_id=found.namespace_id,
             before=found,
             base=base,
             made=made,
@@ -375,6 +379,7 @@ class Commits:
             extra.append(loads.plan(reading, place, site.object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
+            namespace_id=site.holder.row.namespace_id,
             holder=site.holder,
             before=None,
             base=None,
@@ -409,20 +414,22 @@ class Commits:
 
 def change(
     ident: idents.TableIdent,
-    holder: store.FoundNamespace,
+    namespace_id: int,
     *,
     before: bytes | None,
     after: records.Pointer | None,
     summary: Mapping[str, Any],
+    holder: store.FoundNamespace | None = None,
 ) -> commit.Change:
+    """Return one table's part of a commit. holder: the namespace it is put into, if it is."""
     return commit.Change(
         kind="table",
         namespace=ident.namespace,
-        namespace_id=holder.row.namespace_id,
+        namespace_id=namespace_id,
         name=ident.name,
         before=before,
         after=after,
-        holder=holder.holder,
+        holder=None if holder is None else holder.holder,
         summary=summary,
     )
 

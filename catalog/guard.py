@@ -80,7 +80,7 @@ class TableGuard:
         if info is None:
             return None
         account = info.owner or self._account_id
-        place = records.Place(table_bucket=bucket, bucket_id=info.bucket_id)
+        place = records.Place(bucket=info)
         with self._store.index.view() as view:
             found = claims.find_location(view, info.bucket_id, key)
             # A prefix that ends within a table's name lists its neighbours as well.

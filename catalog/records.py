@@ -20,6 +20,7 @@ import msgspec
 
 from catalog import idents
 from storage import errors as storage_errors
+from storage import model
 
 Kind: TypeAlias = Literal["table", "view", "namespace"]
 
@@ -43,15 +44,24 @@ _LONG = struct.Struct(">Q").pack
 class Place:
     """One branch of one table bucket: where rows are read and written."""
 
-    table_bucket: str
-    bucket_id: int
+    bucket: model.BucketInfo
     branch: str = MAIN_BRANCH
     branch_id: int = MAIN_BRANCH_ID
 
     @property
+    def table_bucket(self) -> str:
+        """The table bucket's name."""
+        return self.bucket.name
+
+    @property
+    def bucket_id(self) -> int:
+        """The table bucket's id, which is never used twice."""
+        return self.bucket.bucket_id
+
+    @property
     def prefix(self) -> bytes:
         """What every pointer of the branch starts with."""
-        return _INTEGER(self.bucket_id) + _INTEGER(self.branch_id)
+        return _INTEGER(self.bucket.bucket_id) + _INTEGER(self.branch_id)
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -80,10 +80,11 @@ class FoundNamespace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundPointer:
-    """A table's or view's row as stored and as it reads."""
+    """A table's or view's row as stored and as it reads. namespace_id: of what holds it."""
 
     value: bytes
     pointer: records.Pointer
+    namespace_id: int
 
 
 class CatalogStore:
@@ -117,9 +118,7 @@ class CatalogStore:
 
     def place(self, table_bucket: str) -> records.Place:
         """Return where the rows of a table bucket are. Raises NoSuchWarehouse."""
-        return records.Place(
-            table_bucket=table_bucket, bucket_id=self.bucket(table_bucket).bucket_id
-        )
+        return records.Place(bucket=self.bucket(table_bucket))
 
     def bucket(self, table_bucket: str) -> model.BucketInfo:
         """Return a table bucket. Raises NoSuchWarehouse for what is none."""
@@ -215,7 +214,8 @@ class CatalogStore:
         value = reading.get(batch.Store.POINTERS, key)
         if value is None:
             return None
-        return FoundPointer(value=value, pointer=records.decode(value, records.Pointer))
+        pointer = records.decode(value, records.Pointer)
+        return FoundPointer(value=value, pointer=pointer, namespace_id=namespace_id)
 
     def names(
         self, reading: batch.Reading, place: records.Place, kind: records.Kind, namespace_id: int

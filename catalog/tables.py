@@ -183,6 +183,7 @@ class Tables:
             commits.check_placement(metadata)
             step = commits.Step(
                 ident=ident,
+                namespace_id=site.holder.row.namespace_id,
                 holder=site.holder,
                 before=None,
                 base=None,
@@ -231,7 +232,12 @@ class Tables:
                 modified_by=by,
             )
             change = commits.change(
-                ident, site.holder, before=None, after=pointer, summary={"operation": "create"}
+                ident,
+                site.holder.row.namespace_id,
+                before=None,
+                after=pointer,
+                summary={"operation": "create"},
+                holder=site.holder,
             )
             made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             return store.Planned(result=pointer, batch=batch.merge((site.claim, made)))
@@ -301,10 +307,11 @@ class Tables:
             )
             change = commits.change(
                 ident,
-                holder,
+                namespace_id,
                 before=None if found is None else found.value,
                 after=pointer,
                 summary={"operation": "register"},
+                holder=holder,
             )
             made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             note = () if receipt is None else (receipt.plan(pointer=pointer),)
@@ -369,7 +376,6 @@ class Tables:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, ident)
-                holder = self._store.namespace(view, place, ident.namespace)
             old = found.pointer
             _check_token(old, version_token)
             given = properties.plain_uri(metadata_location)
@@ -397,7 +403,7 @@ class Tables:
             )
             change = commits.change(
                 ident,
-                holder,
+                found.namespace_id,
                 before=found.value,
                 after=pointer,
                 summary={"operation": "set-metadata-location"},
@@ -471,16 +477,22 @@ class Tables:
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, source)
                 _check_token(found.pointer, version_token)
-                from_holder = self._store.namespace(view, place, source.namespace)
-                to_holder = self._store.namespace(view, place, target.namespace)
+                holder = self._store.namespace(view, place, target.namespace)
                 sites.check_rename_free(self._store, view, place, source, target)
             pointer = msgspec.structs.replace(found.pointer, modified_at_ms=now_ms, modified_by=by)
             summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
             changes = [
                 commits.change(
-                    source, from_holder, before=found.value, after=None, summary=summary
+                    source, found.namespace_id, before=found.value, after=None, summary=summary
                 ),
-                commits.change(target, to_holder, before=None, after=pointer, summary=summary),
+                commits.change(
+                    target,
+                    holder.row.namespace_id,
+                    before=None,
+                    after=pointer,
+                    summary=summary,
+                    holder=holder,
+                ),
             ]
             made = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
             note = () if receipt is None else (receipt.plan(status=204),)
@@ -521,11 +533,12 @@ class Tables:
         async def plan() -> store.Planned[records.Pointer]:
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, ident)
-                holder = self._store.namespace(view, place, ident.namespace)
             _check_token(found.pointer, version_token)
             if metadata_needed:
                 self._commits.loaded(place, ident, found.pointer)
-            change = commits.change(ident, holder, before=found.value, after=None, summary=summary)
+            change = commits.change(
+                ident, found.namespace_id, before=found.value, after=None, summary=summary
+            )
             made = commit.plan(place, [change], author=by, via=via, time_ms=self._store.now_ms())
             note: tuple[batch.Batch, ...] = ()
             if receipt is not None:

@@ -21,7 +21,7 @@ LEFTOVERS_MAX: Final = 100_000
 
 def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
     """Raise BucketNotEmpty unless nothing is lost when the table bucket is deleted."""
-    place = records.Place(table_bucket=bucket.name, bucket_id=bucket.bucket_id)
+    place = records.Place(bucket=bucket)
     start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
     for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
         raise errors.BucketNotEmpty

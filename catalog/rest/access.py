@@ -123,17 +123,15 @@ class Access:
             found = self.store.find_pointer(view, place, kind, ident)
         if found is None:
             return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
-        return self.on_object(ident, found.pointer.object_uuid, actions)
+        account = place.bucket.owner or self.account_id
+        return self._on_object(account, ident, found.pointer.object_uuid, actions)
 
     def on_object(
         self, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on the table with this uuid."""
-        arn = arns.table_arn(
-            self.region, self._account_of(ident.table_bucket), ident.table_bucket, object_uuid
-        )
-        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
-        return tuple(_demand(action, arn, context) for action in actions)
+        account = self._account_of(ident.table_bucket)
+        return self._on_object(account, ident, object_uuid, actions)
 
     def on_new_table(self, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
         """Return the demands for making a table and writing to it. It has no uuid yet."""
@@ -165,6 +163,13 @@ class Access:
     def bucket_arn(self, table_bucket: str) -> str:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)
+
+    def _on_object(
+        self, account: str, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
+    ) -> tuple[model.Demand, ...]:
+        arn = arns.table_arn(self.region, account, ident.table_bucket, object_uuid)
+        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+        return tuple(_demand(action, arn, context) for action in actions)
 
     def _account_of(self, table_bucket: str) -> str:
         try:

@@ -6,8 +6,9 @@ import msgspec
 
 from catalog import commit, records
 from storage import batch
+from tests.kit import lakes
 
-PLACE = records.Place(table_bucket="lake", bucket_id=1)
+PLACE = lakes.place(bucket_id=1)
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 POINTER = records.Pointer(
     kind="table",

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from catalog import idents, records
 from storage import errors as storage_errors
+from tests.kit import lakes
 
-PLACE = records.Place(table_bucket="lake", bucket_id=7)
+PLACE = lakes.place(bucket_id=7)
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 POINTER = records.Pointer(
     kind="table",

@@ -16,6 +16,7 @@ from catalog.store import CatalogStore
 from catalog.tables import Tables
 from storage import opening
 from storage.disk import Disk
+from storage.model import BucketInfo
 
 ACCOUNT = "000000000000"
 BY = "arn:aws:iam::000000000000:root"
@@ -70,6 +71,20 @@ class Lake:
             return history.find_break(
                 history.read(view, bucket_id), history.head(view, bucket_id, "main").head
             )
+
+
+def place(*, bucket_id: int = 1) -> records.Place:
+    """The main branch of a table bucket that need not be there."""
+    return records.Place(
+        bucket=BucketInfo(
+            name="lake",
+            bucket_id=bucket_id,
+            kind="table",
+            owner=ACCOUNT,
+            region="us-east-1",
+            created_at_ms=NOW_MS,
+        )
+    )
 
 
 def pointer_after(op: records.Op) -> records.Pointer:
