@@ -96,6 +96,12 @@ def test_what_was_gzipped_comes_back_or_is_too_long(plain: bytes) -> None:
             wire.inflate(packed, "gzip", limit_bytes=1000)
 
 
+def test_one_byte_beyond_the_bound_is_too_long() -> None:
+    with pytest.raises(wire.MalformedBody, match="longer than 1000 bytes"):
+        wire.inflate(gzip.compress(b"x" * 1001), "gzip", limit_bytes=1000)
+    assert len(wire.inflate(gzip.compress(b"x" * 1000), "gzip", limit_bytes=1000)) == 1000
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
