@@ -1,0 +1,287 @@
+"""One transcript per operation and per kind of refusal: the request and the answer, as on the wire.
+
+They lie in tests/golden/iceberg. UPDATE_GOLDEN=1 rewrites them; people read the difference. Time
+and ids stand still, so only what is derived from secrets is masked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.rest import face, routes
+from tests.catalog.rest import house as houses
+
+FOLDER = Path(__file__).resolve().parents[2] / "golden" / "iceberg"
+KEY = "018f2c5e-7b1a-7000-8000-0123456789ab"
+FORM = "grant_type=client_credentials&client_id=ROOTKEY&client_secret="
+CREATE = {"name": "orders", "schema": houses.SCHEMA, "properties": {"owner": "me"}}
+IDENT = {"namespace": ["sales"], "name": "orders"}
+RENAME = {"source": IDENT, "destination": {"namespace": ["sales"], "name": "orders2"}}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One request. operation: whose case it is."""
+
+    name: str
+    operation: str
+    request: str
+    body: Any = None
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    signed: bool = True
+
+
+def case(
+    name: str,
+    operation: str,
+    request: str,
+    body: Any = None,
+    headers: dict[str, str] | None = None,
+    *,
+    signed: bool = True,
+) -> Case:
+    return Case(
+        name=name,
+        operation=operation,
+        request=request,
+        body=body,
+        headers=headers or {},
+        signed=signed,
+    )
+
+
+def commit(*updates: Any, requirements: Any = ()) -> dict[str, Any]:
+    return {"requirements": list(requirements), "updates": list(updates)}
+
+
+ORDERS = "lake/namespaces/sales/tables/orders"
+# In this order, against one catalog: a story from an empty warehouse to an empty warehouse.
+STORY = (
+    case("get-token", "getToken", "POST oauth/tokens", FORM + "root-secret", signed=False),
+    case("get-token-refused", "getToken", "POST oauth/tokens", FORM + "no", signed=False),
+    case("get-config", "getConfig", "GET config?warehouse=lake"),
+    case("get-config-no-warehouse", "getConfig", "GET config?warehouse=pond"),
+    case("get-config-unsigned", "getConfig", "GET config", signed=False),
+    case(
+        "create-namespace",
+        "createNamespace",
+        "POST lake/namespaces",
+        {"namespace": ["sales"], "properties": {"owner": "me"}},
+    ),
+    case(
+        "create-namespace-again",
+        "createNamespace",
+        "POST lake/namespaces",
+        {"namespace": ["sales"]},
+    ),
+    case(
+        "create-namespace-below-nothing",
+        "createNamespace",
+        "POST lake/namespaces",
+        {"namespace": ["no", "such"]},
+    ),
+    case("create-namespace-malformed", "createNamespace", "POST lake/namespaces", "not json"),
+    case(
+        "create-namespace-child",
+        "createNamespace",
+        "POST lake/namespaces",
+        {"namespace": ["sales", "eu.west"]},
+    ),
+    case("list-namespaces", "listNamespaces", "GET lake/namespaces"),
+    case("list-namespaces-below", "listNamespaces", "GET lake/namespaces?parent=sales"),
+    case("list-namespaces-page", "listNamespaces", "GET lake/namespaces?pageToken=&pageSize=1"),
+    case("load-namespace", "loadNamespaceMetadata", "GET lake/namespaces/sales%1Feu.west"),
+    case("load-namespace-absent", "loadNamespaceMetadata", "GET lake/namespaces/none"),
+    case("namespace-exists", "namespaceExists", "HEAD lake/namespaces/sales"),
+    case("namespace-exists-not", "namespaceExists", "HEAD lake/namespaces/none"),
+    case(
+        "update-properties",
+        "updateProperties",
+        "POST lake/namespaces/sales/properties",
+        {"updates": {"team": "x"}, "removals": ["owner", "none"]},
+    ),
+    case(
+        "update-properties-overlap",
+        "updateProperties",
+        "POST lake/namespaces/sales/properties",
+        {"updates": {"team": "x"}, "removals": ["team"]},
+    ),
+    case("create-table", "createTable", "POST lake/namespaces/sales/tables", CREATE),
+    case("create-table-again", "createTable", "POST lake/namespaces/sales/tables", CREATE),
+    case(
+        "create-table-elsewhere",
+        "createTable",
+        "POST lake/namespaces/sales/tables",
+        {**CREATE, "name": "x", "location": "s3://pond/sales/x"},
+    ),
+    case(
+        "create-table-overlap",
+        "createTable",
+        "POST lake/namespaces/sales/tables",
+        {**CREATE, "name": "x", "location": "s3://lake/sales/orders/x"},
+    ),
+    case(
+        "create-table-staged",
+        "createTable",
+        "POST lake/namespaces/sales/tables",
+        {**CREATE, "name": "staged", "stage-create": True},
+    ),
+    case("list-tables", "listTables", "GET lake/namespaces/sales/tables"),
+    case("load-table", "loadTable", f"GET {ORDERS}"),
+    case("load-table-not-modified", "loadTable", f"GET {ORDERS}", headers={"if-none-match": "*"}),
+    case("load-table-absent", "loadTable", "GET lake/namespaces/sales/tables/none"),
+    case("table-exists", "tableExists", f"HEAD {ORDERS}"),
+    case(
+        "update-table",
+        "updateTable",
+        f"POST {ORDERS}",
+        commit(
+            *houses.add_snapshot(7, 1),
+            requirements=[{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}],
+        ),
+        {"idempotency-key": KEY},
+    ),
+    case(
+        "update-table-conflict",
+        "updateTable",
+        f"POST {ORDERS}",
+        commit(
+            *houses.add_snapshot(8, 1),
+            requirements=[{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}],
+        ),
+    ),
+    case(
+        "update-table-stale",
+        "updateTable",
+        f"POST {ORDERS}",
+        commit(*houses.add_snapshot(8, 1, parent=7)),
+    ),
+    case(
+        "update-table-unknown-update",
+        "updateTable",
+        f"POST {ORDERS}",
+        commit({"action": "fly"}),
+    ),
+    case(
+        "update-table-key-reused",
+        "updateTable",
+        f"POST {ORDERS}",
+        commit(houses.set_property("a", "b")),
+        {"idempotency-key": KEY},
+    ),
+    case("load-table-refs", "loadTable", f"GET {ORDERS}?snapshots=refs"),
+    case(
+        "commit-transaction",
+        "commitTransaction",
+        "POST lake/transactions/commit",
+        {"table-changes": [{"identifier": IDENT, **commit(houses.set_property("a", "b"))}]},
+    ),
+    case(
+        "commit-transaction-absent",
+        "commitTransaction",
+        "POST lake/transactions/commit",
+        {"table-changes": [{"identifier": {"namespace": ["sales"], "name": "no"}, **commit()}]},
+    ),
+    case("load-credentials", "loadCredentials", f"GET {ORDERS}/credentials"),
+    case(
+        "report-metrics", "reportMetrics", f"POST {ORDERS}/metrics", {"report-type": "scan-report"}
+    ),
+    case("rename-table", "renameTable", "POST lake/tables/rename", RENAME),
+    case("rename-table-absent", "renameTable", "POST lake/tables/rename", RENAME),
+    case("unregister-table", "unregisterTable", f"POST {ORDERS}2/unregister"),
+    case(
+        "register-table",
+        "registerTable",
+        "POST lake/namespaces/sales/register",
+        {"name": "orders", "metadata-location": "LAST"},
+    ),
+    case(
+        "register-table-no-file",
+        "registerTable",
+        "POST lake/namespaces/sales/register",
+        {"name": "x", "metadata-location": "s3://lake/a/b/metadata/v1.metadata.json"},
+    ),
+    case("drop-namespace-not-empty", "dropNamespace", "DELETE lake/namespaces/sales"),
+    case("drop-table", "dropTable", f"DELETE {ORDERS}?purgeRequested=true"),
+    case("drop-table-absent", "dropTable", f"DELETE {ORDERS}"),
+    case("drop-namespace-child", "dropNamespace", "DELETE lake/namespaces/sales%1Feu.west"),
+    case("drop-namespace", "dropNamespace", "DELETE lake/namespaces/sales"),
+    case("plan-table-scan-not-implemented", "planTableScan", f"POST {ORDERS}/plan", {}),
+    case("no-such-route", "noSuchRoute", "PUT lake/namespaces"),
+)
+
+
+@pytest.fixture(scope="module")
+def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with houses.opened(tmp_path_factory.mktemp("golden") / "data") as house:
+        told: dict[str, str] = {}
+        last = ""
+        for each in STORY:
+            body = each.body
+            if isinstance(body, dict) and body.get("metadata-location") == "LAST":
+                body = {**body, "metadata-location": last}
+            asked, answer = tell(house, each, body)
+            if answer.body.startswith(b"{") and "metadata-location" in answer.json:
+                last = answer.json["metadata-location"]
+            told[each.name] = asked + "\n--------\n" + shown(answer)
+        yield told
+
+
+def tell(house: houses.House, each: Case, body: Any) -> tuple[str, houses.Answer]:
+    method, _, path = each.request.partition(" ")
+    headers = dict(each.headers)
+    if each.signed:
+        headers["authorization"] = f"Bearer {house.run(house.token('root'))}"
+    text = body if isinstance(body, str) else None if body is None else json.dumps(body)
+    answer = house.send(
+        method, f"/iceberg/v1/{path}", None if text is None else text.encode(), headers
+    )
+    lines = [f"{method} /iceberg/v1/{path}"]
+    lines += [f"{name}: {value}" for name, value in sorted(each.headers.items())]
+    lines += ["", text if isinstance(body, str) else "" if body is None else pretty(body), ""]
+    return masked("\n".join(lines)), answer
+
+
+def shown(answer: houses.Answer) -> str:
+    lines = [f"HTTP/1.1 {answer.status}"]
+    lines += [
+        f"{name}: {value}"
+        for name, value in sorted(answer.headers.items())
+        if name not in ("x-amz-request-id", "content-length")
+    ]
+    lines += ["", pretty(answer.json) if answer.body else ""]
+    return masked("\n".join(lines)) + "\n"
+
+
+def pretty(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def masked(text: str) -> str:
+    text = re.sub(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN", text)
+    text = re.sub(r'("s3.secret-access-key": )"[^"]+"', r'\1"SECRET"', text)
+    return text.replace("root-secret", "SECRET")
+
+
+@pytest.mark.parametrize("name", [each.name for each in STORY])
+def test_an_answer_is_what_it_was(transcripts: dict[str, str], name: str) -> None:
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(transcripts[name])
+    assert path.read_text() == transcripts[name]
+
+
+def test_every_operation_that_is_built_has_a_transcript() -> None:
+    told = {each.operation for each in STORY}
+    assert told >= {*face.HANDLERS, "getToken"}
+    assert told <= {route.name for route in routes.ROUTES} | {"noSuchRoute"}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {each.name for each in STORY}
