@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,4 +92,9 @@ def get(storage: opening.Storage, key: str, *, bucket: str = "raw") -> bytes:
 
 def blob_files(path: Path) -> set[str]:
     """Return the names of all blob files of a data folder."""
-    return {file.name for file in (path / "blobs").rglob("*") if file.is_file()}
+    return {file.name for file in files_of(path / "blobs")}
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return all files below a folder; `rglob` takes ten times as long."""
+    return [Path(folder, name) for folder, _, names in os.walk(path) for name in names]

@@ -1,0 +1,344 @@
+"""Power cuts at every step of every operation that changes the store.
+
+Acknowledged means there and whole afterwards; what was under way is wholly there or wholly absent;
+no blob is without a name, and no name without its blob.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from storage import errors
+from storage.model import ByteRange, Precondition
+from storage.opening import Storage
+from tests.kit import folders, invariants
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
+
+BIG = bytes(range(256)) * 300
+BIGGER = bytes(reversed(range(256))) * 8200
+LONG = "k" * 900
+MODES: tuple[tuple[Data, Names], ...] = (
+    ("kept", "kept"),
+    ("lost", "lost"),
+    ("torn", "kept"),
+    ("torn", "lost"),
+    ("lost", "kept"),
+    ("kept", "lost"),
+)
+
+
+@dataclass
+class World:
+    """The plain model beside the store, mutable: what must be there.
+
+    objects: (bucket, key) -> (bytes, tombstoned, tags). uploads: (bucket, key) -> sizes of parts by
+    number.
+    """
+
+    buckets: set[str] = field(default_factory=set)
+    objects: dict[tuple[str, str], tuple[bytes, bool, dict[str, str]]] = field(default_factory=dict)
+    uploads: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+
+
+def seen(storage: Storage) -> World:
+    """Read the whole store through its public operations."""
+    world = World()
+    for bucket in storage.buckets.list():
+        world.buckets.add(bucket.name)
+        for info in storage.objects.list(bucket.name, include_tombstoned=True).objects:
+            assert storage.objects.head(bucket.name, info.key) == info
+            world.objects[bucket.name, info.key] = (
+                storage.objects.read(info),
+                info.tombstoned_at_ms is not None,
+                dict(info.attributes.tags),
+            )
+        for upload in storage.uploads.list(bucket.name).uploads:
+            page = storage.uploads.list_parts(bucket.name, upload.key, upload.upload_id)
+            world.uploads[bucket.name, upload.key] = {
+                part.part_number: part.size_bytes for part in page.parts
+            }
+    return world
+
+
+Step = Callable[[Storage, World], Awaitable[None]]
+
+
+def put(key: str, data: bytes) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.objects["raw", key] = (data, False, {})
+        await folders.put(storage, key, data)
+
+    return step
+
+
+def delete(key: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.objects.pop(("raw", key), None)
+        await storage.objects.delete("raw", key)
+
+    return step
+
+
+def copy_object(source: str, target: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        data, _, _ = world.objects["raw", source]
+        world.objects["raw", target] = (data, False, {})
+        info = storage.objects.head("raw", source)
+        await storage.objects.copy(info, "raw", target, attributes=folders.PLAIN)
+
+    return step
+
+
+async def make_buckets(storage: Storage, world: World) -> None:
+    world.buckets.add("raw")
+    await folders.make_bucket(storage)
+
+
+async def make_doomed(storage: Storage, world: World) -> None:
+    world.buckets.add("doomed")
+    await folders.make_bucket(storage, "doomed")
+
+
+async def fill_doomed(storage: Storage, world: World) -> None:
+    world.objects["doomed", LONG] = (BIG, False, {})
+    await folders.put(storage, LONG, BIG, bucket="doomed")
+
+
+async def discard_doomed(storage: Storage, world: World) -> None:
+    world.buckets.discard("doomed")
+    del world.objects["doomed", LONG]
+    await storage.buckets.delete("doomed", discard=True)
+
+
+async def delete_many(storage: Storage, world: World) -> None:
+    for key in ("small", LONG):
+        world.objects.pop(("raw", key), None)
+    await storage.objects.delete_many("raw", ["small", LONG, "absent"])
+
+
+async def tombstone(storage: Storage, world: World) -> None:
+    data, _, tags = world.objects["raw", "big"]
+    world.objects["raw", "big"] = (data, True, tags)
+    await storage.objects.tombstone("raw", "big", by="me")
+
+
+async def restore(storage: Storage, world: World) -> None:
+    data, _, tags = world.objects["raw", "big"]
+    world.objects["raw", "big"] = (data, False, tags)
+    await storage.objects.restore("raw", "big")
+
+
+async def tag(storage: Storage, world: World) -> None:
+    data, hidden, _ = world.objects["raw", "big"]
+    world.objects["raw", "big"] = (data, hidden, {"a": "b"})
+    await storage.objects.set_tags("raw", "big", {"a": "b"})
+
+
+async def commit_metadata(storage: Storage, world: World) -> None:
+    data = BIG * 10
+    world.objects["raw", "metadata.json"] = (data, False, {})
+    planned = storage.objects.plan_put(
+        storage.buckets.get("raw"), "metadata.json", data, attributes=folders.PLAIN, now_ms=1
+    )
+    await storage.index.commit(planned)
+
+
+async def refused(storage: Storage, world: World) -> None:
+    taken = Precondition(if_none_match=("*",))
+    with contextlib.suppress(errors.PreconditionFailed):
+        await folders.put(storage, "big", BIGGER, precondition=taken)
+        raise AssertionError("the key was taken")
+
+
+def create_upload(key: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.uploads["raw", key] = {}
+        storage.uploads._part_bytes_min = 1
+        await storage.uploads.create("raw", key, attributes=folders.PLAIN)
+
+    return step
+
+
+def upload_id_of(storage: Storage, key: str) -> str:
+    (upload,) = storage.uploads.list("raw", prefix=key).uploads
+    return upload.upload_id
+
+
+def put_part(key: str, number: int, data: bytes) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.uploads["raw", key][number] = len(data)
+        upload_id = upload_id_of(storage, key)
+        received = await storage.blobs.store(data, digests=folders.MD5)
+        await storage.uploads.put_part("raw", key, upload_id, number, received)
+
+    return step
+
+
+def copy_part(key: str, number: int) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.uploads["raw", key][number] = 500
+        source = storage.objects.head("raw", "big")
+        part = ByteRange(start=100, stop=600)
+        await storage.uploads.copy_part(
+            "raw", key, upload_id_of(storage, key), number, source, part
+        )
+
+    return step
+
+
+async def complete(storage: Storage, world: World) -> None:
+    del world.uploads["raw", "parts"]
+    big = world.objects["raw", "big"][0]
+    world.objects["raw", "parts"] = (BIG + big[100:600] + b"tail", False, {})
+    upload_id = upload_id_of(storage, "parts")
+    page = storage.uploads.list_parts("raw", "parts", upload_id)
+    named = [(part.part_number, part.etag) for part in page.parts if part.part_number != 2]
+    await storage.uploads.complete("raw", "parts", upload_id, named)
+
+
+async def abort(storage: Storage, world: World) -> None:
+    del world.uploads["raw", LONG]
+    await storage.uploads.abort("raw", LONG, upload_id_of(storage, LONG))
+
+
+async def sweep(storage: Storage, world: World) -> None:
+    while await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1):
+        pass
+
+
+STEPS: tuple[Step, ...] = (
+    make_buckets,
+    put("small", b"small"),
+    put("big", BIG),
+    put("bigger", BIGGER),
+    put(LONG, b"long"),
+    put("small", BIG),
+    put("big", BIG[::-1]),
+    put("bigger", b"now small"),
+    copy_object("big", "copy"),
+    copy_object("bigger", "copy"),
+    copy_object("big", "big"),
+    commit_metadata,
+    refused,
+    tombstone,
+    restore,
+    tag,
+    sweep,
+    create_upload("parts"),
+    put_part("parts", 1, BIG),
+    put_part("parts", 2, BIG),
+    put_part("parts", 2, b"again"),
+    copy_part("parts", 3),
+    put_part("parts", 4, b"tail"),
+    complete,
+    put("big", b"gone"),
+    sweep,
+    create_upload(LONG),
+    put_part(LONG, 1, BIG),
+    abort,
+    delete_many,
+    delete("parts"),
+    make_doomed,
+    fill_doomed,
+    discard_doomed,
+    sweep,
+)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of restarts, and no real sync is needed."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        yield tmp_path
+        return
+    place = Path(tempfile.mkdtemp(dir=memory))
+    yield place
+    shutil.rmtree(place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How far a run came: the worlds before and after the step that was cut, equal if none was."""
+
+    disk: FaultyDisk
+    before: World
+    after: World
+    cut: bool
+
+
+def run(place: Path, stop_at: int | None) -> Run:
+    """Do every step on a disk that loses power at event stop_at."""
+    disk = FaultyDisk(place / "aside", stop_at=stop_at)
+    before = World()
+    after = World()
+    try:
+        storage = folders.open_folder(place / "data", disk=disk, map_size_bytes=1 << 26)
+    except (PowerCut, errors.StorageError):
+        assert disk.off
+        return Run(disk=disk, before=before, after=after, cut=True)
+
+    async def work() -> bool:
+        nonlocal before
+        for step in STEPS:
+            try:
+                await step(storage, after)
+            except (PowerCut, errors.StorageError):
+                assert disk.off
+                return True
+            before = copy.deepcopy(after)
+        return False
+
+    try:
+        cut = asyncio.run(work())
+    finally:
+        storage.close()
+    return Run(disk=disk, before=before, after=after, cut=cut)
+
+
+def test_a_run_without_a_cut_ends_as_the_model_says(workplace: Path) -> None:
+    ended = run(workplace, None)
+    assert not ended.cut
+    storage = folders.open_folder(workplace / "data")
+    assert seen(storage) == ended.after == ended.before
+    invariants.check_recovered(storage, workplace / "data")
+    storage.close()
+
+
+def check_cut(workplace: Path, stop_at: int, modes: tuple[tuple[Data, Names], ...]) -> bool:
+    """Cut the power at one event, restart in each mode; say whether there was such an event."""
+    place = workplace / str(stop_at)
+    ended = run(place, stop_at)
+    if not ended.cut:
+        shutil.rmtree(place)
+        return False
+    if not ended.disk.has_pending(place / "data"):
+        modes = modes[:1]  # all the same
+    for number, (data, names) in enumerate(modes):
+        left = place / f"left{number}"
+        ended.disk.crash(place / "data", left, data=data, names=names)
+        storage = folders.open_folder(left, ids=folders.Ids(f"again{stop_at}"))
+        found = seen(storage)
+        assert found in (ended.before, ended.after), (stop_at, data, names)
+        invariants.check_recovered(storage, left)
+        storage.close()
+    shutil.rmtree(place)
+    return True
+
+
+def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step(
+    workplace: Path,
+) -> None:
+    stop_at = 1
+    while check_cut(workplace, stop_at, MODES):
+        stop_at += 1
+    assert stop_at > 140, "the run has that many events"

@@ -1,0 +1,172 @@
+"""A disk that loses power at a chosen moment, and forgets what was not yet synced.
+
+Every operation that a crash could come before is an event; `transact` is two, before the index
+transaction and after it, so that it is lost or kept. At event `stop_at` the disk raises PowerCut,
+and from then on for everything. `crash` then leaves the folder as a power cut might have: file
+contents written since their last fsync are kept, lost or torn, and names made or removed since
+their folder's last fsync are kept or lost.
+
+What LMDB writes does not pass here; LMDB's own syncs make a transaction whole or void.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from storage.disk import Disk
+from tests.kit import folders
+
+Data = Literal["kept", "lost", "torn"]
+Names = Literal["kept", "lost"]
+
+
+class PowerCut(BaseException):
+    """The machine is off. No code may go on as if it could do something about it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A name that is not durable yet. backup: the file that undoing brings back."""
+
+    folder: Path
+    made: Path | None = None
+    moved_from: Path | None = None
+    removed: Path | None = None
+    backup: Path | None = None
+
+
+class FaultyDisk(Disk):
+    """See the module. aside: a folder outside the data folder, for what may come back."""
+
+    def __init__(self, aside: Path, *, stop_at: int | None = None) -> None:
+        aside.mkdir(parents=True, exist_ok=True)
+        self.aside = aside
+        self.stop_at = stop_at
+        self.events = 0
+        self.off = False
+        self.transactions = 0
+        self.pending_names: list[Change] = []
+        self.synced_bytes: dict[int, int] = {}
+        self.backups = 0
+        self.guard = threading.RLock()
+
+    def event(self) -> None:
+        with self.guard:
+            self.events += 1
+            if self.off or self.events == self.stop_at:
+                self.off = True
+                raise PowerCut
+
+    def create(self, path: Path, *, mode: int = 0o600) -> int:
+        self.event()
+        descriptor = super().create(path, mode=mode)
+        with self.guard:
+            self.synced_bytes[os.fstat(descriptor).st_ino] = 0
+            self.pending_names.append(Change(folder=path.parent, made=path))
+        return descriptor
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> None:
+        self.event()
+        super().write(descriptor, data)
+
+    def fsync(self, descriptor: int) -> None:
+        self.event()
+        state = os.fstat(descriptor)
+        with self.guard:
+            if state.st_ino in self.synced_bytes:
+                self.synced_bytes[state.st_ino] = state.st_size
+
+    def fsync_folder(self, path: Path) -> None:
+        self.event()
+        with self.guard:
+            self.pending_names = [each for each in self.pending_names if each.folder != path]
+
+    def move(self, source: Path, target: Path) -> None:
+        self.event()
+        with self.guard:
+            backup = self.back_up(target) if target.is_file() else None
+            super().move(source, target)
+            self.pending_names.append(
+                Change(folder=target.parent, made=target, moved_from=source, backup=backup)
+            )
+
+    def link(self, source: Path, target: Path) -> None:
+        self.event()
+        super().link(source, target)
+        with self.guard:
+            self.pending_names.append(Change(folder=target.parent, made=target))
+
+    def unlink(self, path: Path) -> None:
+        self.event()
+        with self.guard:
+            if path.exists():
+                backup = self.back_up(path)
+                super().unlink(path)
+                self.pending_names.append(Change(folder=path.parent, removed=path, backup=backup))
+
+    def remove_tree(self, path: Path) -> None:
+        self.event()
+        super().remove_tree(path)
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        self.event()
+        super().transact(commit)
+        self.transactions += 1
+        self.event()
+
+    def back_up(self, path: Path) -> Path:
+        self.backups += 1
+        backup = self.aside / str(self.backups)
+        os.link(path, backup)
+        return backup
+
+    def has_pending(self, root: Path) -> bool:
+        """Say whether a crash now could leave the folder in more than one state."""
+        return bool(self.pending_names) or any(
+            state.st_size != self.synced_bytes.get(state.st_ino, state.st_size)
+            for state in (path.stat() for path in folders.files_of(root))
+        )
+
+    def crash(self, root: Path, copy: Path, *, data: Data, names: Names) -> None:
+        """Write into copy what the power cut left of the folder root."""
+        for path in folders.files_of(root):
+            target = copy / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+            synced_bytes = self.synced_bytes.get(path.stat().st_ino)
+            if data != "kept" and synced_bytes is not None:
+                tear(target, synced_bytes, torn=data == "torn")
+        if names == "lost":
+            for change in reversed(self.pending_names):
+                self.undo(change, root, copy)
+
+    def undo(self, change: Change, root: Path, copy: Path) -> None:
+        def there(path: Path) -> Path:
+            return copy / path.relative_to(root)
+
+        if change.moved_from is not None and change.made is not None:
+            there(change.moved_from).parent.mkdir(parents=True, exist_ok=True)
+            there(change.made).replace(there(change.moved_from))
+        elif change.made is not None:
+            there(change.made).unlink(missing_ok=True)
+        if change.backup is not None:
+            back = change.removed or change.made
+            assert back is not None
+            there(back).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(change.backup, there(back))
+
+
+def tear(path: Path, synced_bytes: int, *, torn: bool) -> None:
+    """Cut a file to what was synced; torn: half of the rest is there, and then zeros."""
+    content = path.read_bytes()
+    if len(content) <= synced_bytes:
+        return
+    rest = content[synced_bytes:]
+    half = rest[: len(rest) // 2] + bytes(len(rest) - len(rest) // 2) if torn else b""
+    path.write_bytes(content[:synced_bytes] + half)
