@@ -1,0 +1,102 @@
+"""The catalog as DuckDB uses it: a secret, an endpoint, and nothing about S3."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extensions
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from tests.kit.server import Running
+
+
+@pytest.fixture
+def database(server: Running, tmp_path: Path) -> Any:
+    connection = duckdb.connect()
+    connection.execute(f"set extension_directory = '{tmp_path}'")
+    connection.execute("set autoinstall_known_extensions = false")
+    for name in ("httpfs", "avro", "iceberg"):
+        duckdb_extensions.import_extension(name, con=connection)
+        connection.execute(f"load {name}")
+    connection.execute(
+        f"""create secret lake_secret (type iceberg, client_id '{server.access_key}',
+        client_secret '{server.secret_key}',
+        oauth2_server_uri '{server.iceberg}/v1/oauth/tokens')"""
+    )
+    connection.execute(
+        f"attach 'lake' as lake (type iceberg, secret lake_secret, endpoint '{server.iceberg}')"
+    )
+    return connection
+
+
+@pytest.fixture
+def schema(database: Any) -> str:
+    name = f"duck_{uuid.uuid4().hex[:8]}"
+    database.execute(f"create schema lake.{name}")
+    return name
+
+
+def test_duckdb_creates_inserts_deletes_and_reads(database: Any, schema: str) -> None:
+    table = f"lake.{schema}.t"
+    database.execute(f"create table {table} (id bigint, name varchar)")
+    database.execute(f"insert into {table} values (1, 'a'), (2, 'b')")
+    database.execute(f"insert into {table} select range + 100, 'x' from range(1000)")
+    assert database.execute(f"select count(*), sum(id) from {table}").fetchall() == [
+        (1002, 3 + sum(range(100, 1100)))
+    ]
+    database.execute(f"delete from {table} where id = 2")
+    assert database.execute(f"select id, name from {table} where id < 10").fetchall() == [(1, "a")]
+    database.execute(f"create table lake.{schema}.u as select * from {table} where id < 110")
+    assert database.execute(f"select count(*) from lake.{schema}.u").fetchall() == [(11,)]
+    database.execute(f"drop table lake.{schema}.u")
+    listed = database.execute(
+        f"select table_name from duckdb_tables() where schema_name = '{schema}'"
+    ).fetchall()
+    assert listed == [("t",)]
+
+
+def test_duckdb_commits_several_tables_in_one_transaction_or_none(
+    database: Any, schema: str
+) -> None:
+    for name in ("a", "b"):
+        database.execute(f"create table lake.{schema}.{name} (id bigint)")
+    database.execute("begin")
+    for name in ("a", "b"):
+        database.execute(f"insert into lake.{schema}.{name} values (1)")
+    database.execute("commit")
+    database.execute("begin")
+    for name in ("a", "b"):
+        database.execute(f"insert into lake.{schema}.{name} values (2)")
+    database.execute("rollback")
+    for name in ("a", "b"):
+        found = database.execute(f"select id from lake.{schema}.{name}").fetchall()
+        assert found == [(1,)]
+
+
+def test_duckdb_and_pyiceberg_see_each_others_rows(
+    server: Running, database: Any, schema: str
+) -> None:
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=server.iceberg,
+        warehouse="lake",
+        credential=f"{server.access_key}:{server.secret_key}",
+    )
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
+    table = catalog.create_table(f"{schema}.t", schema=rows.schema)
+    table.append(rows)
+    database.execute(f"insert into lake.{schema}.t values (3, 'c')")
+    assert database.execute(f"select id from lake.{schema}.t order by id").fetchall() == [
+        (1,), (2,), (3,),
+    ]  # fmt: skip
+    table.refresh()
+    table.append(rows)
+    assert table.scan().count() == 5
+    found = database.execute(f"select count(*) from lake.{schema}.t").fetchall()
+    assert found == [(5,)]
