@@ -22,8 +22,6 @@ from sql import engine
 
 POSITIONS = pa.schema([("file", pa.string()), ("position", pa.int64())])
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
-CACHED_FILE_PATH_ID = 2147483546
-POSITION_ID = 2147483545
 
 
 def read_positions(deletes: Sequence[engine.PositionDeletes], *, directory: str) -> pa.Table:
@@ -43,10 +41,24 @@ def read_positions(deletes: Sequence[engine.PositionDeletes], *, directory: str)
 
 
 def read_equal_rows(deletes: engine.EqualityDeletes) -> pa.Table:
-    """Return the rows of equality delete files, only the columns that are compared."""
-    names = [theirs for _, theirs in deletes.columns]
-    tables = [pq.read_table(path, columns=names, partitioning=None) for path in deletes.paths]
-    return pa.concat_tables(tables, promote_options="permissive").group_by(names).aggregate([])
+    """Return the rows of equality delete files: the columns that are compared, named by id."""
+    wanted = [field_id for _, field_id in deletes.columns]
+    tables = [
+        _by_field_id(pq.read_table(path, partitioning=None), wanted) for path in deletes.paths
+    ]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _by_field_id(table: pa.Table, wanted: list[int]) -> pa.Table:
+    places = {}
+    for index, field in enumerate(table.schema):
+        stated = (field.metadata or {}).get(b"PARQUET:field_id")
+        if stated is not None:
+            places[int(stated)] = index
+    if any(field_id not in places for field_id in wanted):
+        raise ValueError("an equality delete file lacks a column that it compares")
+    columns = [table.column(places[field_id]) for field_id in wanted]
+    return pa.table(dict(zip(map(str, wanted), columns, strict=True)))
 
 
 def read_vector(blob: bytes) -> pyroaring.BitMap64:

@@ -60,11 +60,11 @@ class PositionDeletes:
 class EqualityDeletes:
     """Rows that are gone because they equal a row of these Parquet files.
 
-    columns: (column of the group's projection, column of the delete files) to compare.
+    columns: (column of the group's projection, field id in the delete files) to compare.
     """
 
     paths: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,11 +108,15 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionField:
-    """One field of a partition: transform (its Iceberg text) of the column at an index."""
+    """One field of a partition: transform of the column at an index.
+
+    transform, source_type: as Iceberg's metadata spells them.
+    """
 
     name: str
     column: int
     transform: str
+    source_type: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +137,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenFile:
-    """A finished Parquet file. partition: an Arrow IPC stream of one row, empty if there is none."""
+    """A finished Parquet file. partition: an Arrow IPC stream of one row; empty without one."""
 
     path: str
     rows: int
@@ -164,18 +168,20 @@ class Settings:
 class Query:
     """One statement for the engine.
 
-    functions: names of Boathouse's own functions that the text calls. purpose: run it, or only
-    plan it and say the schema, or say the plan as text (one column `plan`).
+    functions: names of Boathouse's own functions that the text calls. purpose: run it; only plan
+    it and say the schema; say the plan as text (one column `plan`); or, instead of any text, read
+    the footers of the Parquet files at paths (columns `path` and `schema`, an Arrow schema as IPC).
     """
 
-    text: str
+    text: str = ""
     query_id: str = ""
     relations: tuple[Relation, ...] = ()
     functions: tuple[str, ...] = ()
     settings: Settings = Settings()
     limits: Limits = Limits()
-    purpose: Literal["run", "describe", "explain"] = "run"
+    purpose: Literal["run", "describe", "explain", "footers"] = "run"
     write: Write | None = None
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -310,7 +316,7 @@ class _Child:
     ) -> None:
         self._process = process
         self._writer = writer
-        self.reader = reader
+        self.incoming = frames.Incoming(reader)
         self.broken = False
 
     @property
@@ -377,7 +383,8 @@ class _ChildResults:
         self._finished: Finished | None = None
         self._stopped: FaultKind | None = None
         self._over = False
-        self._draining: asyncio.Future[None] | None = None
+        self._reading = False
+        self._ended = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
 
     @property
@@ -431,12 +438,13 @@ class _ChildResults:
         self.stop("canceled")
         # Frames that were on their way are read and dropped, until the child says that it stopped.
         # The caller may be going away itself, so this goes on without it.
-        if self._draining is None:
-            self._draining = asyncio.ensure_future(self._drain())
-        await asyncio.shield(self._draining)
+        await asyncio.shield(asyncio.ensure_future(self._drain()))
 
     async def _drain(self) -> None:
         while not self._over:
+            if self._reading:  # somebody else waits for the next frame and will see the end
+                await self._ended.wait()
+                return
             try:
                 kind, _ = await self._receive()
             except EngineFault:
@@ -445,12 +453,15 @@ class _ChildResults:
                 self._end()
 
     async def _receive(self) -> tuple[frames.Kind, bytes]:
+        self._reading = True
         try:
-            kind, payload = await frames.read(self.child.reader)
+            kind, payload = await self.child.incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             self.child.kill()
             self._end()
             raise self._fault(EngineFault("crashed", "the engine's process ended")) from None
+        finally:
+            self._reading = False
         if kind is frames.Kind.FAULT:
             self._end()
             raise self._fault(EngineFault(*msgspec.msgpack.decode(payload)))
@@ -467,9 +478,15 @@ class _ChildResults:
         if self._over:
             return
         self._over = True
+        self._ended.set()
         for timer in self._timers:
             timer.cancel()
         self._release(self)
+
+
+def quoted(name: str) -> str:
+    """Return name as an identifier of the engine's language."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def ipc_schema(schema: pa.Schema) -> bytes:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import datafusion
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sql import deletes, engine, kernels, parquet_files, rowforms
 
@@ -48,6 +49,9 @@ class Run:
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
         if self._query.purpose == "describe":
+            return
+        if self._query.purpose == "footers":
+            yield await asyncio.to_thread(_footers, self._query.paths)
             return
         rows = 0
         stream = None
@@ -122,7 +126,24 @@ VALUE_FAULTS = tuple(
 )
 
 
+FOOTERS = pa.schema([("path", pa.string()), ("schema", pa.binary())])
+
+
+def _footers(paths: Sequence[str]) -> pa.RecordBatch:
+    schemas = [engine.ipc_schema(_without_metadata(pq.read_schema(path))) for path in paths]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(paths, pa.string()), pa.array(schemas, pa.binary())], schema=FOOTERS
+    )
+
+
+def _without_metadata(schema: pa.Schema) -> pa.Schema:
+    # Field ids stay, they are the fields' own; what writers leave beside is large and unread.
+    return schema.remove_metadata()
+
+
 def _plan(query: engine.Query, spill_directory: Path) -> Run:
+    if query.purpose == "footers":
+        return Run(query, None, FOOTERS)
     context = _context(query, spill_directory)
     for name in query.functions:
         context.register_udf(_function(name))
@@ -175,7 +196,7 @@ def _register(context: Any, relation: engine.Relation, prefix: str) -> None:
         _register_files(context, relation.name, relation.groups[0])
         return
     columns = ", ".join(
-        _quoted(name) for name in pa.ipc.read_schema(pa.py_buffer(relation.schema)).names
+        engine.quoted(name) for name in pa.ipc.read_schema(pa.py_buffer(relation.schema)).names
     )
     for number, group in enumerate(relation.groups):
         name = f"{prefix}_{number}"
@@ -210,21 +231,23 @@ def _register_files(context: Any, name: str, group: engine.Group) -> None:
 
 def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> str:
     projection = ", ".join(
-        expression if expression == _quoted(column) else f"{expression} AS {_quoted(column)}"
+        expression
+        if expression == engine.quoted(column)
+        else f"{expression} AS {engine.quoted(column)}"
         for column, expression in group.projection
     )
     if not group.position_deletes and not group.equality_deletes:
-        return f"SELECT {projection or columns} FROM {_quoted(name)}"
+        return f"SELECT {projection or columns} FROM {engine.quoted(name)}"
     if group.position_deletes:
         places = 'input_file_name() AS "__file", file_row_index() AS "__position"'
         projection = f"{projection or columns}, {places}"
-    text = f'SELECT {columns} FROM (SELECT {projection} FROM {_quoted(name)}) AS "__live"'
+    text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
         rows = deletes.read_positions(group.position_deletes, directory=group.directory)
         context.register_record_batches(gone, [_batches(rows)])
         text += (
-            f' LEFT ANTI JOIN {_quoted(gone)} AS "__gone"'
+            f' LEFT ANTI JOIN {engine.quoted(gone)} AS "__gone"'
             ' ON "__live"."__file" = "__gone"."file"'
             ' AND "__live"."__position" = "__gone"."position"'
         )
@@ -233,15 +256,11 @@ def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> s
         rows = deletes.read_equal_rows(equality)
         context.register_record_batches(gone, [_batches(rows)])
         same = " AND ".join(
-            f'"__live".{_quoted(ours)} IS NOT DISTINCT FROM {_quoted(gone)}.{_quoted(theirs)}'
+            f'"__live".{engine.quoted(ours)} IS NOT DISTINCT FROM {engine.quoted(gone)}.{engine.quoted(str(theirs))}'
             for ours, theirs in equality.columns
         )
-        text += f" LEFT ANTI JOIN {_quoted(gone)} ON {same}"
+        text += f" LEFT ANTI JOIN {engine.quoted(gone)} ON {same}"
     return text
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 async def _plain(stream: Any) -> AsyncIterator[pa.RecordBatch]:

@@ -40,8 +40,19 @@ def encode(kind: Kind, payload: bytes | memoryview) -> tuple[bytes, bytes | memo
     return HEADER.pack(kind, len(payload)), payload
 
 
-async def read(reader: Reader) -> tuple[Kind, bytes]:
-    """Return the next frame; raises what the reader raises at its end."""
-    kind, size_bytes = HEADER.unpack(await reader.readexactly(HEADER.size))
-    assert size_bytes <= PAYLOAD_BYTES_MAX
-    return Kind(kind), await reader.readexactly(size_bytes)
+class Incoming:
+    """The frames of one side, in order. A `next` that is cancelled loses nothing."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._header: tuple[int, int] | None = None
+
+    async def next(self) -> tuple[Kind, bytes]:
+        """Return the next frame; raises what the reader raises at its end."""
+        if self._header is None:
+            self._header = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+        kind, size_bytes = self._header
+        assert size_bytes <= PAYLOAD_BYTES_MAX
+        payload = await self._reader.readexactly(size_bytes)
+        self._header = None
+        return Kind(kind), payload

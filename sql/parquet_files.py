@@ -43,7 +43,7 @@ async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> e
     return files.finish()
 
 
-def _checked(batch: pa.RecordBatch, order: engine.Write, schema: pa.Schema) -> pa.RecordBatch:
+def _checked(batch: Any, order: engine.Write, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for array, field, check in zip(batch.columns, schema, order.checks, strict=True):
         if check.required and array.null_count:
@@ -55,7 +55,7 @@ def _checked(batch: pa.RecordBatch, order: engine.Write, schema: pa.Schema) -> p
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast(array: Any, kind: pa.DataType) -> Any:
     try:
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.string())
@@ -66,14 +66,14 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
         raise engine.EngineFault("value", _worst(array, error), "100039") from error
 
 
-def _worst(array: pa.Array, error: pa.ArrowInvalid) -> str:
+def _worst(array: Any, error: pa.ArrowInvalid) -> str:
     if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
-        ends = pc.min_max(array).as_py()
+        ends: dict[str, Any] = pc.min_max(array).as_py()
         return str(max(ends.values(), key=abs))
     return str(error)
 
 
-def _check_length(array: pa.Array, check: engine.Check) -> None:
+def _check_length(array: Any, check: engine.Check) -> None:
     measure = pc.binary_length if pa.types.is_binary(array.type) else pc.utf8_length
     lengths = measure(array)
     longest = pc.max(lengths).as_py()
@@ -111,11 +111,13 @@ class _Files:
             return [(b"", table)]
         values = {
             field.name: partitioning.apply_transform(
-                field.transform, table.column(field.column).combine_chunks()
+                field.transform,
+                field.source_type,
+                table.column(field.column).combine_chunks(),
             )
             for field in self._order.partition
         }
-        code = pa.array([0] * table.num_rows, pa.int64())
+        code: Any = pa.array([0] * table.num_rows, pa.int64())
         for array in values.values():
             encoded = array.dictionary_encode(null_encoding="encode")
             code = pc.add(
@@ -126,9 +128,8 @@ class _Files:
         sorted_rows, sorted_code = table.take(order), code.take(order)
         sorted_values = pa.table({name: array.take(order) for name, array in values.items()})
         found = []
-        runs = pc.run_end_encode(sorted_code)
         start = 0
-        for end in runs.run_ends.to_pylist():
+        for end in _run_ends(sorted_code):
             partition = engine.ipc_rows(sorted_values.slice(start, 1))
             found.append((partition, sorted_rows.slice(start, end - start)))
             start = end
@@ -158,8 +159,14 @@ class _Files:
         )
 
 
+def _run_ends(codes: Any) -> list[int]:
+    """Return where each run of equal codes ends; codes are sorted and not empty."""
+    changes = pc.indices_nonzero(pc.not_equal(codes[1:], codes[:-1])).to_pylist()
+    return [*(change + 1 for change in changes), len(codes)]
+
+
 class _File:
-    def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, compression: Any) -> None:
         self.path = path
         self.rows = 0
         self._sink: Any = pa.OSFile(str(path), "wb")

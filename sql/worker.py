@@ -21,11 +21,12 @@ from sql import engine, engine_datafusion, frames
 async def serve(connection: socket.socket, spill_directory: Path) -> None:
     """Answer queries until the other side is gone."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=frames.BUFFER_BYTES)
+    incoming = frames.Incoming(reader)
     decoder = msgspec.msgpack.Decoder(engine.Query)
     running: asyncio.Task[None] | None = None
     while True:
         try:
-            kind, payload = await frames.read(reader)
+            kind, payload = await incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         if kind is frames.Kind.QUERY:

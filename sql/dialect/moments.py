@@ -159,7 +159,18 @@ def truncate(part: str, operand: Bound) -> Bound:
 
 
 TRUNCATED = frozenset(
-    ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
+    [
+        "year",
+        "quarter",
+        "month",
+        "week",
+        "day",
+        "hour",
+        "minute",
+        "second",
+        "millisecond",
+        "microsecond",
+    ]
 )
 
 

@@ -281,10 +281,60 @@ def _refused_name(reader: reading.Reader) -> str:
 
 
 NOISE = frozenset(
-    ["OR", "REPLACE", "TEMP", "TEMPORARY", "TRANSIENT", "VOLATILE", "LOCAL", "GLOBAL", "SECURE", "RECURSIVE", "ICEBERG", "HYBRID", "DYNAMIC", "EXTERNAL", "EVENT", "FILE", "ON", "INTO", "MATERIALIZED", "ROW", "ACCESS", "MASKING", "NETWORK", "RESOURCE"]
+    [
+        "OR",
+        "REPLACE",
+        "TEMP",
+        "TEMPORARY",
+        "TRANSIENT",
+        "VOLATILE",
+        "LOCAL",
+        "GLOBAL",
+        "SECURE",
+        "RECURSIVE",
+        "ICEBERG",
+        "HYBRID",
+        "DYNAMIC",
+        "EXTERNAL",
+        "EVENT",
+        "FILE",
+        "ON",
+        "INTO",
+        "MATERIALIZED",
+        "ROW",
+        "ACCESS",
+        "MASKING",
+        "NETWORK",
+        "RESOURCE",
+    ]
 )
 KINDS = frozenset(
-    ["TABLE", "VIEW", "SCHEMA", "DATABASE", "WAREHOUSE", "STAGE", "SEQUENCE", "FUNCTION", "PROCEDURE", "TASK", "STREAM", "PIPE", "USER", "ROLE", "FORMAT", "POLICY", "INTEGRATION", "MONITOR", "SHARE", "TAG", "ACCOUNT", "SESSION", "IMMEDIATE", "COLUMN"]
+    [
+        "TABLE",
+        "VIEW",
+        "SCHEMA",
+        "DATABASE",
+        "WAREHOUSE",
+        "STAGE",
+        "SEQUENCE",
+        "FUNCTION",
+        "PROCEDURE",
+        "TASK",
+        "STREAM",
+        "PIPE",
+        "USER",
+        "ROLE",
+        "FORMAT",
+        "POLICY",
+        "INTEGRATION",
+        "MONITOR",
+        "SHARE",
+        "TAG",
+        "ACCOUNT",
+        "SESSION",
+        "IMMEDIATE",
+        "COLUMN",
+    ]
 )
 
 READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
@@ -306,5 +356,24 @@ READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
 }
 
 REFUSED: Sequence[str] = tuple(
-    ["UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "PUT", "GET", "LIST", "LS", "REMOVE", "RM", "GRANT", "REVOKE", "CALL", "EXECUTE", "COMMENT", "UNDROP", "DECLARE"]
+    [
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "TRUNCATE",
+        "COPY",
+        "PUT",
+        "GET",
+        "LIST",
+        "LS",
+        "REMOVE",
+        "RM",
+        "GRANT",
+        "REVOKE",
+        "CALL",
+        "EXECUTE",
+        "COMMENT",
+        "UNDROP",
+        "DECLARE",
+    ]
 )

@@ -89,17 +89,33 @@ class Source:
     rows: int | None = None
 
 
-def references(tree: Any) -> tuple[shapes.TableUse, ...]:
+def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.TableUse, ...]:
     """Return the tables that tree names, and mark each place with its number.
 
-    Names of common table expressions are none. Placeholders `?` are numbered too.
+    Names of common table expressions are none. Placeholders `?` are numbered too. Of environment
+    only what AT and BEFORE may say is read: context, binds, variables.
     """
     found: list[shapes.TableUse] = []
     _number_placeholders(tree)
-    _collect(tree, frozenset(), found)
+    _collect(tree, frozenset(), found, environment)
     if len(found) > USES_MAX:
         raise errors.unsupported(f"more than {USES_MAX} tables in one statement")
     return tuple(found)
+
+
+def select_of(values: Sequence[Any]) -> Any:
+    """Return the tree of a SELECT of these expressions."""
+    return exp.Select(expressions=list(values))
+
+
+def wants_bounds(tree: Any) -> bool:
+    """Say whether knowing what whole numbers lie within could spare the query wider arithmetic."""
+    for node in tree.walk():
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg):
+            return True
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() in ("SUM", "AVG"):
+            return True
+    return False
 
 
 def bind_count(tree: Any) -> int:
@@ -156,11 +172,16 @@ ARGUMENT_ORDER = {
 }
 
 
-def _collect(node: Any, known: frozenset[str], found: list[shapes.TableUse]) -> None:
+def _collect(
+    node: Any,
+    known: frozenset[str],
+    found: list[shapes.TableUse],
+    environment: shapes.Environment,
+) -> None:
     if isinstance(node, exp.Table):
-        _collect_table(node, known, found)
+        _collect_table(node, known, found, environment)
         for join in node.args.get("joins") or ():
-            _collect(join, known, found)
+            _collect(join, known, found, environment)
         return
     inner = known
     with_ = node.args.get("with_") if isinstance(node, exp.Expression) else None
@@ -170,17 +191,22 @@ def _collect(node: Any, known: frozenset[str], found: list[shapes.TableUse]) -> 
             name = columns.ident(expression.args["alias"].this).folded
             if recursive:
                 inner = inner | {name}
-            _collect(expression.this, inner, found)
+            _collect(expression.this, inner, found, environment)
             inner = inner | {name}
     for key, value in node.args.items():
         if key == "with_":
             continue
         for child in value if isinstance(value, list) else (value,):
             if isinstance(child, exp.Expression):
-                _collect(child, inner, found)
+                _collect(child, inner, found, environment)
 
 
-def _collect_table(node: exp.Table, known: frozenset[str], found: list[shapes.TableUse]) -> None:
+def _collect_table(
+    node: exp.Table,
+    known: frozenset[str],
+    found: list[shapes.TableUse],
+    environment: shapes.Environment,
+) -> None:
     if isinstance(node.this, exp.Anonymous):
         inner = _table_function(node)
         if str(inner.this).upper() == "RESULT_SCAN":
@@ -204,7 +230,7 @@ def _collect_table(node: exp.Table, known: frozenset[str], found: list[shapes.Ta
     if len(name) == 1 and not name[0].quoted and name[0].folded == "DUAL":
         return
     node.meta[USE] = len(found)
-    found.append(shapes.TableUse(index=len(found), name=name))
+    found.append(shapes.TableUse(index=len(found), name=name, moment=moment_of(node, environment)))
 
 
 def _table_function(node: exp.Table) -> exp.Anonymous:
@@ -320,18 +346,42 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
 def bind_into(
     tree: Any, environment: shapes.Environment, targets: Sequence[types.SqlType]
 ) -> BoundQuery:
-    """Return tree bound, its columns as the targets' types, as INSERT converts them."""
+    """Return tree bound, its columns as the targets' types, as INSERT converts them.
+
+    VALUES are converted cell by cell. With array binds, VALUES is one row per bound row.
+    """
     binder = Binder(environment)
-    text = binder.query(tree, None)
-    if len(text.outputs) != len(targets):
+    count = bind_count(tree)
+    try:
+        if isinstance(tree, exp.Values) and not environment.rows_relation:
+            scope = QueryScope(binder=binder, parent=None)
+            return binder.finish(binder.values(tree, scope, targets), count)
+        if environment.rows_relation:
+            tree = _row_query(tree)
+        text = binder.query(tree, None)
+        _check_width(len(text.outputs), len(targets))
+        return binder.finish(binder.converted(text, targets), count)
+    except RecursionError:
+        raise errors.unsupported("expression nested too deeply") from None
+
+
+def _row_query(tree: Any) -> exp.Select:
+    rows = tree.expressions if isinstance(tree, exp.Values) else []
+    if len(rows) != 1:
+        raise errors.unsupported("array binds in anything but VALUES of one row")
+    row = rows[0]
+    return exp.Select(expressions=list(row.expressions if isinstance(row, exp.Tuple) else [row]))
+
+
+def _check_width(found: int, wanted: int) -> None:
+    if found != wanted:
         raise errors.SqlError(
             "002020",
             "21S01",
             "SQL compilation error:\nInsert value list does not match column list expecting "
-            f"{len(targets)} but got {len(text.outputs)}",
+            f"{wanted} but got {found}",
             phase="COMPILATION",
         )
-    return binder.finish(binder.converted(text, targets), bind_count(tree))
 
 
 class Binder:
@@ -492,12 +542,20 @@ class Binder:
             raise errors.unsupported("LIMIT or OFFSET that is no whole number")
         return value.literal
 
-    def values(self, tree: exp.Values, scope: QueryScope) -> Text:
-        """Return VALUES as a query; its columns are COLUMN1, COLUMN2, ..."""
+    def values(
+        self,
+        tree: exp.Values,
+        scope: QueryScope,
+        targets: Sequence[types.SqlType] | None = None,
+    ) -> Text:
+        """Return VALUES as a query; its columns are COLUMN1, COLUMN2, ... as targets' types."""
         rows = [
             row.expressions if isinstance(row, exp.Tuple) else [row] for row in tree.expressions
         ]
         width = len(rows[0]) if rows else 0
+        if targets is not None:
+            for row in rows:
+                _check_width(len(row), len(targets))
         if not width or any(len(row) != width for row in rows):
             raise errors.SqlError(
                 "001788",
@@ -506,6 +564,11 @@ class Binder:
                 phase="COMPILATION",
             )
         cells = [[expressions.bind(cell, scope) for cell in row] for row in rows]
+        if targets is not None:
+            cells = [
+                [rewrites.implicit(cell, target) for cell, target in zip(row, targets, strict=True)]
+                for row in cells
+            ]
         kinds, unified_columns = [], []
         for index in range(width):
             column, kind = rewrites.unify([row[index] for row in cells], "VALUES")
@@ -930,7 +993,8 @@ class SelectBinder:
         if self._tree.args.get("laterals"):
             raise errors.unsupported("LATERAL")
         if from_ is None:
-            return ""
+            relation = self._binder.environment.rows_relation
+            return f" FROM {names.quoted(relation)}" if relation else ""
         sql = self._joined(from_.this)
         for join in joins:
             sql = self._join(sql, join)
@@ -1040,7 +1104,8 @@ class SelectBinder:
                     return self._parenthesised(node)
                 return self._derived(node, self._binder.query(_bare(node), self._scope.for_from))
             case exp.Values():
-                return self._derived(node, self._binder.values(node, self._scope.for_from))
+                text = self._binder.values(node, self._scope.for_from)
+                return self._derived(node, text)
             case exp.Lateral():
                 raise errors.unsupported("LATERAL")
         raise errors.unsupported(f"FROM {expressions.construct_name(node)}")

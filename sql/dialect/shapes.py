@@ -80,10 +80,12 @@ class Context:
 class Environment:
     """All that a text may refer to. binds None: the statement is only described.
 
-    binds and variables hold bound literals by name ("1" for the first `?`).
+    binds and variables hold bound literals by name ("1" for the first `?`). rows_relation: array
+    binds are columns of the relation of that name, which a SELECT without FROM then reads.
     """
 
     context: Context
     tables: tuple[TableShape, ...] = ()
     binds: Mapping[str, Any] | None = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
+    rows_relation: str = ""

@@ -147,4 +147,17 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database"]], ...
     ("DATABASE", "database"),
 )
 
-REFUSED = frozenset(["FUNCTION", "PROCEDURE", "STAGE", "USER", "RESULT", "TASK", "STREAM", "PIPE", "SEQUENCE", "FILE"])
+REFUSED = frozenset(
+    [
+        "FUNCTION",
+        "PROCEDURE",
+        "STAGE",
+        "USER",
+        "RESULT",
+        "TASK",
+        "STREAM",
+        "PIPE",
+        "SEQUENCE",
+        "FILE",
+    ]
+)

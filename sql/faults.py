@@ -1,0 +1,101 @@
+"""rule: what the floors below raise, as Snowflake's errors.
+
+The engine's faults carry Snowflake's number when a value is to blame; the catalog's and storage's
+are conditions. What nobody foresaw stays what it is, and becomes an internal error further up.
+"""
+
+from __future__ import annotations
+
+from catalog import errors as catalog_errors
+from catalog.metadata import errors as metadata_errors
+from sql import engine, errors
+from storage import errors as storage_errors
+
+
+def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlError:
+    """Return the SqlError of a query that failed in the engine."""
+    match fault.kind:
+        case "value":
+            return _of_value(fault.code, fault.message)
+        case "canceled":
+            return errors.canceled()
+        case "timed_out":
+            return errors.timed_out(round(float(fault.message)))
+        case "resources" | "busy":
+            return errors.resources_exhausted(fault.message)
+        case "plan":
+            return errors.unsupported(f"query that cannot be planned: {_first_line(fault.message)}")
+        case "crashed":
+            return errors.resources_exhausted("the query's process ended; it may have been too big")
+        case "internal":
+            return errors.SqlError(
+                "000603",
+                "XX000",
+                f"SQL execution internal error ({query_id}): {_first_line(fault.message)}",
+            )
+
+
+def _of_value(code: str, value: str) -> errors.SqlError:
+    match code:
+        case "100035":
+            kind, separator, text = value.partition("|")
+            return errors.bad_timestamp(text, kind) if separator else errors.bad_timestamp(value)
+        case "100037":
+            return errors.SqlError("100037", "22018", f"Boolean value '{value}' is not recognized")
+        case "100038":
+            return errors.bad_number(value)
+        case "100039":
+            return errors.number_out_of_range(value)
+        case "100051":
+            return errors.division_by_zero()
+        case "100072":
+            return errors.null_into_not_null(value)
+        case "100078":
+            return errors.too_long(value)
+        case "100115":
+            return errors.SqlError(
+                "100115",
+                "22023",
+                f"The following string is not a legal hex-encoded value: '{value}'",
+            )
+    return errors.SqlError(code, "22000", value)
+
+
+def of_catalog(error: Exception) -> errors.SqlError | None:
+    """Return the SqlError of a fact of the catalog or of storage; None for one that is unknown."""
+    text = str(error)
+    match error:
+        case catalog_errors.NoSuchWarehouse():
+            return errors.does_not_exist("Database", text.rpartition(": ")[2])
+        case catalog_errors.NoSuchNamespace():
+            return errors.does_not_exist("Schema", text.rpartition(": ")[2])
+        case catalog_errors.NoSuchTable():
+            return errors.does_not_exist("Object", text.rpartition(": ")[2])
+        case (
+            catalog_errors.TableAlreadyExists()
+            | catalog_errors.ViewAlreadyExists()
+            | catalog_errors.NamespaceAlreadyExists()
+        ):
+            return errors.already_exists("Object", text.rpartition(": ")[2])
+        case catalog_errors.NamespaceNotEmpty():
+            return errors.SqlError("002030", "2BP01", f"SQL execution error:\n{text}")
+        case catalog_errors.InvalidArgument() | metadata_errors.BadUpdate():
+            return errors.SqlError(
+                "001008", "22023", f"SQL compilation error:\n{text}", phase="COMPILATION"
+            )
+        case catalog_errors.MetadataFileMissing() | catalog_errors.InvalidMetadataFile():
+            return errors.SqlError("091364", "58030", text)
+        case metadata_errors.RequirementFailed() | metadata_errors.StaleSequenceNumber():
+            return errors.SqlError(
+                "000625", "40001", f"The table was changed by another writer meanwhile: {text}"
+            )
+        case storage_errors.DiskFull():
+            return errors.resources_exhausted("the disk is full")
+    if isinstance(error, catalog_errors.CatalogError | metadata_errors.MetadataError):
+        return errors.SqlError("000625", "40000", text)
+    return None
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return (lines[-1] if lines else "unknown")[:300]

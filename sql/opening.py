@@ -1,0 +1,97 @@
+"""wiring: joins the parts that run statements, from what the floors below offer.
+
+`open_statements` gives what `sql.queries` asks for and the engine behind it, which must be closed.
+`dialect.parse.split` is what `sql.queries` takes as its Split. Nothing starts here: the first query
+starts the first child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog import appends, decoding, files, namespaces, scans, tables
+from catalog import store as catalog_store
+from catalog.rest import access as catalog_access
+from server.access import decide
+from sql import engine, information_schema, places, relations, show, statements, writes
+from storage import opening as storage_opening
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """Statements, and what must be closed after them."""
+
+    statements: statements.Statements
+    engine: engine.Engine
+    decoder: decoding.ChildDecoder
+
+    async def close(self) -> None:
+        """End every child."""
+        await self.engine.close()
+        await self.decoder.close()
+
+
+def open_statements(
+    *,
+    storage: storage_opening.Storage,
+    store: catalog_store.CatalogStore,
+    namespaces: namespaces.Namespaces,
+    tables: tables.Tables,
+    authoriser: decide.Authoriser,
+    engine: engine.Engine,
+    default_database: str | None,
+    region: str,
+    account_id: str,
+    version: str,
+    limits: statements.Limits | None = None,
+) -> Opened:
+    """Return statements over an open data folder.
+
+    engine: a WorkerEngine, or an InlineEngine where a setting asks for no children. Its spill
+    directory may be the folder's `tmp`, which every start empties.
+    """
+    decoder = decoding.ChildDecoder()
+    file_store = files.Files(objects=storage.objects, blobs=storage.blobs)
+    planned = scans.Scans(files=file_store, decoder=decoder)
+    access = catalog_access.Access(
+        store=store, authoriser=authoriser, region=region, account_id=account_id
+    )
+    found = places.Places(
+        buckets=storage.buckets, namespaces=namespaces, tables=tables, access=access
+    )
+    described = information_schema.InformationSchema(places=found, tables=tables)
+    made = statements.Statements(
+        engine=engine,
+        places=found,
+        relations=relations.Relations(
+            engine=engine,
+            scans=planned,
+            objects=storage.objects,
+            links=storage.links,
+            places=found,
+        ),
+        writes=writes.Writes(
+            engine=engine,
+            blobs=storage.blobs,
+            objects=storage.objects,
+            disk=storage.disk,
+            scratch=storage.path / "tmp",
+            tables=tables,
+            appends=appends.Appends(
+                tables=tables,
+                scans=planned,
+                files=file_store,
+                now_ms=store.now_ms,
+                new_id=store.new_id,
+            ),
+            new_id=store.new_id,
+        ),
+        shows=show.Shows(places=found, described=described, default_database=default_database),
+        described=described,
+        namespaces=namespaces,
+        tables=tables,
+        now_ms=store.now_ms,
+        about=statements.About(version=version, region=region),
+        limits=limits,
+    )
+    return Opened(statements=made, engine=engine, decoder=decoder)

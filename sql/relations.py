@@ -1,0 +1,664 @@
+"""engine: one snapshot of a table as directories of Parquet files that the engine can read.
+
+Columns are matched by field id: files are grouped by the names their columns have, which their
+footers tell (read in the engine's process, once per file, because files never change). Each group
+is a directory of hard links, so its files are the blobs themselves; a projection gives the table's
+own names back, NULL or the initial default for what a file lacks, and the partition's value where
+a file leaves an identity column out. Delete files go along by path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import datatypes, manifests, pruning, scans, tables, transforms, values
+from server.access import model as access_model
+from sql import engine, errors, places, tabletypes
+from sql.dialect import predicates, shapes, types
+from storage import errors as storage_errors
+from storage import links, objects
+from storage import model as storage_model
+
+QUERY_ID = "boathouse.query-id"
+"""Key of a snapshot's summary: the SQL statement that made it."""
+
+NAME_MAPPING = "schema.name-mapping.default"
+FOOTERS_KEPT_MAX = 50_000
+BOUNDS_KEPT_MAX = 500
+BOUNDED_FILES_MAX = 5_000
+"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table as a statement sees it: loaded once, at one snapshot, with that one's schema."""
+
+    loaded: tables.LoadedTable
+    snapshot_id: int | None
+    schema: Mapping[str, Any]
+
+    @property
+    def fields(self) -> list[Mapping[str, Any]]:
+        return list(self.schema["fields"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    """A data file ready to be read: its object, its local path's name, how it is grouped."""
+
+    task: scans.FileTask
+    info: storage_model.ObjectInfo
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Way:
+    """How a file is read. projection: (column, expression). fields: of the file's Arrow schema."""
+
+    fields: tuple[pa.Field[Any], ...]
+    projection: tuple[tuple[str, str], ...]
+
+
+class Relations:
+    """Makes relations. Owns only caches of what never changes."""
+
+    def __init__(
+        self,
+        *,
+        engine: engine.Engine,
+        scans: scans.Scans,
+        objects: objects.Objects,
+        links: links.Links,
+        places: places.Places,
+    ) -> None:
+        self._engine = engine
+        self._scans = scans
+        self._objects = objects
+        self._links = links
+        self._places = places
+        self._footers: OrderedDict[str, pa.Schema] = OrderedDict()
+        self._bounds: OrderedDict[tuple[str, int], dict[int, tuple[int, int]]] = OrderedDict()
+
+    def shape(
+        self,
+        table: Table,
+        relation: str,
+        bounds: Mapping[int, tuple[int, int]] | None = None,
+    ) -> shapes.TableShape:
+        """Return what the binder is told. bounds: of whole-number columns, by field id."""
+        found = []
+        columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
+        for field, column in zip(table.fields, columns, strict=True):
+            ends = (bounds or {}).get(field["id"])
+            kind = column.type
+            if ends is not None and kind.is_integer:
+                kind = types.integer(kind.precision, *ends)
+            found.append(shapes.ShapeColumn(name=column.name, type=kind, nullable=column.nullable))
+        ident = table.loaded.ident
+        return shapes.TableShape(
+            relation=relation,
+            path=(ident.table_bucket, ".".join(ident.namespace), ident.name),
+            columns=tuple(found),
+            rows=_rows_of(table),
+        )
+
+    async def bounds(self, table: Table) -> Mapping[int, tuple[int, int]]:
+        """Return what the values of whole-number columns lie within, by field id, if files say."""
+        if table.snapshot_id is None:
+            return {}
+        key = (table.loaded.metadata.table_uuid, table.snapshot_id)
+        kept = self._bounds.get(key)
+        if kept is None:
+            files = await self._scans.live_files(table.loaded, snapshot_id=table.snapshot_id)
+            kept = self._bounds[key] = _common_bounds(files, table.fields)
+            while len(self._bounds) > BOUNDS_KEPT_MAX:
+                self._bounds.popitem(last=False)
+        return kept
+
+    async def relation(
+        self,
+        table: Table,
+        name: str,
+        *,
+        principal: access_model.Principal,
+        conditions: Sequence[predicates.Condition] = (),
+        zone: str = "UTC",
+    ) -> engine.Relation:
+        """Return the rows of table that conditions may leave, as a relation of that name.
+
+        Raises SqlError for files that cannot be read, and as `Scans.plan` does.
+        """
+        schema = _engine_schema(table.fields, zone)
+        plan = await self._scans.plan(
+            table.loaded,
+            snapshot_id=table.snapshot_id,
+            predicate=_predicate(conditions, table.fields),
+            schema=table.schema,
+        )
+        files = [self._file(table, task, principal) for task in plan.tasks]
+        await self._learn_footers(files)
+        ways = [self._way(table, file, zone) for file in files]
+        grouped: dict[Any, list[_File]] = {}
+        ways_by_key: dict[Any, _Way] = {}
+        for file, way in zip(files, ways, strict=True):
+            key = (way, _equality_key(file.task), bool(_position_deletes(file.task)))
+            grouped.setdefault(key, []).append(file)
+            ways_by_key[key] = way
+        groups = [
+            await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone, principal)
+            for key, members in grouped.items()
+        ]
+        return engine.Relation(name=name, schema=engine.ipc_schema(schema), groups=tuple(groups))
+
+    def empty(self, table: Table, name: str, *, zone: str = "UTC") -> engine.Relation:
+        """Return table without rows, for planning alone."""
+        schema = _engine_schema(table.fields, zone)
+        return engine.Relation(name=name, schema=engine.ipc_schema(schema))
+
+    # Files
+
+    def _file(self, table: Table, task: scans.FileTask, principal: access_model.Principal) -> _File:
+        file = task.data_file
+        if file.file_format != "PARQUET":
+            raise errors.unsupported(f"data files in {file.file_format}")
+        for delete in task.deletes:
+            if delete.file_format not in ("PARQUET", "PUFFIN"):
+                raise errors.unsupported(f"delete files in {delete.file_format}")
+        return _File(task=task, info=self._info(table, file.file_path, principal))
+
+    def _info(
+        self, table: Table, uri: str, principal: access_model.Principal
+    ) -> storage_model.ObjectInfo:
+        # Manifests are written by clients; what they name elsewhere is asked for as the caller.
+        if not uri.startswith(f"{table.loaded.metadata.location.rstrip('/')}/"):
+            self._places.check_file(principal, uri)
+        scheme, _, rest = uri.partition("://")
+        bucket, _, key = rest.partition("/")
+        if scheme not in ("s3", "s3a", "s3n") or not key:
+            raise errors.unsupported(f"a data file at {uri}")
+        try:
+            return self._objects.head(bucket, key)
+        except (storage_errors.NoSuchKey, storage_errors.NoSuchBucket):
+            raise errors.SqlError(
+                "091364", "58030", f"The table's data file {uri} does not exist"
+            ) from None
+
+    async def _learn_footers(self, files: Sequence[_File]) -> None:
+        unknown = [file for file in files if _identity(file.info) not in self._footers]
+        if not unknown:
+            return
+        paths = await asyncio.to_thread(
+            lambda: {str(self._links.path_of(file.info)): file for file in unknown}
+        )
+        query = engine.Query(purpose="footers", paths=tuple(paths))
+        table, _ = await engine.collect(await self._engine.run(query))
+        for path, schema in zip(
+            table["path"].to_pylist(), table["schema"].to_pylist(), strict=True
+        ):
+            read = pa.ipc.read_schema(pa.py_buffer(schema))
+            self._footers[_identity(paths[str(path)].info)] = read
+        while len(self._footers) > max(FOOTERS_KEPT_MAX, len(files)):
+            self._footers.popitem(last=False)
+
+    # How a file is read
+
+    def _way(self, table: Table, file: _File, zone: str) -> _Way:
+        footer = self._footers[_identity(file.info)]
+        by_id = _columns_by_id(footer, table.loaded.metadata.properties)
+        wanted = [*table.fields, *_compared_fields(table, file.task)]
+        constants = _partition_constants(table, file.task.data_file)
+        fields, projection = [], []
+        for number, field in enumerate(wanted):
+            name = field["name"] if number < len(table.fields) else _hidden(field["id"])
+            found = by_id.get(field["id"])
+            if found is not None:
+                kind = _read_type(field["type"], found, zone)
+                fields.append(pa.field(found.name, kind))
+                projection.append((name, _column(found, field["type"])))
+            else:
+                projection.append((name, _absent(field, constants, zone)))
+        as_it_is = not file.task.deletes and all(
+            expression == engine.quoted(name) for name, expression in projection
+        )
+        return _Way(
+            fields=tuple(_unique(fields)),
+            projection=() if as_it_is else tuple(projection),
+        )
+
+    def _group(
+        self,
+        table: Table,
+        way: _Way,
+        members: Sequence[_File],
+        zone: str,
+        principal: access_model.Principal,
+    ) -> engine.Group:
+        ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
+        linked = [(f"{number:07d}.parquet", file.info) for number, file in enumerate(ordered)]
+        names = {
+            file.task.data_file.file_path: name
+            for file, (name, _) in zip(ordered, linked, strict=True)
+        }
+        directory = self._links.directory(_directory_name(linked), linked)
+        return engine.Group(
+            directory=str(directory),
+            schema=engine.ipc_schema(pa.schema(list(way.fields))),
+            projection=way.projection,
+            position_deletes=self._position_deletes(table, ordered, names, principal),
+            equality_deletes=self._equality_deletes(table, ordered, principal),
+        )
+
+    # Deletes
+
+    def _position_deletes(
+        self,
+        table: Table,
+        members: Sequence[_File],
+        names: Mapping[str, str],
+        principal: access_model.Principal,
+    ) -> tuple[engine.PositionDeletes, ...]:
+        targets: dict[tuple[str, int | None], dict[str, str]] = {}
+        by_key: dict[tuple[str, int | None], manifests.DataFile] = {}
+        for file in members:
+            for delete in _position_deletes(file.task):
+                key = (delete.file_path, delete.content_offset)
+                by_key[key] = delete
+                path = file.task.data_file.file_path
+                targets.setdefault(key, {})[path] = names[path]
+        return tuple(
+            engine.PositionDeletes(
+                path=self._local(table, delete.file_path, principal),
+                form="vector" if delete.is_deletion_vector else "parquet",
+                targets=targets[key],
+                offset=delete.content_offset or 0,
+                length=delete.content_size_in_bytes or 0,
+            )
+            for key, delete in by_key.items()
+        )
+
+    def _equality_deletes(
+        self, table: Table, members: Sequence[_File], principal: access_model.Principal
+    ) -> tuple[engine.EqualityDeletes, ...]:
+        by_ids: dict[tuple[int, ...], dict[str, manifests.DataFile]] = {}
+        for delete in _equality_deletes(members[0].task):
+            ids = tuple(sorted(delete.equality_ids or ()))
+            by_ids.setdefault(ids, {})[delete.file_path] = delete
+        names = {field["id"]: field["name"] for field in table.fields}
+        return tuple(
+            engine.EqualityDeletes(
+                paths=tuple(self._local(table, path, principal) for path in files),
+                columns=tuple(
+                    (names.get(field_id, _hidden(field_id)), field_id) for field_id in ids
+                ),
+            )
+            for ids, files in by_ids.items()
+        )
+
+    def _local(self, table: Table, uri: str, principal: access_model.Principal) -> str:
+        return str(self._links.path_of(self._info(table, uri, principal)))
+
+
+def snapshot_at(loaded: tables.LoadedTable, moment: shapes.Moment | None) -> Table:
+    """Return the table at a moment; raises SqlError when there is no such snapshot any more."""
+    metadata = loaded.metadata
+    if moment is None:
+        return Table(
+            loaded=loaded,
+            snapshot_id=metadata.current_snapshot_id,
+            schema=metadata.current_schema(),
+        )
+    snapshot_id = _snapshot_id(loaded, moment)
+    if snapshot_id is None:
+        return Table(loaded=loaded, snapshot_id=None, schema=metadata.current_schema())
+    return Table(
+        loaded=loaded,
+        snapshot_id=snapshot_id,
+        schema=scans.schema_of(metadata, snapshot_id),
+    )
+
+
+def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | None:
+    metadata = loaded.metadata
+    match moment.kind:
+        case "version":
+            if not str(moment.value).lstrip("-").isdecimal():
+                raise _no_moment(loaded, f"version {moment.value} does not exist")
+            found = int(str(moment.value))
+            if found not in metadata.snapshot_ids:
+                raise _no_moment(loaded, f"version {found} does not exist")
+        case "ref":
+            ref = metadata.refs.get(str(moment.value))
+            if ref is None:
+                raise _no_moment(loaded, f"there is no branch or tag '{moment.value}'")
+            found = int(ref["snapshot-id"])
+        case "statement":
+            found = _snapshot_of_query(loaded, str(moment.value))
+        case "timestamp":
+            assert not isinstance(moment.value, int | str)
+            at_ms = int(moment.value.timestamp() * 1000)
+            return _newest_before(loaded, at_ms - (1 if moment.before else 0))
+        case _:
+            raise errors.unsupported(f"AT ({moment.kind.upper()} => ...)")
+    if not moment.before:
+        return found
+    snapshot = metadata.snapshot(found)
+    parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
+    if parent is not None and parent not in metadata.snapshot_ids:
+        raise _no_moment(loaded, f"the state before version {found} has expired")
+    return parent
+
+
+def _snapshot_of_query(loaded: tables.LoadedTable, query_id: str) -> int:
+    for snapshot_id in loaded.metadata.snapshot_ids:
+        snapshot = loaded.metadata.snapshot(snapshot_id) or {}
+        if snapshot.get("summary", {}).get(QUERY_ID) == query_id.lower():
+            return snapshot_id
+    raise _no_moment(loaded, f"statement {query_id} did not change it, or its state has expired")
+
+
+def _newest_before(loaded: tables.LoadedTable, at_ms: int) -> int | None:
+    # The log tells what was current when: after a rollback the newest snapshot is not.
+    metadata = loaded.metadata
+    log = [
+        entry for entry in metadata.snapshot_log if entry["snapshot-id"] in metadata.snapshot_ids
+    ]
+    past = [entry for entry in log if entry["timestamp-ms"] <= at_ms]
+    if past:
+        return int(past[-1]["snapshot-id"])
+    if loaded.pointer.created_at_ms > at_ms:
+        raise _no_moment(loaded, "the requested time is before the table was made")
+    if log and len(log) < len(metadata.snapshot_log):
+        raise _no_moment(loaded, "the requested time is older than what is kept")
+    return None
+
+
+def _no_moment(loaded: tables.LoadedTable, reason: str) -> errors.SqlError:
+    oldest = min((entry["timestamp-ms"] for entry in loaded.metadata.snapshot_log), default=None)
+    known = "" if oldest is None else f" The oldest available time is {_iso(oldest)}."
+    return errors.SqlError(
+        "000707",
+        "02000",
+        "SQL compilation error:\nTime travel data is not available for table "
+        f"{loaded.ident.name}: {reason}.{known}",
+        phase="COMPILATION",
+    )
+
+
+def _iso(ms: int) -> str:
+    text = values.to_json("timestamptz", ms * 1000)
+    return str(text)
+
+
+def _rows_of(table: Table) -> int | None:
+    if table.snapshot_id is None:
+        return 0
+    snapshot = table.loaded.metadata.snapshot(table.snapshot_id)
+    stated = (snapshot or {}).get("summary", {}).get("total-records", "")
+    return int(stated) if str(stated).isdecimal() else None
+
+
+def _common_bounds(
+    files: Sequence[manifests.DataFile], fields: Sequence[Mapping[str, Any]]
+) -> dict[int, tuple[int, int]]:
+    """Return the bounds of whole-number columns over all data files; none when one says none."""
+    data = [file for file in files if file.content == manifests.Content.DATA]
+    if len(data) > BOUNDED_FILES_MAX:
+        return {}
+    found: dict[int, tuple[int, int]] = {}
+    for field in fields:
+        if datatypes.kind_of(field["type"]) not in ("int", "long"):
+            continue
+        ends = [_file_bounds(file, field) for file in data]
+        known = [pair for pair in ends if pair is not None]
+        if known and len(known) == len(ends):
+            found[field["id"]] = (
+                min(pair[0] for pair in known),
+                max(pair[1] for pair in known),
+            )
+    return found
+
+
+def _file_bounds(file: manifests.DataFile, field: Mapping[str, Any]) -> tuple[int, int] | None:
+    lower = (file.metrics.lower_bounds or {}).get(field["id"])
+    upper = (file.metrics.upper_bounds or {}).get(field["id"])
+    if lower is None or upper is None:
+        return None
+    try:
+        ends = values.from_bytes(field["type"], lower), values.from_bytes(field["type"], upper)
+    except values.InvalidValue:
+        return None
+    return (int(ends[0]), int(ends[1])) if all(isinstance(end, int) for end in ends) else None
+
+
+# Predicates
+
+OPERATORS = {"=": "eq", "<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq"}
+
+
+def _predicate(
+    conditions: Sequence[predicates.Condition], fields: Sequence[Mapping[str, Any]]
+) -> pruning.Predicate:
+    parts = [part for item in conditions if (part := _part(item, fields[item.column])) is not None]
+    return pruning.And(parts=tuple(parts)) if parts else pruning.ALWAYS
+
+
+def _part(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.Predicate | None:
+    column, kind = field["id"], field["type"]
+    if not tabletypes.is_computable(kind):
+        return None
+    if condition.operator in ("is null", "is not null"):
+        return pruning.Check(
+            op="null" if condition.operator == "is null" else "not-null", column=column
+        )
+    plain = [tabletypes.plain_value(kind, value) for value in condition.values]
+    known = tuple(value for value in plain if value is not None)
+    if len(known) != len(plain):
+        return None
+    if condition.operator == "in":
+        return pruning.Membership(column=column, values=known)
+    return pruning.Comparison(op=OPERATORS[condition.operator], column=column, value=known[0])
+
+
+# Columns
+
+
+def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
+    return pa.schema(
+        [pa.field(field["name"], _nested_type(field["type"], zone)) for field in fields]
+    )
+
+
+def _nested_type(kind: Any, zone: str) -> pa.DataType:
+    """Return the engine's Arrow type of any Iceberg type, children by the table's names."""
+    if not isinstance(kind, dict):
+        return tabletypes.engine_type(kind, zone)
+    match kind["type"]:
+        case "struct":
+            return pa.struct(
+                [
+                    pa.field(field["name"], _nested_type(field["type"], zone))
+                    for field in kind["fields"]
+                ]
+            )
+        case "list":
+            return pa.list_(pa.field("element", _nested_type(kind["element"], zone)))
+    return pa.map_(_nested_type(kind["key"], zone), _nested_type(kind["value"], zone))
+
+
+def _read_type(kind: Any, found: pa.Field[Any], zone: str) -> pa.DataType:
+    """Return the Arrow type in which a file's column is read as an Iceberg type."""
+    if not isinstance(kind, dict):
+        return tabletypes.engine_type(kind, zone)
+    if not _same_children(kind, found.type):
+        raise errors.unsupported(f"column {found.name}, whose nested fields were renamed")
+    return _nested_type(kind, zone)
+
+
+def _same_children(kind: Any, found: pa.DataType) -> bool:
+    """Whether the children that a file has are called as the table calls them, by field id."""
+    if not isinstance(kind, dict):
+        return True
+    if kind["type"] == "struct" and pa.types.is_struct(found):
+        by_id = {field["id"]: field for field in kind["fields"]}
+        for index in range(found.num_fields):
+            child = found.field(index)
+            field = by_id.get(_field_id(child))
+            if field is None:
+                if any(other["name"] == child.name for other in kind["fields"]):
+                    return False
+            elif field["name"] != child.name or not _same_children(field["type"], child.type):
+                return False
+        return True
+    if kind["type"] == "list" and pa.types.is_list(found):
+        return _same_children(kind["element"], found.value_type)
+    if kind["type"] == "map" and pa.types.is_map(found):
+        return _same_children(kind["value"], found.item_type)
+    return False
+
+
+def _column(found: pa.Field[Any], kind: Any) -> str:
+    return engine.quoted(found.name)
+
+
+def _absent(
+    field: Mapping[str, Any], constants: Mapping[int, values.Value | None], zone: str
+) -> str:
+    """Return what a column is that a file does not have."""
+    kind = field["type"]
+    if not tabletypes.is_computable(kind):
+        if field.get("initial-default") is not None:
+            raise errors.unsupported(f"initial default of the nested column {field['name']}")
+        return f"arrow_cast(NULL, '{_arrow_text(_nested_type(kind, zone))}')"
+    value: values.Value | None = None
+    if field["id"] in constants:
+        value = constants[field["id"]]
+    elif field.get("initial-default") is not None:
+        value = values.from_json(kind, field["initial-default"])
+    if value is None:
+        return f"arrow_cast(NULL, '{_arrow_text(tabletypes.engine_type(kind, zone))}')"
+    return tabletypes.literal(kind, value, zone)
+
+
+def _arrow_text(kind: pa.DataType) -> str:
+    """Return an Arrow type as the engine spells it."""
+    if pa.types.is_nested(kind):
+        raise errors.unsupported("a nested column that older files lack")
+    if pa.types.is_timestamp(kind):
+        unit = "Nanosecond" if kind.unit == "ns" else "Microsecond"
+        zone = "None" if kind.tz is None else f'Some("{kind.tz}")'
+        return f"Timestamp({unit}, {zone})"
+    if pa.types.is_decimal(kind):
+        return f"Decimal128({kind.precision}, {kind.scale})"
+    return ARROW_TEXTS[str(kind)]
+
+
+ARROW_TEXTS = {
+    "bool": "Boolean",
+    "int64": "Int64",
+    "double": "Float64",
+    "date32[day]": "Date32",
+    "time64[us]": "Time64(Microsecond)",
+    "string_view": "Utf8View",
+    "binary": "Binary",
+}
+
+
+def _hidden(field_id: int) -> str:
+    return f"__field_{field_id}"
+
+
+def _columns_by_id(footer: pa.Schema, properties: Mapping[str, str]) -> dict[int, pa.Field[Any]]:
+    """Return a file's columns by field id; by the table's name mapping when the file has none."""
+    by_id = {field_id: field for field in footer if (field_id := _field_id(field)) is not None}
+    if by_id or not len(footer):
+        return by_id
+    mapping = _name_mapping(properties)
+    if not mapping:
+        raise errors.unsupported("data files without field ids, and no name mapping")
+    return {mapping[field.name]: field for field in footer if field.name in mapping}
+
+
+def _name_mapping(properties: Mapping[str, str]) -> dict[str, int]:
+    try:
+        listed = json.loads(properties.get(NAME_MAPPING, "[]"))
+        return {
+            str(name): int(item["field-id"])
+            for item in listed
+            if "field-id" in item
+            for name in item.get("names", ())
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _field_id(field: pa.Field[Any]) -> int | None:
+    stated = (field.metadata or {}).get(tabletypes.FIELD_ID.encode())
+    return None if stated is None else int(stated)
+
+
+def _unique(fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
+    return list({field.name: field for field in fields}.values())
+
+
+def _partition_constants(table: Table, file: manifests.DataFile) -> dict[int, values.Value | None]:
+    spec = table.loaded.metadata.spec(file.spec_id)
+    if spec is None:
+        return {}
+    return {
+        field["source-id"]: value
+        for field, value in zip(spec["fields"], file.partition, strict=False)
+        if transforms.parse(field["transform"]).name == "identity"
+    }
+
+
+def _compared_fields(table: Table, task: scans.FileTask) -> list[Mapping[str, Any]]:
+    """Return fields that equality deletes compare and the table's schema no longer has."""
+    known = {field["id"] for field in table.fields}
+    wanted = {
+        field_id
+        for delete in _equality_deletes(task)
+        for field_id in delete.equality_ids or ()
+        if field_id not in known
+    }
+    found: dict[int, Mapping[str, Any]] = {}
+    for schema in table.loaded.metadata.schemas:
+        for field in schema["fields"]:
+            if field["id"] in wanted:
+                found[field["id"]] = field
+    if len(found) != len(wanted):
+        raise errors.unsupported("equality deletes by nested or unknown columns")
+    return [found[field_id] for field_id in sorted(found)]
+
+
+def _position_deletes(task: scans.FileTask) -> list[manifests.DataFile]:
+    return [
+        delete for delete in task.deletes if delete.content == manifests.Content.POSITION_DELETES
+    ]
+
+
+def _equality_deletes(task: scans.FileTask) -> list[manifests.DataFile]:
+    return [
+        delete for delete in task.deletes if delete.content == manifests.Content.EQUALITY_DELETES
+    ]
+
+
+def _equality_key(task: scans.FileTask) -> tuple[str, ...]:
+    return tuple(sorted(delete.file_path for delete in _equality_deletes(task)))
+
+
+def _identity(info: storage_model.ObjectInfo) -> str:
+    return f"{info.bucket}/{info.key}#{info.crc64nvme:x}#{info.size_bytes}"
+
+
+def _directory_name(linked: Sequence[tuple[str, storage_model.ObjectInfo]]) -> str:
+    digest = hashlib.blake2b(digest_size=20)
+    for name, info in linked:
+        digest.update(f"{name}={_identity(info)}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,475 @@
+"""engine: SHOW and DESCRIBE: listings of what the caller may see, column by column as drivers read.
+
+Column names are lower case and stand in Snowflake's order, because drivers read some by position.
+Kinds of objects that Boathouse has none of are empty listings with their right columns. What a
+listing shows of a table comes from `sql.information_schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from catalog import idents
+from sql import errors, information_schema, outcomes, places, sessions
+from sql import parameters as session_parameters
+from sql.dialect import names, operations, types
+
+ROWS_MAX = 10_000
+Row = tuple[Any, ...]
+
+FLAGS = frozenset({"retention_time"})
+MOMENTS = frozenset({"created_on"})
+NUMBERS = frozenset({"rows", "bytes", "key_sequence", "min_num_arguments", "max_num_arguments"})
+
+OBJECTS = ["created_on", "name", "database_name", "schema_name", "kind", "comment", "cluster_by", "rows", "bytes", "owner", "retention_time", "owner_role_type", "is_hybrid", "is_dynamic", "is_iceberg"]
+KEYS = ["created_on", "database_name", "schema_name", "table_name", "column_name", "key_sequence", "constraint_name", "rely", "comment"]
+FOREIGN_KEYS = ["created_on", "pk_database_name", "pk_schema_name", "pk_table_name", "pk_column_name", "fk_database_name", "fk_schema_name", "fk_table_name", "fk_column_name", "key_sequence", "update_rule", "delete_rule", "fk_name", "pk_name", "deferrability", "rely", "comment"]
+ROUTINES = ["created_on", "name", "schema_name", "is_builtin", "is_aggregate", "is_ansi", "min_num_arguments", "max_num_arguments", "arguments", "description", "catalog_name", "is_table_function", "valid_for_clustering", "is_secure", "secrets", "external_access_integrations", "is_external_function", "language", "is_memoizable", "is_data_metric"]
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "TERSE": ("created_on", "name", "kind", "database_name", "schema_name"),
+    "DATABASES": ["created_on", "name", "is_default", "is_current", "origin", "owner", "comment", "options", "retention_time", "kind", "budget", "owner_role_type", "object_visibility"],
+    "SCHEMAS": ["created_on", "name", "is_default", "is_current", "database_name", "owner", "comment", "options", "retention_time", "owner_role_type"],
+    "OBJECTS": OBJECTS,
+    "TABLES": [
+        *OBJECTS[:11],
+        *["automatic_clustering", "change_tracking", "search_optimization", "search_optimization_progress", "search_optimization_bytes", "is_external", "enable_schema_evolution", "owner_role_type", "is_event", "budget", "is_hybrid", "is_iceberg", "is_dynamic", "is_immutable"],
+    ],
+    "VIEWS": ["created_on", "name", "reserved", "database_name", "schema_name", "owner", "comment", "text", "is_secure", "is_materialized", "owner_role_type", "change_tracking"],
+    "COLUMNS": ["table_name", "schema_name", "column_name", "data_type", "null?", "default", "kind", "expression", "comment", "database_name", "autoincrement", "schema_evolution_record"],
+    "PARAMETERS": ["key", "value", "default", "level", "description", "type"],
+    "VARIABLES": ["session_id", "created_on", "updated_on", "name", "value", "type", "comment"],
+    "WAREHOUSES": ["name", "state", "type", "size", "running", "queued", "is_default", "is_current", "comment"],
+    "PRIMARY KEYS": KEYS,
+    "UNIQUE KEYS": KEYS,
+    "IMPORTED KEYS": FOREIGN_KEYS,
+    "EXPORTED KEYS": FOREIGN_KEYS,
+    "FUNCTIONS": ROUTINES,
+    "PROCEDURES": ROUTINES,
+    "SEQUENCES": ["name", "database_name", "schema_name", "next_value", "interval", "created_on", "owner", "comment", "owner_role_type", "ordered"],
+    "INDEXES": ["name", "table", "is_unique", "columns", "included_columns"],
+}
+
+DESCRIBE_COLUMNS = (
+    "name",
+    "type",
+    "kind",
+    "null?",
+    "default",
+    "primary key",
+    "unique key",
+    "check",
+    "expression",
+    "comment",
+    "policy name",
+    "privacy domain",
+)
+
+
+class Shows:
+    """Answers SHOW and DESCRIBE."""
+
+    def __init__(
+        self,
+        *,
+        places: places.Places,
+        described: information_schema.InformationSchema,
+        default_database: str | None,
+    ) -> None:
+        self._places = places
+        self._described = described
+        self._default_database = default_database
+
+    def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
+        """Return the listing; raises SqlError 002043 for one in what is not there."""
+        kind = statement.kind
+        if statement.history:
+            raise errors.unsupported(f"SHOW {kind} HISTORY")
+        build = LISTINGS.get(kind)
+        rows = list(build(self, session, statement)) if build is not None else []
+        columns = COLUMNS[kind]
+        rows = _paged(rows, columns, statement)
+        if statement.terse and kind in TERSE:
+            rows, columns = _terse(rows, columns, kind), COLUMNS["TERSE"]
+        return outcomes.Outcome(
+            columns=tuple(_column(name) for name in columns),
+            rows=rows,
+            statement_type_id=outcomes.StatementType.SHOW,
+        )
+
+    def describe(
+        self, session: sessions.Session, statement: operations.Describe
+    ) -> outcomes.Outcome:
+        """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
+        if statement.kind in ("schema", "database"):
+            return self._describe_container(session, statement)
+        shown = names.dotted(statement.name)
+        kind = statement.kind.title()
+        try:
+            loaded = self._places.table(
+                session.principal,
+                statement.name,
+                database=session.database,
+                schema=session.schema,
+                actions=places.DESCRIBE_ACTIONS,
+            )
+        except errors.SqlError as error:
+            if error.code == "002003":
+                raise errors.described_does_not_exist(kind, shown) from None
+            raise
+        if statement.kind == "view":
+            raise errors.described_does_not_exist(kind, shown)
+        rows = [
+            (
+                column.name,
+                types.shown(column.type),
+                "COLUMN",
+                "Y" if column.nullable else "N",
+                None,
+                "N",
+                "N",
+                None,
+                None,
+                column.comment or None,
+                None,
+                None,
+            )
+            for column in information_schema.columns_of(loaded)
+        ]
+        return outcomes.Outcome(
+            columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
+            rows=rows,
+            statement_type_id=outcomes.StatementType.DESCRIBE,
+        )
+
+    def _describe_container(
+        self, session: sessions.Session, statement: operations.Describe
+    ) -> outcomes.Outcome:
+        principal = session.principal
+        try:
+            if statement.kind == "database":
+                database = self._places.database(principal, statement.name[0])
+                listed = [
+                    (None, names.shown(idents.dotted(namespace)), "SCHEMA")
+                    for namespace in self._places.schemas(principal, database)
+                ]
+            else:
+                place = self._places.schema(principal, statement.name, database=session.database)
+                listed = [
+                    (None, names.shown(ident.name), "TABLE")
+                    for ident in self._places.tables(principal, place.database, place.namespace)
+                ]
+        except errors.SqlError as error:
+            if error.code == "002003":
+                shown = names.dotted(statement.name)
+                raise errors.described_does_not_exist(statement.kind.title(), shown) from None
+            raise
+        return outcomes.Outcome(
+            columns=tuple(_column(name) for name in ("created_on", "name", "kind")),
+            rows=listed,
+            statement_type_id=outcomes.StatementType.DESCRIBE,
+        )
+
+    # What is listed
+
+    def databases(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for name in self._places.databases(session.principal):
+            yield (
+                None,
+                names.shown(name),
+                "Y" if name == self._default_database else "N",
+                "Y" if name == session.database else "N",
+                "",
+                "",
+                "",
+                "",
+                "1",
+                "STANDARD",
+                "",
+                "",
+                "",
+            )
+
+    def schemas(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for database in self._databases_in(session, statement):
+            listed = [
+                idents.dotted(namespace)
+                for namespace in self._places.schemas(session.principal, database)
+            ]
+            for name in (*listed, places.INFORMATION_SCHEMA):
+                current = database == session.database and name == session.schema
+                yield (
+                    None,
+                    names.shown(name),
+                    "N",
+                    "Y" if current else "N",
+                    names.shown(database),
+                    "",
+                    "",
+                    "",
+                    "1",
+                    "",
+                )
+
+    def objects(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for found in self._tables_in(session, statement):
+            yield (*_object_row(found), "", "N", "N", "Y")
+
+    def tables(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for found in self._tables_in(session, statement):
+            yield (
+                *_object_row(found),
+                "OFF",
+                "OFF",
+                "OFF",
+                None,
+                None,
+                "N",
+                "N",
+                "",
+                "N",
+                None,
+                "N",
+                "Y",
+                "N",
+                "N",
+            )
+
+    def columns(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        if statement.scope_kind in ("table", "name"):
+            loaded = self._named_table(session, statement)
+            yield from _column_rows(loaded.ident, information_schema.columns_of(loaded))
+            return
+        for found in self._tables_in(session, statement):
+            if found.loaded is not None:
+                columns = information_schema.columns_of(found.loaded)
+                yield from _column_rows(found.ident, columns)
+
+    def parameters(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for name in sorted(session_parameters.PARAMETERS):
+            parameter = session_parameters.PARAMETERS[name]
+            is_set = name in session.parameters
+            kind = {"flag": "BOOLEAN", "number": "NUMBER"}.get(parameter.kind, "STRING")
+            yield (
+                name,
+                _text_of(session.parameter(name)),
+                _text_of(parameter.default),
+                "SESSION" if is_set else "",
+                parameter.description,
+                kind,
+            )
+
+    def variables(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        for name in sorted(session.variables):
+            variable = session.variables[name]
+            yield (str(session.id), None, None, name, variable.text, variable.type, "")
+
+    def warehouses(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+        current = session.warehouse
+        yield (current, "STARTED", "STANDARD", "X-Small", "0", "0", "Y", "Y", "DataFusion")
+
+    # Where it is looked for
+
+    def _databases_in(self, session: sessions.Session, statement: operations.Show) -> list[str]:
+        principal = session.principal
+        match statement.scope_kind:
+            case "account":
+                return self._places.databases(principal)
+            case "database" | "name" if statement.scope:
+                return [self._in_scope(session, statement.scope[0])]
+        if session.database is None:
+            return self._places.databases(principal)
+        return [session.database]
+
+    def _in_scope(self, session: sessions.Session, ident: names.Ident) -> str:
+        try:
+            return self._places.database(session.principal, ident)
+        except errors.SqlError:
+            raise errors.show_in_missing_schema() from None
+
+    def _tables_in(
+        self, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[information_schema.Description]:
+        for database, namespace in self._schemas_in(session, statement):
+            for ident in self._places.tables(session.principal, database, namespace):
+                if not _may_match(ident.name, statement):
+                    continue
+                found = self._described.describe(ident)
+                if found is not None:
+                    yield found
+
+    def _schemas_in(
+        self, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[tuple[str, idents.Namespace]]:
+        scope, principal = statement.scope, session.principal
+        is_schema = statement.scope_kind == "schema" or (
+            statement.scope_kind == "name" and len(scope) == 2
+        )
+        if is_schema and scope:
+            place = self._schema_in_scope(session, scope)
+            yield place.database, place.namespace
+            return
+        if statement.scope_kind == "name" and len(scope) == 1:
+            place = self._schema_in_scope(session, scope)
+            yield place.database, place.namespace
+            return
+        bare = statement.scope_kind in ("", "schema")
+        if bare and session.database is not None and session.schema is not None:
+            yield session.database, tuple(session.schema.split("."))
+            return
+        for database in self._databases_in(session, statement):
+            for namespace in self._places.schemas(principal, database):
+                yield database, namespace
+
+    def _schema_in_scope(self, session: sessions.Session, scope: names.Name) -> places.Schema:
+        try:
+            return self._places.schema(session.principal, scope, database=session.database)
+        except errors.SqlError as error:
+            if error.code != "002003":
+                raise
+            raise errors.show_in_missing_schema() from None
+
+    def _named_table(self, session: sessions.Session, statement: operations.Show) -> Any:
+        try:
+            return self._places.table(
+                session.principal,
+                statement.scope,
+                database=session.database,
+                schema=session.schema,
+                actions=places.DESCRIBE_ACTIONS,
+            )
+        except errors.SqlError as error:
+            if error.code != "002003":
+                raise
+            shown = names.dotted(statement.scope)
+            raise errors.described_does_not_exist("Table", shown) from None
+
+
+LISTINGS: Mapping[str, Callable[[Shows, sessions.Session, operations.Show], Iterator[Row]]] = {
+    "DATABASES": Shows.databases,
+    "SCHEMAS": Shows.schemas,
+    "OBJECTS": Shows.objects,
+    "TABLES": Shows.tables,
+    "COLUMNS": Shows.columns,
+    "PARAMETERS": Shows.parameters,
+    "VARIABLES": Shows.variables,
+    "WAREHOUSES": Shows.warehouses,
+}
+
+IN_OWN_ORDER = frozenset({"COLUMNS"})
+TERSE = frozenset({"DATABASES", "SCHEMAS", "OBJECTS", "TABLES", "VIEWS"})
+NAMED_BY = {"PARAMETERS": "key", "COLUMNS": "column_name"}
+
+
+def _may_match(stored: str, statement: operations.Show) -> bool:
+    """Whether a table can be in the listing; spares describing the others."""
+    if statement.kind == "COLUMNS":
+        return True
+    shown = names.shown(stored)
+    if statement.like is not None and not names.like_pattern(statement.like).fullmatch(shown):
+        return False
+    return statement.starts_with is None or shown.startswith(statement.starts_with)
+
+
+def _paged(rows: list[Row], columns: Sequence[str], statement: operations.Show) -> list[Row]:
+    place = columns.index(NAMED_BY.get(statement.kind, "name")) if rows else 0
+    found = rows
+    if statement.kind not in IN_OWN_ORDER:
+        found = sorted(rows, key=lambda row: str(row[place]))
+    if statement.like is not None:
+        pattern = names.like_pattern(statement.like)
+        found = [row for row in found if pattern.fullmatch(str(row[place]))]
+    if statement.starts_with is not None:
+        found = [row for row in found if str(row[place]).startswith(statement.starts_with)]
+    if statement.limit_from is not None:
+        found = [row for row in found if str(row[place]) > statement.limit_from]
+    limit = ROWS_MAX if statement.limit is None else min(statement.limit, ROWS_MAX)
+    return found[:limit]
+
+
+def _terse(rows: list[Row], columns: Sequence[str], kind: str) -> list[Row]:
+    terse = []
+    for row in rows:
+        named = dict(zip(columns, row, strict=True))
+        schema = named["name"] if kind == "SCHEMAS" else named.get("schema_name", "")
+        terse.append(
+            (
+                named["created_on"],
+                named["name"],
+                named.get("kind", "") if kind != "SCHEMAS" else "",
+                named.get("database_name", ""),
+                schema if kind != "DATABASES" else "",
+            )
+        )
+    return terse
+
+
+def _object_row(found: information_schema.Description) -> Row:
+    return (
+        information_schema.moment(found.created_at_ms),
+        names.shown(found.ident.name),
+        names.shown(found.ident.table_bucket),
+        names.shown(idents.dotted(found.ident.namespace)),
+        "TABLE",
+        found.comment,
+        found.cluster_by,
+        found.rows,
+        found.size_bytes,
+        found.owner,
+        "1",
+    )
+
+
+def _column_rows(
+    ident: idents.TableIdent, columns: Sequence[information_schema.ColumnDescription]
+) -> Iterator[Row]:
+    for column in columns:
+        yield (
+            names.shown(ident.name),
+            names.shown(idents.dotted(ident.namespace)),
+            column.name,
+            _data_type(column),
+            "true" if column.nullable else "NOT_NULL",
+            "",
+            "COLUMN",
+            "",
+            column.comment,
+            names.shown(ident.table_bucket),
+            "",
+            "",
+        )
+
+
+def _data_type(column: information_schema.ColumnDescription) -> str:
+    """Return SHOW COLUMNS' data_type: JSON."""
+    kind = column.type
+    found: dict[str, Any] = {"type": kind.kind.upper()}
+    match kind.kind:
+        case "fixed":
+            found |= {"precision": kind.precision, "scale": kind.scale}
+        case "text":
+            length = kind.length or outcomes.TEXT_LENGTH_MAX
+            octets = min(4 * length, outcomes.TEXT_LENGTH_MAX)
+            found |= {"length": length, "byteLength": octets, "fixed": False}
+        case "binary":
+            length = kind.length or outcomes.BINARY_LENGTH_MAX
+            found |= {"length": length, "byteLength": length, "fixed": True}
+        case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
+            found |= {"precision": 0, "scale": kind.scale}
+    return json.dumps({**found, "nullable": column.nullable}, separators=(",", ":"))
+
+
+def _column(name: str) -> outcomes.Column:
+    if name in MOMENTS or name == "updated_on":
+        return outcomes.Column(name=name, type="timestamp_ltz", scale=3)
+    if name in NUMBERS:
+        return outcomes.Column(name=name, type="fixed", precision=38, scale=0)
+    return outcomes.Column(name=name, type="text")
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

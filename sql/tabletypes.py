@@ -1,0 +1,297 @@
+"""rule: Iceberg's types as Snowflake's and as Arrow's, and back.
+
+What a declared type says beyond its Iceberg type (a VARCHAR's length, NUMBER(38,0) kept as a long)
+stands in one table property, by field id, so that DESCRIBE gives it back and writes enforce it.
+Other engines never see it. Source: Iceberg spec, Schemas and Data Types; Appendix A, Parquet.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from catalog import datatypes, values
+from sql import errors, outcomes
+from sql.dialect import shapes, types
+
+DECLARED = "boathouse.sql.types"
+"""Table property: JSON object, field id -> declared type, where the stored type says less."""
+
+FIELD_ID = "PARQUET:field_id"
+DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
+EPOCH_DATE = datetime.date(1970, 1, 1)
+
+# From Iceberg
+
+
+def sql_type(kind: Any, declared: str | None = None) -> types.SqlType:
+    """Return the Snowflake type of an Iceberg type; raises SqlError for one that has none."""
+    name = datatypes.kind_of(kind)
+    match name:
+        case "boolean":
+            return types.BOOLEAN
+        case "int":
+            return types.integer(10, types.INT32_LOW, types.INT32_HIGH)
+        case "long":
+            return types.integer(_declared_precision(declared) or 19)
+        case "float" | "double":
+            return types.REAL
+        case "decimal":
+            precision, scale = datatypes.decimal_of(kind)
+            return types.number(precision, scale)
+        case "date":
+            return types.DATE
+        case "time":
+            return types.TIME
+        case "timestamp":
+            return types.TIMESTAMP_NTZ
+        case "timestamptz":
+            return types.TIMESTAMP_LTZ
+        case "timestamp_ns":
+            return types.SqlType(kind="timestamp_ntz", scale=9)
+        case "string":
+            return types.text(_declared_length("VARCHAR", declared))
+        case "uuid":
+            return types.SqlType(kind="binary", length=16)
+        case "fixed":
+            return types.SqlType(kind="binary", length=datatypes.fixed_length(kind))
+        case "binary":
+            return types.SqlType(kind="binary", length=_declared_length("BINARY", declared))
+        case "struct" | "map":
+            return types.SqlType(kind="object")
+        case "list":
+            return types.SqlType(kind="array")
+    raise errors.unsupported(f"Iceberg type {name}")
+
+
+def _declared_length(word: str, declared: str | None) -> int | None:
+    match = DECLARED_FORM.fullmatch(declared or "")
+    return int(match[2]) if match is not None and match[1] == word else None
+
+
+def _declared_precision(declared: str | None) -> int | None:
+    match = DECLARED_FORM.fullmatch(declared or "")
+    return int(match[2]) if match is not None and match[1] == "NUMBER" else None
+
+
+def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
+    """Return the declared types that a table's properties remember; none when they are damaged."""
+    try:
+        found = json.loads(properties.get(DECLARED, "{}"))
+        return {int(field_id): str(text) for field_id, text in found.items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def shape_columns(
+    schema: Mapping[str, Any], properties: Mapping[str, str]
+) -> tuple[shapes.ShapeColumn, ...]:
+    """Return a table's columns as the binder sees them."""
+    declared = declared_types(properties)
+    return tuple(
+        shapes.ShapeColumn(
+            name=field["name"],
+            type=sql_type(field["type"], declared.get(field["id"])),
+            nullable=not field["required"],
+        )
+        for field in schema["fields"]
+    )
+
+
+def is_computable(kind: Any) -> bool:
+    """Say whether SQL can compute with values of an Iceberg type, not just show them."""
+    return not isinstance(kind, dict)
+
+
+# To Iceberg
+
+
+def iceberg_type(kind: types.SqlType) -> str:
+    """Return the Iceberg type under which values of a Snowflake type are stored."""
+    match kind.kind:
+        case "fixed" if kind.is_integer:
+            return "long"
+        case "fixed":
+            return f"decimal({kind.precision},{kind.scale})"
+        case "real":
+            return "double"
+        case "text" | "null":
+            return "string"
+        case "boolean" | "date" | "time" | "binary":
+            return kind.kind
+        case "timestamp_ntz":
+            return "timestamp"
+        case "timestamp_ltz":
+            return "timestamptz"
+    raise errors.unsupported(f"a column of type {types.shown(kind)}")
+
+
+def declared_text(kind: types.SqlType) -> str | None:
+    """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
+    if kind.kind in ("null", "interval"):
+        return None
+    shown = types.shown(kind)
+    if kind.kind == "fixed" and kind.is_integer:
+        return f"NUMBER({types.PRECISION_MAX},0)"
+    return None if shown == types.shown(sql_type(iceberg_type(kind))) else shown
+
+
+# Arrow
+
+
+def engine_type(kind: Any, zone: str) -> pa.DataType:
+    """Return the Arrow type in which the engine reads values of a primitive Iceberg type."""
+    match datatypes.kind_of(kind):
+        case "boolean":
+            return pa.bool_()
+        case "int" | "long":
+            return pa.int64()
+        case "float" | "double":
+            return pa.float64()
+        case "decimal":
+            return pa.decimal128(*datatypes.decimal_of(kind))
+        case "date":
+            return pa.date32()
+        case "time":
+            return pa.time64("us")
+        case "timestamp":
+            return pa.timestamp("us")
+        case "timestamptz":
+            return pa.timestamp("us", zone)
+        case "timestamp_ns":
+            return pa.timestamp("ns")
+        case "string":
+            return pa.string_view()
+        case "uuid" | "fixed" | "binary":
+            return pa.binary()
+    raise errors.unsupported(f"Iceberg type {kind}")
+
+
+def stored_type(kind: Any) -> pa.DataType:
+    """Return the Arrow type in which values of an Iceberg type are written."""
+    match datatypes.kind_of(kind):
+        case "int":
+            return pa.int32()
+        case "float":
+            return pa.float32()
+        case "timestamptz":
+            return pa.timestamp("us", "UTC")
+        case "string":
+            return pa.string()
+        case "uuid":
+            return pa.binary(16)
+        case "fixed":
+            return pa.binary(datatypes.fixed_length(kind))
+    return engine_type(kind, "UTC")
+
+
+def write_schema(fields: list[Mapping[str, Any]]) -> pa.Schema:
+    """Return the Arrow schema of files with these Iceberg fields, ids as metadata."""
+    return pa.schema(
+        [
+            pa.field(
+                field["name"],
+                stored_type(field["type"]),
+                nullable=not field["required"],
+                metadata={FIELD_ID: str(field["id"])},
+            )
+            for field in fields
+        ]
+    )
+
+
+# Values
+
+
+def literal(kind: Any, value: values.Value, zone: str) -> str:
+    """Return a plain value (see `catalog.values`) of a primitive type in the engine's SQL."""
+    target = engine_type(kind, zone)
+    if pa.types.is_boolean(target):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    text = value if isinstance(value, str) else str(value)
+    quoted = "'" + text.replace("'", "''") + "'"
+    if pa.types.is_string_view(target):
+        return quoted
+    if pa.types.is_decimal(target):
+        return f"arrow_cast({quoted}, 'Decimal128({target.precision}, {target.scale})')"
+    if pa.types.is_float64(target):
+        return f"arrow_cast({quoted}, 'Float64')"
+    assert isinstance(value, int)
+    if pa.types.is_date32(target):
+        return f"arrow_cast(arrow_cast({value}, 'Int32'), 'Date32')"
+    if pa.types.is_time64(target):
+        return f"arrow_cast(arrow_cast({value}, 'Int64'), 'Time64(Microsecond)')"
+    if pa.types.is_timestamp(target):
+        unit = "Nanosecond" if target.unit == "ns" else "Microsecond"
+        if target.tz is None:
+            return f"arrow_cast(arrow_cast({value}, 'Int64'), 'Timestamp({unit}, None)')"
+        instant = f"arrow_cast(arrow_cast({value}, 'Int64'), 'Timestamp({unit}, Some(\"UTC\"))')"
+        return f"arrow_cast({instant}, 'Timestamp({unit}, Some(\"{target.tz}\"))')"
+    return f"arrow_cast({value}, 'Int64')"
+
+
+def plain_value(kind: Any, value: Any) -> values.Value | None:
+    """Return a Python value of a condition as `catalog.values` holds the type; None if it cannot.
+
+    kind: the column's Iceberg type.
+    """
+    match datatypes.kind_of(kind):
+        case "int" | "long" if isinstance(value, int | decimal.Decimal):
+            return int(value) if value == int(value) else None
+        case "decimal" if isinstance(value, int | decimal.Decimal):
+            _, scale = datatypes.decimal_of(kind)
+            found = decimal.Decimal(value)
+            exact = found.as_tuple().exponent
+            return found if isinstance(exact, int) and -exact <= scale else None
+        case "float" | "double" if isinstance(value, float):
+            return value
+        case "string" if isinstance(value, str):
+            return value
+        case "boolean" if isinstance(value, bool):
+            return value
+        case "date" if isinstance(value, datetime.date):
+            return (value - EPOCH_DATE).days
+        case "timestamp" | "timestamptz" if isinstance(value, datetime.datetime):
+            aware = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+            return _micros(aware)
+    return None
+
+
+def _micros(moment: datetime.datetime) -> int:
+    since = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def plain_list(array: Any) -> list[Any]:
+    """Return an Arrow array's values as `catalog.values` holds them."""
+    kind = array.type
+    if pa.types.is_date32(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        array = array.cast(pa.int64())
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+def result_type(column: outcomes.Column, kind: pa.DataType) -> outcomes.Column:
+    """Return column as its Arrow type makes it, where the binder and the engine differ in scale."""
+    if column.type == "fixed" and pa.types.is_decimal(kind) and kind.scale != column.scale:
+        return outcomes.Column(
+            name=column.name,
+            type="fixed",
+            nullable=column.nullable,
+            precision=min(kind.precision, types.PRECISION_MAX),
+            scale=kind.scale,
+            database=column.database,
+            schema=column.schema,
+            table=column.table,
+        )
+    return column

@@ -1,0 +1,423 @@
+"""engine: rows of a query become files of a table and one commit of the catalog.
+
+The engine's process writes the files, checked and split by partition, into a folder of their own in
+`tmp/`; they become blobs, then objects below the table's location, and only then a commit names
+them. Whatever fails before the commit takes its files along. The engine's own INSERT is never used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from catalog import appends, idents, manifests, parquet_stats, tables, transforms, values
+from catalog import errors as catalog_errors
+from sql import engine, errors, relations, tabletypes
+from sql.dialect import names, operations, resolve, types
+from storage import blobs, disk, objects
+from storage import model as storage_model
+
+FILE_SIZE = "write.target-file-size-bytes"
+FILE_SIZE_DEFAULT = 512 << 20
+CODEC = "write.parquet.compression-codec"
+CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "brotli"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """Where rows go: a table, staged or not, and which of its fields the rows have, in order."""
+
+    loaded: tables.LoadedTable
+    fields: tuple[Mapping[str, Any], ...]
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staged:
+    """Files that are written and not yet committed."""
+
+    target: Target
+    files: tuple[manifests.DataFile, ...]
+    rows: int
+    removed: tuple[manifests.DataFile, ...] = ()
+    based_on: int | None = None
+
+
+class Writes:
+    """Writes rows of queries into tables."""
+
+    def __init__(
+        self,
+        *,
+        engine: engine.Engine,
+        blobs: blobs.Blobs,
+        objects: objects.Objects,
+        disk: disk.Disk,
+        scratch: Path,
+        tables: tables.Tables,
+        appends: appends.Appends,
+        new_id: storage_model.NewId,
+    ) -> None:
+        self._engine = engine
+        self._blobs = blobs
+        self._objects = objects
+        self._disk = disk
+        self._scratch = scratch
+        self._tables = tables
+        self._appends = appends
+        self._new_id = new_id
+
+    async def stage(self, query: engine.Query, target: Target, *, by: str) -> Staged:
+        """Run query and make its rows files of target. by: ARN of the writer.
+
+        The query's columns are target's fields, in order. Raises EngineFault, DiskFull.
+        """
+        folder = self._scratch / self._new_id()
+        await asyncio.to_thread(self._disk.make_folder, folder)
+        named: list[str] = []
+        try:
+            write = _order(target, folder)
+            results = await self._engine.run(_writing(query, write))
+            _, finished = await engine.collect(results)
+            files = []
+            for written in finished.files:
+                file = await self._adopt(written, target, by=by)
+                named.append(file.file_path)
+                files.append(file)
+        except BaseException:
+            await asyncio.shield(self._forget(target.loaded.ident, named))
+            raise
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
+        return Staged(target=target, files=tuple(files), rows=finished.rows)
+
+    async def commit(self, staged: Staged, *, by: str, query_id: str = "") -> tables.LoadedTable:
+        """Name staged files in one commit. On a certain failure they are removed."""
+        target = staged.target
+        try:
+            return await self._appends.commit_files(
+                target.loaded.ident,
+                staged.files,
+                operation="overwrite" if staged.removed else "append",
+                removed=staged.removed,
+                based_on=staged.based_on,
+                staged=target.loaded if target.is_staged else None,
+                summary={relations.QUERY_ID: query_id} if query_id else {},
+                by=by,
+                via="sql",
+            )
+        except catalog_errors.CommitStateUnknown:
+            raise  # the commit may be there: its files stay
+        except BaseException:
+            await asyncio.shield(self.discard(staged))
+            raise
+
+    async def discard(self, staged: Staged) -> None:
+        """Remove files that no commit will name."""
+        await self._forget(staged.target.loaded.ident, [file.file_path for file in staged.files])
+
+    async def _adopt(
+        self, written: engine.WrittenFile, target: Target, *, by: str
+    ) -> manifests.DataFile:
+        """Make a finished local file an object below the table's location."""
+        path = Path(written.path)
+        metadata = target.loaded.metadata
+        footer = await asyncio.to_thread(pq.read_metadata, path)
+        partition = _partition(written)
+        name = f"{self._new_id()}.parquet"
+        place = _partition_path(target, partition)
+        uri = "/".join(
+            part for part in (metadata.location.rstrip("/"), "data", place, name) if part
+        )
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        received = await self._blobs.adopt(path)
+        await self._objects.put(
+            bucket,
+            key,
+            received,
+            attributes=storage_model.ObjectAttributes(
+                headers={"content-type": "application/vnd.apache.parquet"}, owner=by
+            ),
+            precondition=storage_model.Precondition(write_once=True),
+        )
+        return parquet_stats.data_file(
+            footer,
+            path=uri,
+            size_bytes=written.size_bytes,
+            schema=metadata.current_schema(),
+            spec_id=metadata.default_spec_id,
+            partition=partition,
+            sort_order_id=metadata.default_sort_order_id if _sort_keys(target) else None,
+            properties=metadata.properties,
+        )
+
+    async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
+        for uri in uris:
+            await self._objects.delete(ident.table_bucket, uri.split("/", 3)[3])
+
+
+def _writing(query: engine.Query, write: engine.Write) -> engine.Query:
+    return engine.Query(
+        text=query.text,
+        query_id=query.query_id,
+        relations=query.relations,
+        functions=query.functions,
+        settings=query.settings,
+        limits=query.limits,
+        write=write,
+    )
+
+
+def _order(target: Target, folder: Path) -> engine.Write:
+    metadata = target.loaded.metadata
+    declared = tabletypes.declared_types(metadata.properties)
+    places = {field["id"]: index for index, field in enumerate(target.fields)}
+    spec = metadata.default_spec()
+    partition = []
+    for field in spec["fields"]:
+        source = field["source-id"]
+        if source not in places:
+            raise errors.unsupported(f"a partition by the column of id {source}")
+        partition.append(
+            engine.PartitionField(
+                name=f"{len(partition)}",
+                column=places[source],
+                transform=field["transform"],
+                source_type=str(target.fields[places[source]]["type"]),
+            )
+        )
+    codec = metadata.properties.get(CODEC, "zstd").lower()
+    size = metadata.properties.get(FILE_SIZE, "")
+    return engine.Write(
+        directory=str(folder),
+        schema=engine.ipc_schema(tabletypes.write_schema(list(target.fields))),
+        checks=tuple(_check(field, declared.get(field["id"])) for field in target.fields),
+        partition=tuple(partition),
+        file_size_bytes=int(size) if size.isdecimal() and int(size) > 0 else FILE_SIZE_DEFAULT,
+        compression="none" if codec == "uncompressed" else codec if codec in CODECS else "zstd",
+    )
+
+
+def _check(field: Mapping[str, Any], declared: str | None) -> engine.Check:
+    kind = tabletypes.sql_type(field["type"], declared)
+    limited = kind.kind in ("text", "binary")
+    return engine.Check(
+        name=names.shown(field["name"]),
+        required=field["required"],
+        length_max=kind.length if limited else None,
+    )
+
+
+def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
+    if not written.partition:
+        return ()
+    row = engine.read_rows(written.partition)
+    return tuple(tabletypes.plain_list(column.combine_chunks())[0] for column in row.columns)
+
+
+def _partition_path(target: Target, partition: tuple[Any, ...]) -> str:
+    metadata = target.loaded.metadata
+    fields = metadata.default_spec()["fields"]
+    if not fields:
+        return ""
+    kinds = {field["id"]: field["type"] for field in target.fields}
+    results = [
+        transforms.result_type(transforms.parse(field["transform"]), kinds[field["source-id"]])
+        for field in fields
+    ]
+    return transforms.partition_path(fields, results, partition)
+
+
+def _sort_keys(target: Target) -> list[str] | None:
+    """Return ORDER BY keys of the table's sort order; None when it has none that SQL can say."""
+    order = target.loaded.metadata.default_sort_order()
+    by_id = {field["id"]: field["name"] for field in target.fields}
+    keys = []
+    for field in order["fields"]:
+        if field["transform"] != "identity" or field["source-id"] not in by_id:
+            return None
+        nulls = "FIRST" if field["null-order"] == "nulls-first" else "LAST"
+        name = engine.quoted(by_id[field["source-id"]])
+        keys.append(f"{name} {field['direction'].upper()} NULLS {nulls}")
+    return keys or None
+
+
+def plan_text(found: resolve.BoundQuery, target: Target, given: Sequence[Mapping[str, Any]]) -> str:
+    """Return the engine's text whose columns are target's fields, in order.
+
+    given: the fields that the bound query's columns are for. A field that is not given gets its
+    write default, or NULL.
+    """
+    places = {field["id"]: index for index, field in enumerate(given)}
+    listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(given)))
+    items = []
+    for field in target.fields:
+        index = places.get(field["id"])
+        value = engine.quoted(f"c{index}") if index is not None else _default(field)
+        items.append(f"{value} AS {engine.quoted(field['name'])}")
+    text = f'SELECT {", ".join(items)} FROM ({found.sql}) AS "rows"({listed})'
+    keys = _sort_keys(target)
+    if keys:
+        text = f'SELECT * FROM ({text}) AS "sorted" ORDER BY {", ".join(keys)}'
+    return text
+
+
+def _default(field: Mapping[str, Any]) -> str:
+    from_default = field.get("write-default")
+    kind = field["type"]
+    if from_default is None:
+        return types.exactly("NULL", tabletypes.sql_type(kind))
+    return tabletypes.literal(kind, values.from_json(kind, from_default), "UTC")
+
+
+def fields_for(
+    loaded: tables.LoadedTable, listed: Sequence[names.Ident]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return (fields to write, fields that the rows give) of an INSERT's column list.
+
+    An empty list gives all columns. Nested columns that are not given stay out of the files.
+    Raises SqlError for unknown or repeated columns, and for nested ones that are given.
+    """
+    fields: list[Mapping[str, Any]] = list(loaded.metadata.current_schema()["fields"])
+    if not listed:
+        given = fields
+    else:
+        stored = [field["name"] for field in fields]
+        given = []
+        for ident in listed:
+            found = names.find(ident, stored)
+            if not found:
+                raise errors.invalid_identifier(ident.folded)
+            field = fields[found[0]]
+            if any(other["id"] == field["id"] for other in given):
+                raise _duplicate_column(ident.folded)
+            given.append(field)
+    for field in given:
+        if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
+            raise errors.unsupported(f"INSERT into column {field['name']} of a nested type or UUID")
+        if str(field["type"]).startswith("fixed"):
+            raise errors.unsupported(f"INSERT into column {field['name']} of a fixed length")
+    ids = {field["id"] for field in given}
+    written = []
+    for field in fields:
+        if field["id"] in ids or tabletypes.is_computable(field["type"]):
+            if field["id"] not in ids and field["type"] in ("uuid",):
+                continue
+            written.append(field)
+        elif field["required"]:
+            raise errors.null_into_not_null(names.shown(field["name"]))
+    return written, given
+
+
+def _duplicate_column(name: str) -> errors.SqlError:
+    return errors.SqlError(
+        "002025",
+        "42S21",
+        f"SQL compilation error:\nduplicate column name '{name}'",
+        phase="COMPILATION",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewTable:
+    """What CREATE TABLE asks the catalog for: decoded JSON, as a REST client would send it."""
+
+    schema: Mapping[str, Any]
+    partition_spec: Mapping[str, Any] | None
+    sort_order: Mapping[str, Any] | None
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewColumn:
+    name: str
+    type: types.SqlType
+    required: bool = False
+    comment: str | None = None
+
+
+def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -> NewTable:
+    """Return the request that a CREATE TABLE amounts to; raises SqlError for bad columns."""
+    taken: set[str] = set()
+    fields, declared = [], {}
+    for number, column in enumerate(columns, start=1):
+        if column.name.upper() in taken:
+            raise _duplicate_column(names.shown(column.name))
+        taken.add(column.name.upper())
+        field: dict[str, Any] = {
+            "id": number,
+            "name": column.name,
+            "required": column.required,
+            "type": tabletypes.iceberg_type(column.type),
+        }
+        if column.comment:
+            field["doc"] = column.comment
+        fields.append(field)
+        text = tabletypes.declared_text(column.type)
+        if text is not None:
+            declared[str(number)] = text
+    properties = {}
+    if statement.comment:
+        properties["comment"] = statement.comment
+    if declared:
+        properties[tabletypes.DECLARED] = json.dumps(declared, separators=(",", ":"))
+    stored = [column.name for column in columns]
+    return NewTable(
+        schema={"type": "struct", "schema-id": 0, "fields": fields},
+        partition_spec=_partition_spec(statement, stored),
+        sort_order=_sort_order(statement, stored),
+        properties=properties,
+    )
+
+
+def _partition_spec(
+    statement: operations.CreateTable, stored: Sequence[str]
+) -> Mapping[str, Any] | None:
+    if not statement.partition_by:
+        return None
+    fields = []
+    for number, (transform, ident) in enumerate(statement.partition_by):
+        index = _column_index(ident, stored)
+        word = transform.partition("[")[0]
+        suffix = "" if word == "identity" else {"truncate": "_trunc"}.get(word, f"_{word}")
+        fields.append(
+            {
+                "source-id": index + 1,
+                "field-id": 1000 + number,
+                "name": stored[index] + suffix,
+                "transform": transform,
+            }
+        )
+    return {"spec-id": 0, "fields": fields}
+
+
+def _sort_order(
+    statement: operations.CreateTable, stored: Sequence[str]
+) -> Mapping[str, Any] | None:
+    if not statement.cluster_by:
+        return None
+    return {
+        "order-id": 1,
+        "fields": [
+            {
+                "source-id": _column_index(ident, stored) + 1,
+                "transform": "identity",
+                "direction": "asc",
+                "null-order": "nulls-last",
+            }
+            for ident in statement.cluster_by
+        ],
+    }
+
+
+def _column_index(ident: names.Ident, stored: Sequence[str]) -> int:
+    found = names.find(ident, stored)
+    if not found:
+        raise errors.invalid_identifier(ident.folded)
+    return found[0]

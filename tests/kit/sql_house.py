@@ -1,0 +1,165 @@
+"""The SQL engine over a catalog of its own, without a server: what mini.py wires, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalog import appends, decoding, files, scans
+from catalog.rest import access as catalog_access
+from server.access import decide, model
+from sql import (
+    engine,
+    information_schema,
+    outcomes,
+    places,
+    relations,
+    sessions,
+    show,
+    statements,
+    writes,
+)
+from tests.kit import lakes
+
+ROOT = model.Principal(
+    kind="root",
+    name="root",
+    arn=lakes.BY,
+    account_id=lakes.ACCOUNT,
+    canonical_id="c",
+    display_name="root",
+)
+
+
+@dataclass(kw_only=True)
+class House:
+    """Statements over a folder, with one session."""
+
+    lake: lakes.Lake
+    statements: statements.Statements
+    engine: engine.Engine
+    session: sessions.Session
+    appends: appends.Appends
+    scans: scans.Scans
+    last_id: str = ""
+
+    async def run(self, text: str, **more: Any) -> outcomes.Outcome:
+        self.last_id = str(uuid.uuid4())
+        arguments: dict[str, Any] = {
+            "bindings": {},
+            "parameters": {},
+            "describe_only": False,
+            "query_id": self.last_id,
+            **more,
+        }
+        outcome = await self.statements.execute(self.session, text, **arguments)
+        if not arguments["describe_only"]:
+            self.session.query_ids.append(self.last_id)
+        return outcome
+
+    async def rows(self, text: str, **more: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement as Python tuples."""
+        outcome = await self.run(text, **more)
+        if outcome.rows is not None:
+            return [tuple(row) for row in outcome.rows]
+        found: list[tuple[Any, ...]] = []
+        assert outcome.batches is not None
+        async for batch in outcome.batches:
+            found += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        return found
+
+    async def one(self, text: str, **more: Any) -> Any:
+        """Return the one cell of a statement's one row."""
+        ((cell,),) = await self.rows(text, **more)
+        return cell
+
+
+@asynccontextmanager
+async def opened(
+    path: Path, *, made_engine: engine.Engine | None = None, clock: lakes.Clock | None = None
+) -> AsyncIterator[House]:
+    """Build the house at path; the table bucket `lake` with the schema `ns` is its session's."""
+    await asyncio.to_thread(_prepare, path)
+    with lakes.opened(path, clock=clock, first_id=1 << 40) as lake:
+        spill = path / "spill"
+        spill.mkdir(exist_ok=True)
+        the_engine = made_engine or engine.WorkerEngine(workers=1, spill_directory=spill)
+        house = build(lake, the_engine, path)
+        try:
+            await lake.namespaces.create("lake", ("ns",), by=lakes.BY)
+        except Exception as error:  # noqa: BLE001 - a folder that is opened again has it
+            assert "already exists" in str(error), error
+        try:
+            yield house
+        finally:
+            if made_engine is None:
+                await the_engine.close()
+
+
+def _prepare(path: Path) -> None:
+    # lakes.opened makes its bucket with asyncio.run, which no running loop allows.
+    with lakes.opened(path):
+        pass
+
+
+def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
+    access = catalog_access.Access(
+        store=lake.store,
+        authoriser=decide.Authoriser(now_ms=lake.clock),
+        region="us-east-1",
+        account_id=lakes.ACCOUNT,
+    )
+    new_id = lake.store.new_id
+    file_store = files.Files(objects=lake.storage.objects, blobs=lake.storage.blobs)
+    planned = scans.Scans(files=file_store, decoder=decoding.InlineDecoder())
+    found = places.Places(
+        buckets=lake.storage.buckets,
+        namespaces=lake.namespaces,
+        tables=lake.tables,
+        access=access,
+    )
+    committed = appends.Appends(
+        tables=lake.tables, scans=planned, files=file_store, now_ms=lake.clock, new_id=new_id
+    )
+    described = information_schema.InformationSchema(places=found, tables=lake.tables)
+    made = statements.Statements(
+        engine=the_engine,
+        places=found,
+        relations=relations.Relations(
+            engine=the_engine,
+            scans=planned,
+            objects=lake.storage.objects,
+            links=lake.storage.links,
+            places=found,
+        ),
+        writes=writes.Writes(
+            engine=the_engine,
+            blobs=lake.storage.blobs,
+            objects=lake.storage.objects,
+            disk=lake.storage.disk,
+            scratch=path / "tmp",
+            tables=lake.tables,
+            appends=committed,
+            new_id=new_id,
+        ),
+        shows=show.Shows(places=found, described=described, default_database="lake"),
+        described=described,
+        namespaces=lake.namespaces,
+        tables=lake.tables,
+        now_ms=lake.clock,
+        about=statements.About(version="9.0.0", region="us-east-1"),
+    )
+    session = sessions.Session(id=1, principal=ROOT, database="lake", schema="ns")
+    return House(
+        lake=lake,
+        statements=made,
+        engine=the_engine,
+        session=session,
+        appends=committed,
+        scans=planned,
+    )
