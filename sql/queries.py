@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from server.access import errors as access_errors
 from sql import (
     bindings,
     chunks,
@@ -322,6 +323,8 @@ class Queries:
             query.result = await self._answered(query, session)
         except errors.SqlError as error:
             query.error = error
+        except access_errors.AccessDenied as error:
+            query.error = errors.not_authorized(str(error))
         except asyncio.CancelledError:
             query.error = errors.canceled()
             if not query.is_cancelled:
@@ -405,6 +408,9 @@ class Queries:
                 child.result = await self._one(child.id, session, one)
             except errors.SqlError as error:
                 child.error = error
+                raise
+            except access_errors.AccessDenied as error:
+                child.error = errors.not_authorized(str(error))
                 raise
             except asyncio.CancelledError:
                 child.error = errors.canceled()

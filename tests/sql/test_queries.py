@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from server.access import errors as access_errors
 from server.access import model as access
 from sql import errors, outcomes, queries, sessions
 from tests.sql.rest import served
@@ -117,6 +118,23 @@ def test_a_stream_that_holds_what_its_columns_deny_is_our_fault(
 
     with caplog.at_level(logging.CRITICAL):
         lived(tmp_path, story)
+
+
+def test_what_the_caller_may_not_is_answered_in_sql(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def denied(call: served.Call) -> outcomes.Outcome:
+            raise access_errors.AccessDenied(
+                "s3tables:GetTableData on arn:x is not allowed", action="a", resource="r"
+            )
+
+        parts.statements.answers["select hidden"] = denied
+        query = submit(parts, session, "select hidden")
+        await parts.queries.wait(query, 5)
+        assert query.error is not None
+        assert (query.error.code, query.error.sqlstate) == ("003001", "42501")
+        assert "s3tables:GetTableData" in query.error.message
+
+    lived(tmp_path, story)
 
 
 def test_old_answers_are_swept_and_requests_of_dead_sessions_with_them(tmp_path: Path) -> None:
