@@ -27,6 +27,8 @@ from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
+    import asyncio
+
     from server.access.rootkeys import RootKeys
     from server.config import Config
     from storage.model import BucketKind
@@ -153,6 +155,7 @@ def _load_config(options: argparse.Namespace) -> Config:
 
 def _serve(options: argparse.Namespace) -> int:
     from server import config
+    from server.access import errors as access_errors
     from storage import errors as storage_errors
 
     try:
@@ -165,10 +168,24 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         with contextlib.closing(listener):
             return _run(settings, listener)
-    except storage_errors.StorageError as error:
+    except storage_errors.FolderInUse as error:
+        return _fail(
+            f"mini.py: {error}{_holder(settings.data)}; stop it, or choose another folder with "
+            "--data."
+        )
+    except (storage_errors.StorageError, access_errors.AccessError, OSError) as error:
         return _fail(f"mini.py: {error}")
-    except PermissionError as error:
-        return _fail(f"mini.py: the data folder cannot be used: {error}")
+
+
+def _holder(data: str) -> str:
+    """Say which server holds a data folder, if it has said so itself."""
+    import json
+
+    try:
+        running = json.loads((Path(data) / RUNNING_FILE).read_text())
+        return f" (a server at {running['url']}, process {running['pid']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -382,8 +399,8 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
 
     import uvicorn
 
-    await house.audit.start()
     await _seed(settings, house.storage)
+    await house.audit.start()
     server = uvicorn.Server(
         uvicorn.Config(
             house.application,
@@ -405,6 +422,8 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
         loop.add_signal_handler(number, functools.partial(setattr, server, "should_exit", True))
     sweeping = asyncio.create_task(house.storage.sweep.run())
     announcing = asyncio.create_task(_announce(settings, house, server, url))
+    # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
+    announcing.add_done_callback(functools.partial(_end_if_failed, server))
     try:
         # `serve` would take the signals itself and raise them again at the end: exit code 143.
         await server._serve(sockets=[listener])  # noqa: SLF001 - uvicorn is pinned
@@ -415,15 +434,22 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
         await house.late_sql.stop()
         await house.audit.stop()
         _forget(house.storage)
+    if not announcing.cancelled():
+        announcing.result()
+
+
+def _end_if_failed(server: Any, announcing: asyncio.Task[None]) -> None:
+    if not announcing.cancelled() and announcing.exception() is not None:
+        server.should_exit = True
 
 
 async def _seed(settings: Config, storage: Storage) -> None:
     """Make the buckets that exist from the start."""
     from storage import errors
 
-    kinds: dict[str, BucketKind] = dict.fromkeys(settings.table_buckets, "table")
-    kinds |= dict.fromkeys(settings.buckets, "general")
-    for name, kind in kinds.items():
+    wanted: list[tuple[str, BucketKind]] = [(name, "table") for name in settings.table_buckets]
+    wanted += [(name, "general") for name in settings.buckets]
+    for name, kind in wanted:
         try:
             found = storage.buckets.get(name)
         except errors.NoSuchBucket:
@@ -470,7 +496,7 @@ async def _announce(settings: Config, house: House, server: Any, url: str) -> No
     else:
         print(_banner(settings, house, url, seconds), flush=True)  # noqa: T201
     if settings.sample_data:
-        await _load_samples(settings, url)
+        await _load_samples(settings, house)
 
 
 def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
@@ -504,7 +530,7 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
     return "\n".join([*lines, f"ready in {seconds:.1f} s"])
 
 
-async def _load_samples(settings: Config, url: str) -> None:
+async def _load_samples(settings: Config, house: House) -> None:
     """Load the sample data in a process of its own, as any client would."""
     import asyncio
 
@@ -514,7 +540,7 @@ async def _load_samples(settings: Config, url: str) -> None:
         "pipeline",
         "samples",
         "--data",
-        settings.data,
+        str(house.storage.path.resolve()),
         "--warehouse",
         settings.table_buckets[0],
         cwd=CHECKOUT,
@@ -579,9 +605,14 @@ def _running_place(options: argparse.Namespace) -> Any:
 
     folder = Path(options.data)
     try:
-        running = json.loads((folder / "running.json").read_text())
+        running = json.loads((folder / RUNNING_FILE).read_text())
         os.kill(running["pid"], 0)
-        keys = json.loads((folder / "root.json").read_text())
+        # A pair from the environment is the server's own, and is written nowhere.
+        access_key = os.environ.get("BOATHOUSE_ACCESS_KEY")
+        secret_key = os.environ.get("BOATHOUSE_SECRET_KEY")
+        if not access_key or not secret_key:
+            keys = json.loads((folder / "root.json").read_text())
+            access_key, secret_key = keys["access_key"], keys["secret_key"]
     except (OSError, ValueError, KeyError):
         _fail(
             f"No server runs on the data folder {options.data!r}. Start one with `make run`, or "
@@ -590,8 +621,8 @@ def _running_place(options: argparse.Namespace) -> Any:
         return None
     return connect.Place(
         url=running["url"],
-        access_key=keys["access_key"],
-        secret_key=keys["secret_key"],
+        access_key=access_key,
+        secret_key=secret_key,
         warehouse=options.warehouse or running["table_buckets"][0],
         region=running["region"],
     )
