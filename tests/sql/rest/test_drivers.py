@@ -408,7 +408,7 @@ def test_a_cursor_can_be_cancelled_and_the_statement_really_ends(
 
 @both
 def test_large_results_come_in_chunks_whole_and_in_order(face: served.Served, driver: str) -> None:
-    rows = 700_000
+    rows = 400_000
     batches = [
         pa.record_batch(
             [

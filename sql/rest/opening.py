@@ -1,0 +1,66 @@
+"""wiring: joins the Snowflake face from what runs statements and from the floors below.
+
+Nothing starts here: the sweeper of sessions begins with the first login. `Face.stop` ends it all,
+and comes before whatever runs the statements is closed.
+"""
+
+from __future__ import annotations
+
+from catalog import namespaces
+from server.access import decide, principals, tokens
+from sql import contexts, credentials, queries, sessions, shelves
+from sql.rest import face
+from storage import model as storage_model
+from storage import opening as storage_opening
+
+
+def open_face(
+    *,
+    storage: storage_opening.Storage,
+    namespaces: namespaces.Namespaces,
+    statements: queries.Statements,
+    split: queries.Split,
+    principals: principals.Principals,
+    ring: tokens.KeyRing,
+    authoriser: decide.Authoriser,
+    default_database: str | None,
+    timeout_seconds: int,
+    open_to_all: bool,
+    chunk_key: bytes,
+    now_ms: storage_model.NowMs,
+    new_id: storage_model.NewId,
+) -> face.Face:
+    """Return the face. chunk_key: 32 random bytes, made anew at each start."""
+    proofs = credentials.Credentials(
+        principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
+    )
+    all_sessions = sessions.Sessions(
+        index=storage.index,
+        ring=ring,
+        principal_of=proofs.principal_of,
+        now_ms=now_ms,
+        new_id=new_id,
+    )
+    return face.Face(
+        sessions=all_sessions,
+        queries=queries.Queries(
+            statements=statements,
+            sessions=all_sessions,
+            split=split,
+            shelf=shelves.Shelf(
+                folder=storage.path / "cache" / "results", disk=storage.disk, new_id=new_id
+            ),
+            now_ms=now_ms,
+            new_id=new_id,
+            limits=queries.Limits(timeout_seconds=timeout_seconds),
+        ),
+        credentials=proofs,
+        contexts=contexts.Contexts(
+            buckets=storage.buckets,
+            namespaces=namespaces,
+            authoriser=authoriser,
+            default_database=default_database,
+        ),
+        chunk_key=chunk_key,
+        now_ms=now_ms,
+    )
