@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from catalog import datatypes, manifests, transforms, values
 from catalog.values import Value
 
-DEPTH_MAX: Final = 500
+DEPTH_MAX: Final = 100
 """How deeply a filter may nest."""
 
 
@@ -232,9 +232,9 @@ def _not_starting(range_: Range, prefix: Any) -> bool:
 
 def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> Range:
     """Return what a file's metrics say of a column. What they do not say keeps the file."""
-    count = _get(metrics.value_counts, field_id)
-    nulls = _get(metrics.null_value_counts, field_id)
-    nans = _get(metrics.nan_value_counts, field_id)
+    count = _count(metrics.value_counts, field_id)
+    nulls = _count(metrics.null_value_counts, field_id)
+    nans = _count(metrics.nan_value_counts, field_id)
     is_float = datatypes.kind_of(type_) in ("float", "double")
     may_be_value = count is None or nulls is None or nulls < count
     return Range(
@@ -245,6 +245,12 @@ def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> R
         may_be_value=may_be_value,
         is_float=is_float,
     )
+
+
+def _count(found: Mapping[int, int] | None, field_id: int) -> int | None:
+    """Some writers say -1 for what they do not know."""
+    count = None if found is None else found.get(field_id)
+    return None if count is None or count < 0 else count
 
 
 def _get(found: Mapping[int, Any] | None, field_id: int) -> Any:
