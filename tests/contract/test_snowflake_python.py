@@ -1,0 +1,101 @@
+"""Both generations of Snowflake's Python connector against the process a user starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from tests.kit import server as server_kit
+from tests.sql.rest import drivers
+
+LINES = """
+connection = connect(database="lake", paramstyle="qmark")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute(f"use schema {SCHEMA}")
+say(connection.database, connection.schema)
+cursor.execute(
+    "create table trips (id int not null, name varchar, fare number(10,2), day date, "
+    "at timestamp_ntz(6), ok boolean)"
+)
+cursor.execute(
+    "insert into trips values "
+    "(1, 'first', 1.25, '2024-02-29', '2024-02-29 12:34:56.123456', true), "
+    "(2, null, -0.01, '1969-12-31', '1969-12-31 23:59:59.5', false)"
+)
+say("inserted", cursor.rowcount)
+say(cursor.execute("select * from trips order by id").fetchall())
+say([column[0] for column in cursor.description])
+frame = cursor.execute("select id, fare from trips order by id").fetch_pandas_all()
+say(list(frame.columns), [int(value) for value in frame["ID"]], float(frame["FARE"].sum()))
+say(cursor.execute("select count(*) from trips where name is null").fetchone())
+say([row[1] for row in cursor.execute("show tables").fetchall()])
+try:
+    cursor.execute("select * from nowhere")
+except snowflake.connector.errors.ProgrammingError as error:
+    say(error.errno, error.sqlstate)
+try:
+    cursor.execute("put file:///tmp/x @~")
+except snowflake.connector.errors.Error as error:
+    say("put", type(error).__name__)
+cursor.execute("drop table trips")
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_a_session_makes_fills_reads_and_drops_a_table(
+    server: server_kit.Running, driver: str
+) -> None:
+    schema = f"c_{driver}_{uuid.uuid4().hex[:8]}"
+
+    said = drivers.run(
+        driver,
+        f"SCHEMA = {schema!r}\n" + LINES,
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+
+    assert said[0] == ["LAKE", schema.upper()]
+    assert said[1] == ["inserted", "int:2"]
+    assert said[2] == [
+        [
+            ["int:1", "first", "Decimal:1.25", "date:2024-02-29",
+             "datetime:2024-02-29 12:34:56.123456", True],
+            ["int:2", None, "Decimal:-0.01", "date:1969-12-31",
+             "datetime:1969-12-31 23:59:59.500000", False],
+        ]
+    ]  # fmt: skip
+    assert said[3] == [["ID", "NAME", "FARE", "DAY", "AT", "OK"]]
+    assert said[4] == [["ID", "FARE"], ["int:1", "int:2"], "float:1.24"]
+    assert said[5] == [["int:1"]]
+    assert said[6] == [["TRIPS"]]
+    assert said[7] == ["int:2003", "42S02"]
+    assert said[8][0] == "put"
+
+
+def test_the_command_line_runs_a_query_against_the_running_server(
+    server: server_kit.Running,
+) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "mini.py", "sql", "--data", str(server.data), *arguments],
+            cwd=server_kit.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    good = run("select 1 as one, 'a' as word", "--format", "csv")
+    assert (good.returncode, good.stdout) == (0, "ONE,WORD\n1,a\n"), good.stderr
+    bad = run("selec 1")
+    assert bad.returncode == 1
+    assert bad.stdout == ""
+    assert bad.stderr.startswith("001003 (42000)")
+    assert bad.stderr.count("\n") == 1
