@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ import pyroaring
 
 from sql import engine
 
-POSITIONS = pa.schema([("file", pa.string()), ("position", pa.int64())])
+POSITIONS: Any = pa.schema({"file": pa.string(), "position": pa.int64()})  # type: ignore[arg-type]  # stubs want one value type
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
 
@@ -86,7 +87,7 @@ def _read_vector(item: engine.PositionDeletes, file: str) -> pa.Table:
 def _read_position_file(path: str, names: dict[str, str]) -> pa.Table:
     table = pq.read_table(path, columns=["file_path", "pos"], partitioning=None)
     locations = pa.array(list(names), pa.string())
-    index = pc.index_in(table["file_path"].cast(pa.string()), value_set=locations)
+    index: Any = pc.index_in(table["file_path"].cast(pa.string()), value_set=locations)
     wanted = pc.is_valid(index)
     files = pa.array(list(names.values()), pa.string()).take(
         pa.chunked_array(index.chunks, pa.int32()).filter(wanted).combine_chunks()

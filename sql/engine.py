@@ -32,6 +32,7 @@ from sql import frames
 STOP_GRACE_SECONDS = 1.0
 """How long a child that was asked to stop may go on before it is killed."""
 
+CHECKOUT = Path(__file__).resolve().parent.parent
 WAITING_MAX = 200
 """Queries that may wait for a child; more are refused."""
 
@@ -362,7 +363,7 @@ async def _start_child(spill_directory: Path) -> _Child:
             str(spill_directory),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
-            cwd=Path(__file__).resolve().parent.parent,
+            cwd=CHECKOUT,
             env={**os.environ, "TOKIO_WORKER_THREADS": str(os.cpu_count() or 2)},
             start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
         )

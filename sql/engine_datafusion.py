@@ -126,7 +126,7 @@ VALUE_FAULTS = tuple(
 )
 
 
-FOOTERS = pa.schema([("path", pa.string()), ("schema", pa.binary())])
+FOOTERS = pa.schema({"path": pa.string(), "schema": pa.binary()})  # type: ignore[arg-type]  # stubs want one value type
 
 
 def _footers(paths: Sequence[str]) -> pa.RecordBatch:
@@ -256,10 +256,10 @@ def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> s
         rows = deletes.read_equal_rows(equality)
         context.register_record_batches(gone, [_batches(rows)])
         same = " AND ".join(
-            f'"__live".{engine.quoted(ours)} IS NOT DISTINCT FROM {engine.quoted(gone)}.{engine.quoted(str(theirs))}'
+            f'"__live".{engine.quoted(ours)} IS NOT DISTINCT FROM "{gone}"."{theirs}"'
             for ours, theirs in equality.columns
         )
-        text += f" LEFT ANTI JOIN {engine.quoted(gone)} ON {same}"
+        text += f' LEFT ANTI JOIN "{gone}" ON {same}'
     return text
 
 

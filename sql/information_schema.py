@@ -17,7 +17,7 @@ from catalog import errors as catalog_errors
 from catalog import idents, tables
 from server.access import model as access_model
 from sql import engine, errors, outcomes, places, tabletypes
-from sql.dialect import names, shapes, types
+from sql.dialect import names, shapes, sqltypes
 
 TABLES_MAX = 10_000
 """Tables of one database that COLUMNS and TABLES describe; beyond that the query is refused."""
@@ -168,7 +168,7 @@ class ColumnDescription:
     """One column of a table. name: as reported."""
 
     name: str
-    type: types.SqlType
+    type: sqltypes.SqlType
     nullable: bool
     comment: str
 
@@ -193,7 +193,7 @@ def moment(ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
 
 
-def plain_type(kind: types.SqlType) -> str:
+def plain_type(kind: sqltypes.SqlType) -> str:
     """Return DATA_TYPE: the type without its parameters."""
     return {"fixed": "NUMBER", "real": "FLOAT"}.get(kind.kind, kind.kind.upper())
 
@@ -261,8 +261,8 @@ def _cluster_by(loaded: tables.LoadedTable | None) -> str:
     return f"LINEAR({', '.join(keys)})" if keys else ""
 
 
-COUNT = types.integer(38, 0, types.INT64_HIGH)
-TEXT, MOMENT = types.TEXT, types.TIMESTAMP_LTZ
+COUNT = sqltypes.integer(38, 0, sqltypes.INT64_HIGH)
+TEXT, MOMENT = sqltypes.TEXT, sqltypes.TIMESTAMP_LTZ
 ARROW: Mapping[str, pa.DataType] = {
     "text": pa.string(),
     "fixed": pa.int64(),
@@ -271,7 +271,7 @@ ARROW: Mapping[str, pa.DataType] = {
 
 RowsOf = Callable[[InformationSchema, str, access_model.Principal], Iterator[Row]]
 
-VIEWS: Mapping[str, tuple[Sequence[tuple[str, types.SqlType]], RowsOf]] = {
+VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
     "databases": (
         (
             ("database_name", TEXT),

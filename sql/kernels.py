@@ -29,7 +29,7 @@ FALSE_WORDS = frozenset({"false", "f", "no", "n", "off", "0"})
 class Kernel:
     """One function for the engine: Arrow types in and out, and what computes it."""
 
-    function: Callable[..., pa.Array]
+    function: Callable[..., Any]
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
     volatility: Literal["immutable", "volatile"] = "immutable"
@@ -82,8 +82,8 @@ NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def per_value(
-    array: pa.Array, parse: Callable[[Any], Any], result: pa.DataType, *, lenient: bool
-) -> pa.Array:
+    array: Any, parse: Callable[[Any], Any], result: pa.DataType, *, lenient: bool
+) -> Any:
     """Return parse of each value, computed once per distinct one."""
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     found = []
@@ -98,8 +98,8 @@ def per_value(
 
 
 def _nonzero(_: re.Match[str]) -> Kernel:
-    def function(array: pa.Array) -> pa.Array:
-        if pc.any(pc.equal(array, 0.0)).as_py():
+    def function(array: Any) -> Any:
+        if pc.any(pc.equal(array, pa.scalar(0.0))).as_py():
             raise coded("100051", "Division by zero")
         return array
 
@@ -117,7 +117,7 @@ def _fixed(match: re.Match[str]) -> Kernel:
     precision, scale = int(match.group(2)), int(match.group(3))
     result = pa.decimal128(precision, scale)
 
-    def function(array: pa.Array) -> pa.Array:
+    def function(array: Any) -> Any:
         if scale == 0 and precision >= 19:
             try:
                 return pc.cast(pc.cast(pc.utf8_trim_whitespace(array), pa.int64()), result)
@@ -160,7 +160,7 @@ def _boolean(match: re.Match[str]) -> Kernel:
     )
 
 
-def _text_kernel(function: Callable[..., pa.Array], result: pa.DataType) -> Kernel:
+def _text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
     return Kernel(function=function, arguments=(pa.string(),), result=result, volatility="volatile")
 
 
@@ -303,13 +303,13 @@ def parse_by_pattern(text: str, pattern: str, kind: str) -> datetime.datetime:
 def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
     lenient, kind = bool(match.group(1)), match.group(2)
     _, result = INSTANTS[kind]
-    narrow = {
+    narrow: Callable[[datetime.datetime], Any] = {
         "date": datetime.datetime.date,
         "time": datetime.datetime.time,
         "timestamp": lambda moment: moment,
     }[kind]
 
-    def function(texts: pa.Array, patterns: pa.Array) -> pa.Array:
+    def function(texts: Any, patterns: Any) -> Any:
         if not len(texts):
             return pa.array([], result)
         pattern = patterns[0].as_py()
@@ -331,7 +331,7 @@ def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
 def _convert_zone(_: re.Match[str]) -> Kernel:
     kind = pa.timestamp("us")
 
-    def function(moments: pa.Array, sources: pa.Array, targets: pa.Array) -> pa.Array:
+    def function(moments: Any, sources: Any, targets: Any) -> Any:
         if not len(moments):
             return pa.array([], kind)
         source, target = sources[0].as_py(), targets[0].as_py()
@@ -342,7 +342,7 @@ def _convert_zone(_: re.Match[str]) -> Kernel:
 
 
 def _add_months(_: re.Match[str]) -> Kernel:
-    def function(days: pa.Array, months: pa.Array) -> pa.Array:
+    def function(days: Any, months: Any) -> Any:
         pairs = zip(days.to_pylist(), months.to_pylist(), strict=True)
         return pa.array(
             [

@@ -68,7 +68,7 @@ def _cast(array: Any, kind: pa.DataType) -> Any:
 
 def _worst(array: Any, error: pa.ArrowInvalid) -> str:
     if pa.types.is_integer(array.type) or pa.types.is_decimal(array.type):
-        ends: dict[str, Any] = pc.min_max(array).as_py()
+        ends: Any = pc.min_max(array).as_py()
         return str(max(ends.values(), key=abs))
     return str(error)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catalog import commits, idents, namespaces, tables
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, tables
 from catalog.rest import access as catalog_access
 from server.access import errors as access_errors
 from server.access import model as access_model
@@ -164,7 +164,7 @@ class Places:
         database: str | None,
         schema: str | None,
         actions: Sequence[str] = READ_ACTIONS,
-    ) -> tables.LoadedTable:
+    ) -> commits.LoadedTable:
         """Return a table, loaded; raises SqlError 002003 for what is not there or hidden."""
         place = self.schema_of(principal, name, database=database, schema=schema)
         ident = self.find_table(principal, place, name[-1])

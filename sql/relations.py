@@ -22,7 +22,7 @@ import pyarrow as pa
 from catalog import datatypes, manifests, pruning, scans, tables, transforms, values
 from server.access import model as access_model
 from sql import engine, errors, places, tabletypes
-from sql.dialect import predicates, shapes, types
+from sql.dialect import predicates, shapes, sqltypes
 from storage import errors as storage_errors
 from storage import links, objects
 from storage import model as storage_model
@@ -99,7 +99,7 @@ class Relations:
             ends = (bounds or {}).get(field["id"])
             kind = column.type
             if ends is not None and kind.is_integer:
-                kind = types.integer(kind.precision, *ends)
+                kind = sqltypes.integer(kind.precision, *ends)
             found.append(shapes.ShapeColumn(name=column.name, type=kind, nullable=column.nullable))
         ident = table.loaded.ident
         return shapes.TableShape(
@@ -113,7 +113,7 @@ class Relations:
         """Return what the values of whole-number columns lie within, by field id, if files say."""
         if table.snapshot_id is None:
             return {}
-        key = (table.loaded.metadata.table_uuid, table.snapshot_id)
+        key = (str(table.loaded.metadata.table_uuid), table.snapshot_id)
         kept = self._bounds.get(key)
         if kept is None:
             files = await self._scans.live_files(table.loaded, snapshot_id=table.snapshot_id)
@@ -202,6 +202,7 @@ class Relations:
         for path, schema in zip(
             table["path"].to_pylist(), table["schema"].to_pylist(), strict=True
         ):
+            assert isinstance(schema, bytes)
             read = pa.ipc.read_schema(pa.py_buffer(schema))
             self._footers[_identity(paths[str(path)].info)] = read
         while len(self._footers) > max(FOOTERS_KEPT_MAX, len(files)):

@@ -45,7 +45,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _plain_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _plain_array(array: Any, kind: pa.DataType) -> Any:
     if pa.types.is_nested(array.type):
         return pa.array([_json(value) for value in array.to_pylist()], pa.string())
     return pc.cast(array, kind)

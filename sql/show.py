@@ -14,42 +14,97 @@ from typing import Any
 from catalog import idents
 from sql import errors, information_schema, outcomes, places, sessions
 from sql import parameters as session_parameters
-from sql.dialect import names, operations, types
+from sql.dialect import names, operations, sqltypes
 
 ROWS_MAX = 10_000
 Row = tuple[Any, ...]
 
-FLAGS = frozenset({"retention_time"})
 MOMENTS = frozenset({"created_on"})
 NUMBERS = frozenset({"rows", "bytes", "key_sequence", "min_num_arguments", "max_num_arguments"})
 
-OBJECTS = ["created_on", "name", "database_name", "schema_name", "kind", "comment", "cluster_by", "rows", "bytes", "owner", "retention_time", "owner_role_type", "is_hybrid", "is_dynamic", "is_iceberg"]
-KEYS = ["created_on", "database_name", "schema_name", "table_name", "column_name", "key_sequence", "constraint_name", "rely", "comment"]
-FOREIGN_KEYS = ["created_on", "pk_database_name", "pk_schema_name", "pk_table_name", "pk_column_name", "fk_database_name", "fk_schema_name", "fk_table_name", "fk_column_name", "key_sequence", "update_rule", "delete_rule", "fk_name", "pk_name", "deferrability", "rely", "comment"]
-ROUTINES = ["created_on", "name", "schema_name", "is_builtin", "is_aggregate", "is_ansi", "min_num_arguments", "max_num_arguments", "arguments", "description", "catalog_name", "is_table_function", "valid_for_clustering", "is_secure", "secrets", "external_access_integrations", "is_external_function", "language", "is_memoizable", "is_data_metric"]
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+OBJECTS = _words(
+    """
+    created_on name database_name schema_name kind comment cluster_by rows bytes owner
+    retention_time owner_role_type is_hybrid is_dynamic is_iceberg
+    """
+)
+KEYS = _words(
+    """
+    created_on database_name schema_name table_name column_name key_sequence constraint_name rely
+    comment
+    """
+)
+FOREIGN_KEYS = _words(
+    """
+    created_on pk_database_name pk_schema_name pk_table_name pk_column_name fk_database_name
+    fk_schema_name fk_table_name fk_column_name key_sequence update_rule delete_rule fk_name pk_name
+    deferrability rely comment
+    """
+)
+ROUTINES = _words(
+    """
+    created_on name schema_name is_builtin is_aggregate is_ansi min_num_arguments max_num_arguments
+    arguments description catalog_name is_table_function valid_for_clustering is_secure secrets
+    external_access_integrations is_external_function language is_memoizable is_data_metric
+    """
+)
 
 COLUMNS: Mapping[str, Sequence[str]] = {
-    "TERSE": ("created_on", "name", "kind", "database_name", "schema_name"),
-    "DATABASES": ["created_on", "name", "is_default", "is_current", "origin", "owner", "comment", "options", "retention_time", "kind", "budget", "owner_role_type", "object_visibility"],
-    "SCHEMAS": ["created_on", "name", "is_default", "is_current", "database_name", "owner", "comment", "options", "retention_time", "owner_role_type"],
+    "TERSE": _words("created_on name kind database_name schema_name"),
+    "DATABASES": _words(
+        """
+        created_on name is_default is_current origin owner comment options retention_time kind
+        budget owner_role_type object_visibility
+        """
+    ),
+    "SCHEMAS": _words(
+        """
+        created_on name is_default is_current database_name owner comment options retention_time
+        owner_role_type
+        """
+    ),
     "OBJECTS": OBJECTS,
-    "TABLES": [
-        *OBJECTS[:11],
-        *["automatic_clustering", "change_tracking", "search_optimization", "search_optimization_progress", "search_optimization_bytes", "is_external", "enable_schema_evolution", "owner_role_type", "is_event", "budget", "is_hybrid", "is_iceberg", "is_dynamic", "is_immutable"],
-    ],
-    "VIEWS": ["created_on", "name", "reserved", "database_name", "schema_name", "owner", "comment", "text", "is_secure", "is_materialized", "owner_role_type", "change_tracking"],
-    "COLUMNS": ["table_name", "schema_name", "column_name", "data_type", "null?", "default", "kind", "expression", "comment", "database_name", "autoincrement", "schema_evolution_record"],
-    "PARAMETERS": ["key", "value", "default", "level", "description", "type"],
-    "VARIABLES": ["session_id", "created_on", "updated_on", "name", "value", "type", "comment"],
-    "WAREHOUSES": ["name", "state", "type", "size", "running", "queued", "is_default", "is_current", "comment"],
+    "TABLES": OBJECTS[:11]
+    + _words(
+        """
+        automatic_clustering change_tracking search_optimization search_optimization_progress
+        search_optimization_bytes is_external enable_schema_evolution owner_role_type is_event
+        budget is_hybrid is_iceberg is_dynamic is_immutable
+        """
+    ),
+    "VIEWS": _words(
+        """
+        created_on name reserved database_name schema_name owner comment text is_secure
+        is_materialized owner_role_type change_tracking
+        """
+    ),
+    "COLUMNS": _words(
+        """
+        table_name schema_name column_name data_type null? default kind expression comment
+        database_name autoincrement schema_evolution_record
+        """
+    ),
+    "PARAMETERS": _words("key value default level description type"),
+    "VARIABLES": _words("session_id created_on updated_on name value type comment"),
+    "WAREHOUSES": _words("name state type size running queued is_default is_current comment"),
     "PRIMARY KEYS": KEYS,
     "UNIQUE KEYS": KEYS,
     "IMPORTED KEYS": FOREIGN_KEYS,
     "EXPORTED KEYS": FOREIGN_KEYS,
     "FUNCTIONS": ROUTINES,
     "PROCEDURES": ROUTINES,
-    "SEQUENCES": ["name", "database_name", "schema_name", "next_value", "interval", "created_on", "owner", "comment", "owner_role_type", "ordered"],
-    "INDEXES": ["name", "table", "is_unique", "columns", "included_columns"],
+    "SEQUENCES": _words(
+        """
+        name database_name schema_name next_value interval created_on owner comment owner_role_type
+        ordered
+        """
+    ),
+    "INDEXES": _words("name table is_unique columns included_columns"),
 }
 
 DESCRIBE_COLUMNS = (
@@ -124,7 +179,7 @@ class Shows:
         rows = [
             (
                 column.name,
-                types.shown(column.type),
+                sqltypes.shown(column.type),
                 "COLUMN",
                 "Y" if column.nullable else "N",
                 None,

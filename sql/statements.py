@@ -42,7 +42,7 @@ from sql import (
 )
 from sql import names as session_names
 from sql.dialect import bound as bounds
-from sql.dialect import expressions, names, operations, parse, resolve, rewrites, shapes, types
+from sql.dialect import expressions, names, operations, parse, resolve, rewrites, shapes, sqltypes
 from storage import errors as storage_errors
 from storage import model as storage_model
 
@@ -73,7 +73,7 @@ class About:
 
 @dataclass(kw_only=True, slots=True)
 class Transaction:
-    """BEGIN until COMMIT or ROLLBACK. waiting: the one DML statement that is held back."""
+    """BEGIN until COMMIT or ROLLBACK; mutable. waiting: the one DML statement held back."""
 
     waiting: writes.Staged | None = None
     query_id: str = ""
@@ -499,7 +499,7 @@ class Statements:
             columns = [
                 writes.NewColumn(
                     name=column.name.stored,
-                    type=column.type or types.TEXT,
+                    type=column.type or sqltypes.TEXT,
                     required=column.required,
                     comment=column.comment,
                 )
@@ -851,12 +851,12 @@ def _new_columns(
     return made
 
 
-def _storable(kind: types.SqlType) -> types.SqlType:
+def _storable(kind: sqltypes.SqlType) -> sqltypes.SqlType:
     """Return the type of a new column for values of a query's type."""
     if kind.kind in ("null", "interval"):
-        return types.TEXT
+        return sqltypes.TEXT
     if kind.is_integer:
-        return types.integer(types.PRECISION_MAX)
+        return sqltypes.integer(sqltypes.PRECISION_MAX)
     return kind
 
 
@@ -868,7 +868,7 @@ def _stored_name(shown: str) -> str:
 
 
 def _variable(variable: sessions.Variable) -> bounds.Bound:
-    kind = expressions.BIND_TYPES.get(variable.type, types.TEXT)
+    kind = expressions.BIND_TYPES.get(variable.type, sqltypes.TEXT)
     if variable.text is None:
         return bounds.null(kind)
     found = bounds.text(variable.text)
@@ -896,21 +896,23 @@ def _variable_text(value: Any) -> str | None:
 
 def _bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
     """Return an array bind as a column of the relation of binds."""
-    kind = types.TEXT
+    kind = sqltypes.TEXT
     if binding.type == "fixed":
         kind = _fixed_type([value for value in binding.values if value is not None])
     elif binding.type is not None:
-        kind = expressions.BIND_TYPES.get(binding.type, types.TEXT)
+        kind = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
     return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
 
 
-def _fixed_type(values: Sequence[Any]) -> types.SqlType:
+def _fixed_type(values: Sequence[Any]) -> sqltypes.SqlType:
     exponents = [
         -int(value.as_tuple().exponent) for value in values if isinstance(value, decimal.Decimal)
     ]
-    if not exponents and all(types.INT64_LOW <= value <= types.INT64_HIGH for value in values):
-        return types.integer()
-    return types.number(types.PRECISION_MAX, min(max([0, *exponents]), 37))
+    if not exponents and all(
+        sqltypes.INT64_LOW <= value <= sqltypes.INT64_HIGH for value in values
+    ):
+        return sqltypes.integer()
+    return sqltypes.number(sqltypes.PRECISION_MAX, min(max([0, *exponents]), 37))
 
 
 def _binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:

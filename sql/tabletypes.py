@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from catalog import datatypes, values
 from sql import errors, outcomes
-from sql.dialect import shapes, types
+from sql.dialect import shapes, sqltypes
 
 DECLARED = "boathouse.sql.types"
 """Table property: JSON object, field id -> declared type, where the stored type says less."""
@@ -30,43 +30,43 @@ EPOCH_DATE = datetime.date(1970, 1, 1)
 # From Iceberg
 
 
-def sql_type(kind: Any, declared: str | None = None) -> types.SqlType:
+def sql_type(kind: Any, declared: str | None = None) -> sqltypes.SqlType:
     """Return the Snowflake type of an Iceberg type; raises SqlError for one that has none."""
     name = datatypes.kind_of(kind)
     match name:
         case "boolean":
-            return types.BOOLEAN
+            return sqltypes.BOOLEAN
         case "int":
-            return types.integer(10, types.INT32_LOW, types.INT32_HIGH)
+            return sqltypes.integer(10, sqltypes.INT32_LOW, sqltypes.INT32_HIGH)
         case "long":
-            return types.integer(_declared_precision(declared) or 19)
+            return sqltypes.integer(_declared_precision(declared) or 19)
         case "float" | "double":
-            return types.REAL
+            return sqltypes.REAL
         case "decimal":
             precision, scale = datatypes.decimal_of(kind)
-            return types.number(precision, scale)
+            return sqltypes.number(precision, scale)
         case "date":
-            return types.DATE
+            return sqltypes.DATE
         case "time":
-            return types.TIME
+            return sqltypes.TIME
         case "timestamp":
-            return types.TIMESTAMP_NTZ
+            return sqltypes.TIMESTAMP_NTZ
         case "timestamptz":
-            return types.TIMESTAMP_LTZ
+            return sqltypes.TIMESTAMP_LTZ
         case "timestamp_ns":
-            return types.SqlType(kind="timestamp_ntz", scale=9)
+            return sqltypes.SqlType(kind="timestamp_ntz", scale=9)
         case "string":
-            return types.text(_declared_length("VARCHAR", declared))
+            return sqltypes.text(_declared_length("VARCHAR", declared))
         case "uuid":
-            return types.SqlType(kind="binary", length=16)
+            return sqltypes.SqlType(kind="binary", length=16)
         case "fixed":
-            return types.SqlType(kind="binary", length=datatypes.fixed_length(kind))
+            return sqltypes.SqlType(kind="binary", length=datatypes.fixed_length(kind))
         case "binary":
-            return types.SqlType(kind="binary", length=_declared_length("BINARY", declared))
+            return sqltypes.SqlType(kind="binary", length=_declared_length("BINARY", declared))
         case "struct" | "map":
-            return types.SqlType(kind="object")
+            return sqltypes.SqlType(kind="object")
         case "list":
-            return types.SqlType(kind="array")
+            return sqltypes.SqlType(kind="array")
     raise errors.unsupported(f"Iceberg type {name}")
 
 
@@ -112,7 +112,7 @@ def is_computable(kind: Any) -> bool:
 # To Iceberg
 
 
-def iceberg_type(kind: types.SqlType) -> str:
+def iceberg_type(kind: sqltypes.SqlType) -> str:
     """Return the Iceberg type under which values of a Snowflake type are stored."""
     match kind.kind:
         case "fixed" if kind.is_integer:
@@ -129,17 +129,17 @@ def iceberg_type(kind: types.SqlType) -> str:
             return "timestamp"
         case "timestamp_ltz":
             return "timestamptz"
-    raise errors.unsupported(f"a column of type {types.shown(kind)}")
+    raise errors.unsupported(f"a column of type {sqltypes.shown(kind)}")
 
 
-def declared_text(kind: types.SqlType) -> str | None:
+def declared_text(kind: sqltypes.SqlType) -> str | None:
     """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
     if kind.kind in ("null", "interval"):
         return None
-    shown = types.shown(kind)
+    shown = sqltypes.shown(kind)
     if kind.kind == "fixed" and kind.is_integer:
-        return f"NUMBER({types.PRECISION_MAX},0)"
-    return None if shown == types.shown(sql_type(iceberg_type(kind))) else shown
+        return f"NUMBER({sqltypes.PRECISION_MAX},0)"
+    return None if shown == sqltypes.shown(sql_type(iceberg_type(kind))) else shown
 
 
 # Arrow
@@ -288,7 +288,7 @@ def result_type(column: outcomes.Column, kind: pa.DataType) -> outcomes.Column:
             name=column.name,
             type="fixed",
             nullable=column.nullable,
-            precision=min(kind.precision, types.PRECISION_MAX),
+            precision=min(kind.precision, sqltypes.PRECISION_MAX),
             scale=kind.scale,
             database=column.database,
             schema=column.schema,

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from catalog import appends, idents, manifests, parquet_stats, tables, transforms, values
 from catalog import errors as catalog_errors
 from sql import engine, errors, relations, tabletypes
-from sql.dialect import names, operations, resolve, types
+from sql.dialect import names, operations, resolve, sqltypes
 from storage import blobs, disk, objects
 from storage import model as storage_model
 
@@ -179,7 +179,7 @@ def _order(target: Target, folder: Path) -> engine.Write:
     declared = tabletypes.declared_types(metadata.properties)
     places = {field["id"]: index for index, field in enumerate(target.fields)}
     spec = metadata.default_spec()
-    partition = []
+    partition: list[engine.PartitionField] = []
     for field in spec["fields"]:
         source = field["source-id"]
         if source not in places:
@@ -272,7 +272,7 @@ def _default(field: Mapping[str, Any]) -> str:
     from_default = field.get("write-default")
     kind = field["type"]
     if from_default is None:
-        return types.exactly("NULL", tabletypes.sql_type(kind))
+        return sqltypes.exactly("NULL", tabletypes.sql_type(kind))
     return tabletypes.literal(kind, values.from_json(kind, from_default), "UTC")
 
 
@@ -337,7 +337,7 @@ class NewTable:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewColumn:
     name: str
-    type: types.SqlType
+    type: sqltypes.SqlType
     required: bool = False
     comment: str | None = None
 

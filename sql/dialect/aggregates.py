@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sql.dialect import bound as bounds
-from sql.dialect import calls, rewrites, types
+from sql.dialect import calls, rewrites, sqltypes
 from sql.dialect.bound import Bound
 from sql.dialect.calls import Call
 
 ROWS_MAX = 1 << 40
 """More rows than any query here could add up in a day."""
 
-COUNT = types.integer(18, 0, ROWS_MAX)
+COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
 
 def _operand(call: Call, operand: Bound) -> str:
@@ -55,21 +55,21 @@ def total(call: Call) -> Bound:
     kind = operand.type
     if kind.kind == "real":
         sql = f"sum({_operand(call, operand)}){call.over}"
-        return call.aggregated(sql, types.REAL, [operand])
+        return call.aggregated(sql, sqltypes.REAL, [operand])
     if kind.is_integer:
         rows = min(call.rows or ROWS_MAX, ROWS_MAX)
         low, high = min(kind.low * rows, 0), max(kind.high * rows, 0)
-        if low >= types.INT64_LOW and high <= types.INT64_HIGH:
+        if low >= sqltypes.INT64_LOW and high <= sqltypes.INT64_HIGH:
             sql = f"sum({_operand(call, operand)}){call.over}"
-            whole = types.integer(types.PRECISION_MAX, low, high)
+            whole = sqltypes.integer(sqltypes.PRECISION_MAX, low, high)
             return call.aggregated(sql, whole, [operand])
         digits = min(max(len(str(kind.low)) - 1, len(str(kind.high))), 19)
-        operand = rewrites.cast(operand, types.number(digits))
+        operand = rewrites.cast(operand, sqltypes.number(digits))
         if operand.type.is_integer:
-            wide = types.number(digits)
-            operand = bounds.derived(types.exactly(operand.sql, wide), wide, [operand])
-    result = types.number(types.PRECISION_MAX, kind.scale)
-    sql = types.exactly(f"sum({_operand(call, operand)}){call.over}", result)
+            wide = sqltypes.number(digits)
+            operand = bounds.derived(sqltypes.exactly(operand.sql, wide), wide, [operand])
+    result = sqltypes.number(sqltypes.PRECISION_MAX, kind.scale)
+    sql = sqltypes.exactly(f"sum({_operand(call, operand)}){call.over}", result)
     return call.aggregated(sql, result, [operand])
 
 
@@ -78,15 +78,15 @@ def average(call: Call) -> Bound:
     operand = rewrites.as_number(call.arg(0))
     if operand.type.kind == "real":
         sql = f"avg({_operand(call, operand)}){call.over}"
-        return call.aggregated(sql, types.REAL, [operand])
+        return call.aggregated(sql, sqltypes.REAL, [operand])
     added = total(call)
     counted = count(call)
-    scale = types.divided_scale(operand.type)
-    dividend = types.number(types.PRECISION_MAX, max(operand.type.scale, scale - 3))
-    result = types.number(types.PRECISION_MAX, scale)
-    dividend_sql = types.exactly(added.sql, dividend)
-    divisor_sql = types.exactly(f"nullif({counted.sql}, 0)", types.number(19))
-    sql = types.exactly(f"round({dividend_sql} / {divisor_sql}, {scale})", result)
+    scale = sqltypes.divided_scale(operand.type)
+    dividend = sqltypes.number(sqltypes.PRECISION_MAX, max(operand.type.scale, scale - 3))
+    result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    dividend_sql = sqltypes.exactly(added.sql, dividend)
+    divisor_sql = sqltypes.exactly(f"nullif({counted.sql}, 0)", sqltypes.number(19))
+    sql = sqltypes.exactly(f"round({dividend_sql} / {divisor_sql}, {scale})", result)
     return call.aggregated(sql, result, [operand])
 
 
@@ -96,7 +96,7 @@ def same_type(engine_name: str) -> calls.Builder:
     def build(call: Call) -> Bound:
         operand = call.arg(0)
         if operand.type.kind == "null":
-            operand = bounds.null(types.TEXT)
+            operand = bounds.null(sqltypes.TEXT)
         sql = f"{engine_name}({_operand(call, operand)}){call.over}"
         return call.aggregated(sql, operand.type, [operand])
 
@@ -112,23 +112,23 @@ def real_of(engine_name: str) -> calls.Builder:
     """Return the builder of a statistic over floats."""
 
     def build(call: Call) -> Bound:
-        operands = [rewrites.cast(rewrites.as_number(item), types.REAL) for item in call.args]
+        operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
         listed = ", ".join(operand.sql for operand in operands)
         prefix = "DISTINCT " if call.distinct else ""
         sql = f"{engine_name}({prefix}{listed}){call.over}"
-        return call.aggregated(sql, types.REAL, operands)
+        return call.aggregated(sql, sqltypes.REAL, operands)
 
     return build
 
 
 def median(call: Call) -> Bound:
     operand = rewrites.as_number(call.arg(0))
-    real = rewrites.cast(operand, types.REAL)
+    real = rewrites.cast(operand, sqltypes.REAL)
     sql = f"median({real.sql}){call.over}"
     if operand.type.kind == "real":
-        return call.aggregated(sql, types.REAL, [operand])
-    result = types.number(types.PRECISION_MAX, min(operand.type.scale + 3, 37))
-    return call.aggregated(types.exactly(sql, result), result, [operand])
+        return call.aggregated(sql, sqltypes.REAL, [operand])
+    result = sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
+    return call.aggregated(sqltypes.exactly(sql, result), result, [operand])
 
 
 def percentile_cont(call: Call) -> Bound:
@@ -137,23 +137,25 @@ def percentile_cont(call: Call) -> Bound:
         raise call.refuse("no WITHIN GROUP")
     operand = call.order_parts[0]
     sql = f"percentile_cont({float(fraction)!r}) WITHIN GROUP (ORDER BY {call.order}){call.over}"
-    return call.aggregated(sql, types.REAL, [operand])
+    return call.aggregated(sql, sqltypes.REAL, [operand])
 
 
 def listagg(call: Call) -> Bound:
-    operand = rewrites.cast(call.arg(0), types.TEXT)
+    operand = rewrites.cast(call.arg(0), sqltypes.TEXT)
     delimiter = call.constant(1, "")
     order = f" ORDER BY {call.order}" if call.order else ""
     prefix = "DISTINCT " if call.distinct else ""
     inside = f"{prefix}{operand.sql}, {bounds.quoted_text(str(delimiter))}{order}"
-    sql = f"coalesce({types.exactly(f'string_agg({inside}){call.over}', types.TEXT)}, '')"
-    return call.aggregated(sql, types.TEXT, [operand, *call.order_parts], nullable=False)
+    sql = f"coalesce({sqltypes.exactly(f'string_agg({inside}){call.over}', sqltypes.TEXT)}, '')"
+    return call.aggregated(sql, sqltypes.TEXT, [operand, *call.order_parts], nullable=False)
 
 
 def boolean_of(engine_name: str) -> calls.Builder:
     def build(call: Call) -> Bound:
         operand = rewrites.as_boolean(call.arg(0))
-        return call.aggregated(f"{engine_name}({operand.sql}){call.over}", types.BOOLEAN, [operand])
+        return call.aggregated(
+            f"{engine_name}({operand.sql}){call.over}", sqltypes.BOOLEAN, [operand]
+        )
 
     return build
 
@@ -161,16 +163,16 @@ def boolean_of(engine_name: str) -> calls.Builder:
 def boolxor_agg(call: Call) -> Bound:
     operand = rewrites.as_boolean(call.arg(0))
     sql = f"(count(CASE WHEN {operand.sql} THEN 1 END){call.over} = 1)"
-    return call.aggregated(sql, types.BOOLEAN, [operand])
+    return call.aggregated(sql, sqltypes.BOOLEAN, [operand])
 
 
 def bits_of(engine_name: str) -> calls.Builder:
     def build(call: Call) -> Bound:
         operand = rewrites.round_half_away(call.arg(0))
         if not operand.type.is_integer:
-            raise call.refuse(f"an operand of type {types.shown(operand.type)}")
+            raise call.refuse(f"an operand of type {sqltypes.shown(operand.type)}")
         return call.aggregated(
-            f"{engine_name}({operand.sql}){call.over}", types.integer(), [operand]
+            f"{engine_name}({operand.sql}){call.over}", sqltypes.integer(), [operand]
         )
 
     return build
@@ -178,15 +180,15 @@ def bits_of(engine_name: str) -> calls.Builder:
 
 def approx_count_distinct(call: Call) -> Bound:
     operand = call.arg(0)
-    sql = types.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
+    sql = sqltypes.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, [operand], nullable=False)
 
 
 def approx_percentile(call: Call) -> Bound:
-    operand = rewrites.cast(rewrites.as_number(call.arg(0)), types.REAL)
+    operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     fraction = float(call.constant(1))
     sql = f"approx_percentile_cont({operand.sql}, {fraction!r}){call.over}"
-    return call.aggregated(sql, types.REAL, [operand])
+    return call.aggregated(sql, sqltypes.REAL, [operand])
 
 
 def best_by(direction: str) -> calls.Builder:
@@ -205,8 +207,8 @@ def best_by(direction: str) -> calls.Builder:
 
 def grouping(call: Call) -> Bound:
     operand = call.arg(0)
-    sql = types.exactly(f"grouping({operand.sql})", COUNT)
-    return call.aggregated(sql, types.integer(1, 0, 1), [operand], nullable=False)
+    sql = sqltypes.exactly(f"grouping({operand.sql})", COUNT)
+    return call.aggregated(sql, sqltypes.integer(1, 0, 1), [operand], nullable=False)
 
 
 # Window functions
@@ -227,7 +229,7 @@ def _relative(engine_name: str) -> calls.Builder:
         if not call.over:
             raise call.refuse("no OVER")
         return call.aggregated(
-            f"{engine_name}(){call.over}", types.REAL, call.over_parts, nullable=False
+            f"{engine_name}(){call.over}", sqltypes.REAL, call.over_parts, nullable=False
         )
 
     return build
@@ -237,7 +239,7 @@ def ntile(call: Call) -> Bound:
     if not call.over:
         raise call.refuse("no OVER")
     buckets = int(call.constant(0))
-    sql = types.exactly(f"ntile({buckets}){call.over}", COUNT)
+    sql = sqltypes.exactly(f"ntile({buckets}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
 
 

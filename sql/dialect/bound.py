@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sql.dialect import types
+from sql.dialect import sqltypes
 
 Literal: TypeAlias = (
     int | decimal.Decimal | float | str | bool | bytes | datetime.date | datetime.time | None
@@ -32,7 +32,7 @@ class Bound:
     """One expression. literal: its value, when it is a constant. origin: (table use, column)."""
 
     sql: str
-    type: types.SqlType
+    type: sqltypes.SqlType
     nullable: bool = True
     aggregate: bool = False
     window: bool = False
@@ -45,7 +45,7 @@ class Bound:
 
 
 def derived(
-    sql: str, kind: types.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
+    sql: str, kind: sqltypes.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
 ) -> Bound:
     """Return an expression over parts; nullable None means: when any part is."""
     found = tuple(parts)
@@ -58,7 +58,7 @@ def derived(
     )
 
 
-def retyped(bound: Bound, kind: types.SqlType) -> Bound:
+def retyped(bound: Bound, kind: sqltypes.SqlType) -> Bound:
     """Return the same expression under another type that is held alike."""
     return dataclasses.replace(bound, type=kind)
 
@@ -69,32 +69,34 @@ def quoted_text(text: str) -> str:
 
 
 def text(value: str) -> Bound:
-    return Bound(sql=quoted_text(value), type=types.text(len(value)), nullable=False, literal=value)
+    return Bound(
+        sql=quoted_text(value), type=sqltypes.text(len(value)), nullable=False, literal=value
+    )
 
 
-def null(kind: types.SqlType = types.NULL) -> Bound:
+def null(kind: sqltypes.SqlType = sqltypes.NULL) -> Bound:
     if kind.kind == "null":
         return Bound(sql="NULL", type=kind, literal=None)
-    return Bound(sql=types.exactly("NULL", kind), type=kind, literal=None)
+    return Bound(sql=sqltypes.exactly("NULL", kind), type=kind, literal=None)
 
 
 def boolean(value: bool) -> Bound:
     return Bound(
-        sql="TRUE" if value else "FALSE", type=types.BOOLEAN, nullable=False, literal=value
+        sql="TRUE" if value else "FALSE", type=sqltypes.BOOLEAN, nullable=False, literal=value
     )
 
 
 def integer(value: int) -> Bound:
     """Return a whole number: 64 bits when it fits, else a decimal. Raises ValueError past 38."""
     digits = max(len(str(abs(value))), 1)
-    if digits > types.PRECISION_MAX:
+    if digits > sqltypes.PRECISION_MAX:
         raise ValueError("more than 38 digits")
-    if types.INT64_LOW < value <= types.INT64_HIGH:
+    if sqltypes.INT64_LOW < value <= sqltypes.INT64_HIGH:
         sql = str(value) if value >= 0 else f"({value})"
-        kind = types.integer(digits, value, value)
+        kind = sqltypes.integer(digits, value, value)
     else:
-        kind = types.number(digits)
-        sql = types.exactly(f"'{value}'", kind)
+        kind = sqltypes.number(digits)
+        sql = sqltypes.exactly(f"'{value}'", kind)
     return Bound(sql=sql, type=kind, nullable=False, literal=value)
 
 
@@ -104,11 +106,11 @@ def number(value: decimal.Decimal) -> Bound:
     if exponent >= 0:
         return integer(int(value))
     digits = max(len(value.as_tuple().digits), -exponent + (value.adjusted() >= 0))
-    if digits > types.PRECISION_MAX or -exponent > 37:
+    if digits > sqltypes.PRECISION_MAX or -exponent > 37:
         raise ValueError("more than 38 digits")
-    kind = types.number(max(digits, -exponent), -exponent)
+    kind = sqltypes.number(max(digits, -exponent), -exponent)
     return Bound(
-        sql=types.exactly(f"'{value:f}'", kind),
+        sql=sqltypes.exactly(f"'{value:f}'", kind),
         type=kind,
         nullable=False,
         literal=value,
@@ -118,8 +120,8 @@ def number(value: decimal.Decimal) -> Bound:
 def real(value: float) -> Bound:
     spelled = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(repr(value), repr(value))
     return Bound(
-        sql=types.exactly(f"'{spelled}'", types.REAL),
-        type=types.REAL,
+        sql=sqltypes.exactly(f"'{spelled}'", sqltypes.REAL),
+        type=sqltypes.REAL,
         nullable=False,
         literal=value,
     )
@@ -127,8 +129,8 @@ def real(value: float) -> Bound:
 
 def date(value: datetime.date) -> Bound:
     return Bound(
-        sql=types.exactly(f"'{value.isoformat()}'", types.DATE),
-        type=types.DATE,
+        sql=sqltypes.exactly(f"'{value.isoformat()}'", sqltypes.DATE),
+        type=sqltypes.DATE,
         nullable=False,
         literal=value,
     )
@@ -136,8 +138,8 @@ def date(value: datetime.date) -> Bound:
 
 def time(value: datetime.time) -> Bound:
     return Bound(
-        sql=types.exactly(f"'{value.isoformat()}'", types.TIME),
-        type=types.TIME,
+        sql=sqltypes.exactly(f"'{value.isoformat()}'", sqltypes.TIME),
+        type=sqltypes.TIME,
         nullable=False,
         literal=value,
     )
@@ -146,13 +148,13 @@ def time(value: datetime.time) -> Bound:
 def timestamp(value: datetime.datetime) -> Bound:
     """Return TIMESTAMP_LTZ for an aware value, else TIMESTAMP_NTZ."""
     if value.tzinfo is not None:
-        kind = types.TIMESTAMP_LTZ
+        kind = sqltypes.TIMESTAMP_LTZ
         spelled = value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
     else:
-        kind = types.TIMESTAMP_NTZ
+        kind = sqltypes.TIMESTAMP_NTZ
         spelled = value.isoformat()
     return Bound(
-        sql=types.exactly(f"'{spelled}'", kind),
+        sql=sqltypes.exactly(f"'{spelled}'", kind),
         type=kind,
         nullable=False,
         literal=value,
@@ -162,7 +164,7 @@ def timestamp(value: datetime.datetime) -> Bound:
 def binary(value: bytes) -> Bound:
     return Bound(
         sql=f"X'{value.hex()}'",
-        type=types.SqlType(kind="binary", length=len(value) or 1),
+        type=sqltypes.SqlType(kind="binary", length=len(value) or 1),
         nullable=False,
         literal=value,
     )

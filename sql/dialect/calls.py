@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import bound as bounds
-from sql.dialect import rewrites, shapes, types
+from sql.dialect import rewrites, shapes, sqltypes
 from sql.dialect.bound import Bound
 
 
@@ -48,7 +48,7 @@ class Call:
         return self.bind(self.nodes[index])
 
     def texts(self) -> list[Bound]:
-        return [rewrites.cast(argument, types.TEXT) for argument in self.args]
+        return [rewrites.cast(argument, sqltypes.TEXT) for argument in self.args]
 
     def word(self, index: int) -> str:
         """Return an argument that is a bare word or a string, in lower case."""
@@ -83,7 +83,7 @@ class Call:
         )
 
     def aggregated(
-        self, sql: str, kind: types.SqlType, parts: Sequence[Bound], *, nullable: bool = True
+        self, sql: str, kind: sqltypes.SqlType, parts: Sequence[Bound], *, nullable: bool = True
     ) -> Bound:
         """Return the result of an aggregate, or of it as a window function."""
         return Bound(
@@ -121,14 +121,14 @@ def window(low: int, high: int | None, build: Builder) -> Function:
 
 
 def text_result(sql: str, parts: Sequence[Bound]) -> Bound:
-    return bounds.derived(sql, types.TEXT, parts)
+    return bounds.derived(sql, sqltypes.TEXT, parts)
 
 
 def real_result(sql: str, parts: Sequence[Bound]) -> Bound:
-    return bounds.derived(sql, types.REAL, parts)
+    return bounds.derived(sql, sqltypes.REAL, parts)
 
 
 def small_integer(sql: str, parts: Sequence[Bound], low: int = 0, high: int = 1 << 31) -> Bound:
     """Return an engine's int32 or uint64 result as a 64-bit integer with bounds."""
-    kind = types.integer(max(len(str(low)), len(str(high))), low, high)
-    return bounds.derived(types.exactly(sql, kind), kind, parts)
+    kind = sqltypes.integer(max(len(str(low)), len(str(high))), low, high)
+    return bounds.derived(sqltypes.exactly(sql, kind), kind, parts)

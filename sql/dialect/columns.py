@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import names, operations, types
+from sql.dialect import names, operations, sqltypes
 
 INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
 TEXTS = {"VARCHAR", "TEXT", "NVARCHAR", "NAME"}
@@ -26,11 +26,11 @@ MOMENTS = {
 def ident(node: Any) -> names.Ident:
     """Return the identifier of an Identifier, or of a Column or Table that is but one."""
     if isinstance(node, exp.Identifier):
-        return names.Ident(node.name, quoted=bool(node.args.get("quoted")))
+        return names.Ident(text=node.name, quoted=bool(node.args.get("quoted")))
     if isinstance(node, exp.Column | exp.Table) and isinstance(node.this, exp.Identifier):
         return ident(node.this)
     if isinstance(node, exp.Var):
-        return names.Ident(node.name)
+        return names.Ident(text=node.name)
     raise errors.unsupported(_name_of(node))
 
 
@@ -40,7 +40,7 @@ def table_name(node: exp.Table) -> names.Name:
     return tuple(ident(part) for part in parts if part)
 
 
-def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> types.SqlType:
+def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlType:
     """Return the type that a DataType means; INT and its like are 64-bit integers.
 
     timestamp: what TIMESTAMP without a suffix means. Raises SqlError 000002 for a type that
@@ -51,32 +51,32 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> types.SqlType:
     kind = node.this.name if hasattr(node.this, "name") else str(node.this)
     parameters = [_parameter(item) for item in node.expressions]
     if kind in INTEGERS and not parameters:
-        return types.integer(types.PRECISION_MAX)
+        return sqltypes.integer(sqltypes.PRECISION_MAX)
     if kind == "DECIMAL":
         precision, scale = (*parameters, 38, 0)[:2] if parameters else (38, 0)
         if len(parameters) == 1:
             scale = 0
-        if not (1 <= precision <= types.PRECISION_MAX and 0 <= scale <= min(precision, 37)):
+        if not (1 <= precision <= sqltypes.PRECISION_MAX and 0 <= scale <= min(precision, 37)):
             raise errors.unsupported(f"data type {_sql(node)}")
-        return types.number(precision, scale)
+        return sqltypes.number(precision, scale)
     if kind in ("DOUBLE", "FLOAT"):
-        return types.REAL
+        return sqltypes.REAL
     if kind in TEXTS:
-        return types.text(parameters[0] if parameters else None)
+        return sqltypes.text(parameters[0] if parameters else None)
     if kind in CHARACTERS:
-        return types.text(parameters[0] if parameters else 1)
+        return sqltypes.text(parameters[0] if parameters else 1)
     if kind in ("BINARY", "VARBINARY"):
-        return types.SqlType(kind="binary", length=parameters[0] if parameters else None)
+        return sqltypes.SqlType(kind="binary", length=parameters[0] if parameters else None)
     if kind == "BOOLEAN":
-        return types.BOOLEAN
+        return sqltypes.BOOLEAN
     if kind == "DATE":
-        return types.DATE
+        return sqltypes.DATE
     scale = _fraction(parameters)
     if kind == "TIME":
-        return types.SqlType(kind="time", scale=scale)
+        return sqltypes.SqlType(kind="time", scale=scale)
     name = {"TIMESTAMP": timestamp.lower()}.get(kind) or MOMENTS.get(kind)
     if name in ("timestamp_ntz", "timestamp_ltz"):
-        return types.SqlType(kind=name, scale=scale)  # type: ignore[arg-type]  # one of the two
+        return sqltypes.SqlType(kind=name, scale=scale)  # type: ignore[arg-type]  # one of the two
     raise errors.unsupported(f"data type {_sql(node)}")
 
 

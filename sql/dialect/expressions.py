@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import aggregates, calls, columns, functions, moments, rewrites, shapes, types
+from sql.dialect import aggregates, calls, columns, functions, moments, rewrites, shapes, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
 
@@ -80,7 +80,7 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Bound:
     binds = scope.environment.binds
     name = str(node.this) if node.this else str(node.meta.get("position", ""))
     if binds is None:
-        return bounds.null(types.TEXT)
+        return bounds.null(sqltypes.TEXT)
     if name not in binds:
         raise errors.bad_binding(name, "is not set")
     found: Bound = binds[name]
@@ -127,7 +127,7 @@ def _interval(node: exp.Interval, scope: Scope) -> Bound:
                 raise errors.unsupported(f"INTERVAL of {part}")
     sql = f"INTERVAL '{months} months {days} days {micros // 10**6} seconds"
     sql += f" {micros % 10**6} microseconds'"
-    kind = types.SqlType(kind="interval", scale=1 if micros else 0)
+    kind = sqltypes.SqlType(kind="interval", scale=1 if micros else 0)
     return Bound(sql=sql, type=kind, nullable=False)
 
 
@@ -137,9 +137,9 @@ INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
 # Operators
 
 
-def _chain(node: Any, kind: type) -> list[Any]:
+def _chain(node: Any, kind: Any) -> list[Any]:
     """Return the operands of a left-deep chain, in order, without recursion."""
-    found = []
+    found: list[Any] = []
     while isinstance(node, kind):
         found.append(node.args["expression"])
         node = node.this
@@ -152,7 +152,7 @@ def _connective(word: str, kind: type) -> Callable[[Any, Scope], Bound]:
     def handler(node: Any, scope: Scope) -> Bound:
         parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind)]
         sql = f"({f' {word} '.join(part.sql for part in parts)})"
-        return bounds.derived(sql, types.BOOLEAN, parts)
+        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 
     return handler
 
@@ -162,7 +162,7 @@ def _not(node: exp.Not, scope: Scope) -> Bound:
     if isinstance(inner, exp.In):
         return _in(inner, scope, negated=True)
     operand = rewrites.as_boolean(bind(inner, scope))
-    return bounds.derived(f"(NOT {operand.sql})", types.BOOLEAN, [operand])
+    return bounds.derived(f"(NOT {operand.sql})", sqltypes.BOOLEAN, [operand])
 
 
 def _comparison(operator: str) -> Callable[[Any, Scope], Bound]:
@@ -196,7 +196,7 @@ def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Sco
         for ours, theirs in zip(left.expressions, right.expressions, strict=True)
     ]
     word = " AND " if operator == "=" else " OR "
-    return bounds.derived(f"({word.join(part.sql for part in parts)})", types.BOOLEAN, parts)
+    return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
 
 
 def _arithmetic(
@@ -234,7 +234,7 @@ def _between(node: exp.Between, scope: Scope) -> Bound:
     operand = bind(node.this, scope)
     low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
     high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
-    return bounds.derived(f"({low.sql} AND {high.sql})", types.BOOLEAN, [low, high])
+    return bounds.derived(f"({low.sql} AND {high.sql})", sqltypes.BOOLEAN, [low, high])
 
 
 def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
@@ -260,11 +260,11 @@ def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
     if len(ours) == 1:
         listed = ", ".join(pair[1].sql for pair in pairs)
         sql = f"({pairs[0][0].sql} {word} ({listed}))"
-        return bounds.derived(sql, types.BOOLEAN, [operands[0], *members])
+        return bounds.derived(sql, sqltypes.BOOLEAN, [operands[0], *members])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
     sql = f"({' OR '.join(part.sql for part in each)})"
     sql = f"(NOT {sql})" if negated else sql
-    return bounds.derived(sql, types.BOOLEAN, each)
+    return bounds.derived(sql, sqltypes.BOOLEAN, each)
 
 
 def _row_in(operands: list[Bound], members: list[Any], scope: Scope, *, negated: bool) -> Bound:
@@ -277,23 +277,27 @@ def _row_in(operands: list[Bound], members: list[Any], scope: Scope, *, negated:
             for ours, theirs in zip(operands, member.expressions, strict=True)
         ]
         joined = f"({' AND '.join(part.sql for part in same)})"
-        rows.append(bounds.derived(joined, types.BOOLEAN, same))
+        rows.append(bounds.derived(joined, sqltypes.BOOLEAN, same))
     sql = f"({' OR '.join(row.sql for row in rows)})"
-    return bounds.derived(f"(NOT {sql})" if negated else sql, types.BOOLEAN, rows)
+    return bounds.derived(f"(NOT {sql})" if negated else sql, sqltypes.BOOLEAN, rows)
 
 
 def _is(node: exp.Is, scope: Scope) -> Bound:
     operand, right = bind(node.this, scope), node.expression
     if isinstance(right, exp.Null):
-        return bounds.derived(f"({operand.sql} IS NULL)", types.BOOLEAN, [operand], nullable=False)
+        return bounds.derived(
+            f"({operand.sql} IS NULL)", sqltypes.BOOLEAN, [operand], nullable=False
+        )
     if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
         return bounds.derived(
-            f"({operand.sql} IS NOT NULL)", types.BOOLEAN, [operand], nullable=False
+            f"({operand.sql} IS NOT NULL)", sqltypes.BOOLEAN, [operand], nullable=False
         )
     if isinstance(right, exp.Boolean):
         truth = rewrites.as_boolean(operand)
         word = "TRUE" if right.this else "FALSE"
-        return bounds.derived(f"({truth.sql} IS {word})", types.BOOLEAN, [operand], nullable=False)
+        return bounds.derived(
+            f"({truth.sql} IS {word})", sqltypes.BOOLEAN, [operand], nullable=False
+        )
     raise errors.unsupported(f"IS {construct_name(right)}")
 
 
@@ -315,7 +319,7 @@ def _like_many(
         for item in listed
     ]
     word = " OR " if isinstance(patterns, exp.Any) else " AND "
-    return bounds.derived(f"({word.join(part.sql for part in parts)})", types.BOOLEAN, parts)
+    return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
 
 
 def _escape(node: exp.Escape, scope: Scope) -> Bound:
@@ -438,7 +442,9 @@ def _window(node: exp.Window, scope: Scope) -> Bound:
     name = str(call.this).upper()
     partition = [bind(item, scope) for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
-    ordering = _ordering(order, scope) if order is not None else {"order": "", "order_parts": ()}
+    ordering: dict[str, Any] = {"order": "", "order_parts": ()}
+    if order is not None:
+        ordering = _ordering(order, scope)
     spec = node.args.get("spec")
     pieces = []
     if partition:
@@ -510,7 +516,7 @@ def _hex(node: exp.HexString, scope: Scope) -> Bound:
 def binding_literal(logical: str | None, value: Any) -> Bound:
     """Return a bind's value as a literal of its type."""
     if value is None:
-        return bounds.null(types.TEXT if logical in (None, "text") else BIND_TYPES[logical])
+        return bounds.null(sqltypes.TEXT if logical in (None, "text") else BIND_TYPES[logical])
     match logical:
         case "fixed":
             return bounds.number(decimal.Decimal(value))
@@ -544,19 +550,19 @@ def _instant_literal(logical: str, value: Any) -> Bound:
     return bounds.timestamp(naive.replace(tzinfo=datetime.UTC))
 
 
-BIND_TYPES: Mapping[str, types.SqlType] = {
-    "fixed": types.integer(),
-    "real": types.REAL,
-    "boolean": types.BOOLEAN,
-    "date": types.DATE,
-    "time": types.TIME,
-    "binary": types.BINARY,
-    "timestamp_ntz": types.TIMESTAMP_NTZ,
-    "timestamp_ltz": types.TIMESTAMP_LTZ,
-    "timestamp_tz": types.TIMESTAMP_LTZ,
-    "variant": types.TEXT,
-    "object": types.TEXT,
-    "array": types.TEXT,
+BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
+    "fixed": sqltypes.integer(),
+    "real": sqltypes.REAL,
+    "boolean": sqltypes.BOOLEAN,
+    "date": sqltypes.DATE,
+    "time": sqltypes.TIME,
+    "binary": sqltypes.BINARY,
+    "timestamp_ntz": sqltypes.TIMESTAMP_NTZ,
+    "timestamp_ltz": sqltypes.TIMESTAMP_LTZ,
+    "timestamp_tz": sqltypes.TIMESTAMP_LTZ,
+    "variant": sqltypes.TEXT,
+    "object": sqltypes.TEXT,
+    "array": sqltypes.TEXT,
 }
 
 HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sql import errors
-from sql.dialect import aggregates, calls, formats, moments, names, rewrites, types
+from sql.dialect import aggregates, calls, formats, moments, names, rewrites, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
 from sql.dialect.calls import Call
@@ -71,7 +71,7 @@ def _texts(template: str) -> calls.Builder:
 def _text_predicate(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
         parts = call.texts()
-        return bounds.derived(rewrites.call(name, *parts), types.BOOLEAN, parts)
+        return bounds.derived(rewrites.call(name, *parts), sqltypes.BOOLEAN, parts)
 
     return build_one
 
@@ -82,20 +82,20 @@ def _count_of(argument: Bound) -> Bound:
     if isinstance(number.literal, int):
         return bounds.integer(max(number.literal, 0))
     return bounds.derived(
-        f"greatest(arrow_cast({number.sql}, 'Int64'), 0)", types.integer(), [number]
+        f"greatest(arrow_cast({number.sql}, 'Int64'), 0)", sqltypes.integer(), [number]
     )
 
 
 def _left_or_right(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
+        value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
         return calls.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
 
     return build_one
 
 
 def _substring(call: Call) -> Bound:
-    value = rewrites.cast(call.arg(0), types.TEXT)
+    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
     start = rewrites.round_half_away(call.arg(1))
     parts = [value, start]
     length = ""
@@ -126,8 +126,10 @@ def _trim(name: str) -> calls.Builder:
 
 def _pad(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
-        fill = rewrites.cast(call.arg(2), types.TEXT) if len(call.nodes) > 2 else bounds.text(" ")
+        value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
+        fill = (
+            rewrites.cast(call.arg(2), sqltypes.TEXT) if len(call.nodes) > 2 else bounds.text(" ")
+        )
         return calls.text_result(
             f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
         )
@@ -139,14 +141,14 @@ def _length(call: Call) -> Bound:
     value = call.arg(0)
     if value.type.kind == "binary":
         return calls.small_integer(f"octet_length({value.sql})", [value])
-    value = rewrites.cast(value, types.TEXT)
+    value = rewrites.cast(value, sqltypes.TEXT)
     return calls.small_integer(f"character_length({value.sql})", [value])
 
 
 def _octet_length(call: Call) -> Bound:
     value = call.arg(0)
     if value.type.kind != "binary":
-        value = rewrites.cast(value, types.TEXT)
+        value = rewrites.cast(value, sqltypes.TEXT)
     return calls.small_integer(f"octet_length({value.sql})", [value])
 
 
@@ -163,11 +165,11 @@ def _position(call: Call) -> Bound:
 
 
 def _first_two(call: Call) -> list[Bound]:
-    return [rewrites.cast(call.arg(index), types.TEXT) for index in (0, 1)]
+    return [rewrites.cast(call.arg(index), sqltypes.TEXT) for index in (0, 1)]
 
 
 def _repeat(call: Call) -> Bound:
-    value, count = rewrites.cast(call.arg(0), types.TEXT), _count_of(call.arg(1))
+    value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
     return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
 
 
@@ -213,12 +215,12 @@ def _sha2(call: Call) -> Bound:
     size = int(call.constant(1, 256))
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
-    value = rewrites.cast(call.arg(0), types.TEXT)
+    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
     return calls.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
 
 
 def _ascii(call: Call) -> Bound:
-    value = rewrites.cast(call.arg(0), types.TEXT)
+    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
     return calls.small_integer(f"ascii({value.sql})", [value])
 
 
@@ -238,7 +240,9 @@ def _regexp_like(call: Call) -> Bound:
 
 def _regexp_replace(call: Call) -> Bound:
     value, pattern = _first_two(call)
-    replacement = rewrites.cast(call.arg(2), types.TEXT) if len(call.nodes) > 2 else bounds.text("")
+    replacement = (
+        rewrites.cast(call.arg(2), sqltypes.TEXT) if len(call.nodes) > 2 else bounds.text("")
+    )
     position, occurrence = int(call.constant(3, 1)), int(call.constant(4, 0))
     if position != 1 or occurrence not in (0, 1):
         raise call.refuse("a position or an occurrence")
@@ -268,7 +272,7 @@ def _regexp_substr(call: Call) -> Bound:
     flags = rewrites.regexp_flags(str(call.constant(4, "c")))
     whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"
     sql = f"array_element(regexp_match({value.sql}, {whole}), 1)"
-    return bounds.derived(sql, types.TEXT, [value, pattern], nullable=True)
+    return bounds.derived(sql, sqltypes.TEXT, [value, pattern], nullable=True)
 
 
 # Numbers
@@ -276,7 +280,7 @@ def _regexp_substr(call: Call) -> Bound:
 
 def _real(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        parts = [rewrites.cast(rewrites.as_number(item), types.REAL) for item in call.args]
+        parts = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
         return calls.real_result(rewrites.call(name, *parts), parts)
 
     return build_one
@@ -286,10 +290,10 @@ def _abs(call: Call) -> Bound:
     value = rewrites.as_number(call.arg(0))
     kind = value.type
     if kind.is_integer:
-        if kind.low == types.INT64_LOW:
-            value = rewrites.cast(value, types.number(19)) if kind.wide else value
+        if kind.low == sqltypes.INT64_LOW:
+            value = rewrites.cast(value, sqltypes.number(19)) if kind.wide else value
         bound = max(abs(kind.low), abs(kind.high))
-        kind = types.integer(kind.precision, 0, min(bound, types.INT64_HIGH))
+        kind = sqltypes.integer(kind.precision, 0, min(bound, sqltypes.INT64_HIGH))
     return bounds.derived(f"abs({value.sql})", kind, [value])
 
 
@@ -305,8 +309,8 @@ def _whole(name: str) -> calls.Builder:
             raise call.refuse("a scale")
         if value.type.kind == "real":
             return calls.real_result(f"{name}({value.sql})", [value])
-        kind = types.number(types.PRECISION_MAX)
-        sql = types.exactly(f"{name}({value.sql})", kind)
+        kind = sqltypes.number(sqltypes.PRECISION_MAX)
+        sql = sqltypes.exactly(f"{name}({value.sql})", kind)
         return bounds.derived(sql, kind, [value])
 
     return build_one
@@ -333,14 +337,14 @@ def _rounded(call: Call, name: str) -> Bound:
         return value
     scale = max(digits, 0)
     if kind.is_integer:
-        value = rewrites.cast(value, types.number(20))
-    result = types.number(min(kind.precision + 1, types.PRECISION_MAX), scale)
+        value = rewrites.cast(value, sqltypes.number(20))
+    result = sqltypes.number(min(kind.precision + 1, sqltypes.PRECISION_MAX), scale)
     if kind.is_integer:
-        wide = types.number(20)
-        whole = bounds.derived(types.exactly(value.sql, wide), wide, [value])
-        result = types.number(21)
+        wide = sqltypes.number(20)
+        whole = bounds.derived(sqltypes.exactly(value.sql, wide), wide, [value])
+        result = sqltypes.number(21)
         value = whole
-    sql = types.exactly(f"{name}({value.sql}, {digits})", result)
+    sql = sqltypes.exactly(f"{name}({value.sql}, {digits})", result)
     return bounds.derived(sql, result, [value])
 
 
@@ -352,24 +356,24 @@ def _sign(call: Call) -> Bound:
     value = rewrites.as_number(call.arg(0))
     sql = f"(CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1"
     sql += f" WHEN {value.sql} = 0 THEN 0 END)"
-    return bounds.derived(sql, types.integer(1, -1, 1), [value])
+    return bounds.derived(sql, sqltypes.integer(1, -1, 1), [value])
 
 
 def _square(call: Call) -> Bound:
-    value = rewrites.cast(rewrites.as_number(call.arg(0)), types.REAL)
+    value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     return calls.real_result(f"({value.sql} * {value.sql})", [value])
 
 
 def _pi(call: Call) -> Bound:
-    return Bound(sql="pi()", type=types.REAL, nullable=False)
+    return Bound(sql="pi()", type=sqltypes.REAL, nullable=False)
 
 
 def _random(call: Call) -> Bound:
     if call.nodes:
         raise call.refuse("a seed")
     spread = f"random() * {bounds.real(1.8e19).sql} - {bounds.real(9e18).sql}"
-    sql = types.exactly(f"({spread})", types.integer())
-    return Bound(sql=sql, type=types.integer(), nullable=False)
+    sql = sqltypes.exactly(f"({spread})", sqltypes.integer())
+    return Bound(sql=sql, type=sqltypes.integer(), nullable=False)
 
 
 def _bits(operator: str) -> calls.Builder:
@@ -378,7 +382,7 @@ def _bits(operator: str) -> calls.Builder:
         if not all(part.type.is_integer for part in parts):
             raise call.refuse("numbers beyond 64 bits")
         sql = f"({f' {operator} '.join(part.sql for part in parts)})"
-        return bounds.derived(sql, types.integer(), parts)
+        return bounds.derived(sql, sqltypes.integer(), parts)
 
     return build_one
 
@@ -410,14 +414,16 @@ def _iff(call: Call) -> Bound:
 
 def _nvl2(call: Call) -> Bound:
     value, yes, no = call.args
-    present = bounds.derived(f"({value.sql} IS NOT NULL)", types.BOOLEAN, [value], nullable=False)
+    present = bounds.derived(
+        f"({value.sql} IS NOT NULL)", sqltypes.BOOLEAN, [value], nullable=False
+    )
     return rewrites.case([(present, yes)], no)
 
 
 def _nullif(call: Call) -> Bound:
     left, right = call.args
     same = rewrites.compare(left, right, "=")
-    kind = types.TEXT if left.type.kind == "null" else left.type
+    kind = sqltypes.TEXT if left.type.kind == "null" else left.type
     return rewrites.case([(same, bounds.null(kind))], left)
 
 
@@ -452,14 +458,14 @@ def _logic(operator: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
         parts = [rewrites.as_boolean(item) for item in call.args]
         sql = f"({f' {operator} '.join(part.sql for part in parts)})"
-        return bounds.derived(sql, types.BOOLEAN, parts)
+        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 
     return build_one
 
 
 def _boolnot(call: Call) -> Bound:
     value = rewrites.as_boolean(call.arg(0))
-    return bounds.derived(f"(NOT {value.sql})", types.BOOLEAN, [value])
+    return bounds.derived(f"(NOT {value.sql})", sqltypes.BOOLEAN, [value])
 
 
 # Conversion
@@ -469,17 +475,17 @@ def _to_text(call: Call) -> Bound:
     value = call.arg(0)
     model = call.constant(1)
     if model is None:
-        return rewrites.cast(value, types.TEXT)
+        return rewrites.cast(value, sqltypes.TEXT)
     if value.type.kind == "text":
-        value = rewrites.cast(value, types.TIMESTAMP_NTZ)
+        value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.kind == "time":
         pattern = formats.engine_pattern(str(model))
         return calls.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
     if not value.type.is_temporal:
-        raise call.refuse(f"a format for {types.shown(value.type)}")
+        raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
     pattern = bounds.quoted_text(formats.engine_pattern(str(model)))
     if value.type.kind == "date":
-        value = rewrites.cast(value, types.TIMESTAMP_NTZ)
+        value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     return calls.text_result(f"to_char({value.sql}, {pattern})", [value])
 
 
@@ -492,25 +498,25 @@ def _to_number(*, lenient: bool) -> calls.Builder:
         scale = int(call.constant(2, 0))
         if not (1 <= precision <= 38 and 0 <= scale <= min(precision, 37)):
             raise call.refuse(f"NUMBER({precision},{scale})")
-        return rewrites.cast(call.arg(0), types.number(precision, scale), lenient=lenient)
+        return rewrites.cast(call.arg(0), sqltypes.number(precision, scale), lenient=lenient)
 
     return build_one
 
 
-def _to(target: types.SqlType, *, lenient: bool = False) -> calls.Builder:
+def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Builder:
     return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
 
 
 def _to_binary(call: Call) -> Bound:
     if str(call.constant(1, "HEX")).upper() != "HEX":
         raise call.refuse(f"format {call.constant(1)}")
-    return rewrites.cast(call.arg(0), types.BINARY, lenient=call.name.startswith("TRY_"))
+    return rewrites.cast(call.arg(0), sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
 
 
 def _hex_encode(call: Call) -> Bound:
     value = call.arg(0)
     if value.type.kind != "binary":
-        value = rewrites.cast(value, types.TEXT)
+        value = rewrites.cast(value, sqltypes.TEXT)
     return calls.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
 
 
@@ -520,7 +526,7 @@ def _hex_encode(call: Call) -> Bound:
 def _context(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
         value = getattr(call.context, name)
-        return bounds.null(types.TEXT) if value is None else bounds.text(str(value))
+        return bounds.null(sqltypes.TEXT) if value is None else bounds.text(str(value))
 
     return build_one
 
@@ -542,12 +548,12 @@ def _last_query_id(call: Call) -> Bound:
     ids = call.context.query_ids
     index = len(ids) + position if position < 0 else position - 1
     if position == 0 or not 0 <= index < len(ids):
-        return bounds.null(types.TEXT)
+        return bounds.null(sqltypes.TEXT)
     return bounds.text(ids[index])
 
 
 def _uuid_string(call: Call) -> Bound:
-    return Bound(sql="uuid()", type=types.TEXT, nullable=False)
+    return Bound(sql="uuid()", type=sqltypes.TEXT, nullable=False)
 
 
 FUNCTIONS: Mapping[str, calls.Function] = {
@@ -666,10 +672,10 @@ FUNCTIONS: Mapping[str, calls.Function] = {
         for name in ("TO_NUMBER", "TO_NUMERIC", "TO_DECIMAL")
         for prefix in ("", "TRY_")
     },
-    "TO_DOUBLE": calls.scalar(1, None, _to(types.REAL)),
-    "TRY_TO_DOUBLE": calls.scalar(1, None, _to(types.REAL, lenient=True)),
-    "TO_BOOLEAN": calls.scalar(1, None, _to(types.BOOLEAN)),
-    "TRY_TO_BOOLEAN": calls.scalar(1, None, _to(types.BOOLEAN, lenient=True)),
+    "TO_DOUBLE": calls.scalar(1, None, _to(sqltypes.REAL)),
+    "TRY_TO_DOUBLE": calls.scalar(1, None, _to(sqltypes.REAL, lenient=True)),
+    "TO_BOOLEAN": calls.scalar(1, None, _to(sqltypes.BOOLEAN)),
+    "TRY_TO_BOOLEAN": calls.scalar(1, None, _to(sqltypes.BOOLEAN, lenient=True)),
     "TO_BINARY": calls.scalar(1, 2, _to_binary),
     "TRY_TO_BINARY": calls.scalar(1, 2, _to_binary),
     "HEX_ENCODE": calls.scalar(1, None, _hex_encode),

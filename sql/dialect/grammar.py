@@ -8,12 +8,13 @@ knows where it is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import errors as sqlglot_errors
-from sqlglot import exp, parser, tokens
+from sqlglot import exp, parser
 from sqlglot.dialects import snowflake
 from sqlglot.parsers.snowflake import SnowflakeParser
+from sqlglot.tokenizer_core import Token
 
 TEXT = "text"
 """Key of an expression's meta: its own source text."""
@@ -22,7 +23,7 @@ TEXT = "text"
 class Fault(sqlglot_errors.ParseError):
     """The text is not SQL; token is where reading stopped."""
 
-    def __init__(self, message: str, token: tokens.Token | None) -> None:
+    def __init__(self, message: str, token: Token | None) -> None:
         super().__init__(message)
         self.token = token
 
@@ -42,16 +43,16 @@ class Boathouse(snowflake.Snowflake):
     """The dialect that is read. Nothing is ever written in it."""
 
     class Tokenizer(snowflake.Snowflake.Tokenizer):
-        COMMANDS: set[tokens.TokenType] = set()  # noqa: RUF012 - sqlglot's own form
+        COMMANDS: ClassVar[Any] = set()
 
     class Parser(SnowflakeParser):
-        FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 - sqlglot's own form
-        FUNCTION_PARSERS = {
+        FUNCTIONS: ClassVar[Any] = {}
+        FUNCTION_PARSERS: ClassVar[Any] = {
             name: read
             for name, read in parser.Parser.FUNCTION_PARSERS.items()
             if name in FUNCTION_PARSERS_KEPT
         }
-        HISTORICAL_DATA_KIND = {*parser.Parser.HISTORICAL_DATA_KIND, "REF"}
+        HISTORICAL_DATA_KIND: ClassVar[Any] = {*parser.Parser.HISTORICAL_DATA_KIND, "REF"}
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
             def parse_one() -> exp.Expr | None:
@@ -63,7 +64,7 @@ class Boathouse(snowflake.Snowflake):
 
             return self._parse_csv(parse_one), None
 
-        def _parse_as_command(self, start: tokens.Token) -> exp.Command:
+        def _parse_as_command(self, start: Token) -> exp.Command:
             raise Opaque(start.text.upper())
 
         def raise_error(self, message: str, token: Any = None) -> None:

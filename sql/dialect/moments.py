@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sql import errors
 from sql.dialect import bound as bounds
-from sql.dialect import calls, formats, rewrites, types
+from sql.dialect import calls, formats, rewrites, sqltypes
 from sql.dialect.bound import Bound
 from sql.dialect.calls import Call
 
@@ -74,13 +74,13 @@ def part_of(word: str) -> str:
 def as_moment(operand: Bound) -> Bound:
     """Return operand as a date or time; text becomes a TIMESTAMP_NTZ."""
     if operand.type.kind in ("text", "null"):
-        return rewrites.cast(operand, types.TIMESTAMP_NTZ)
+        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     if operand.type.is_temporal or operand.type.kind == "time":
         return operand
     raise errors.SqlError(
         "001044",
         "42P13",
-        f"SQL compilation error:\nInvalid argument type {types.shown(operand.type)}",
+        f"SQL compilation error:\nInvalid argument type {sqltypes.shown(operand.type)}",
         phase="COMPILATION",
     )
 
@@ -88,7 +88,7 @@ def as_moment(operand: Bound) -> Bound:
 def _local(operand: Bound) -> Bound:
     """Return a moment without a zone: its calendar fields are those of the session's zone."""
     if operand.type.kind == "timestamp_ltz":
-        return rewrites.cast(operand, types.TIMESTAMP_NTZ)
+        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
 
 
@@ -112,7 +112,7 @@ def extract(part: str, operand: Bound) -> Bound:
 
 def _second(part: str, moment: Bound) -> Bound:
     if moment.type.kind == "date":
-        moment = rewrites.cast(moment, types.TIMESTAMP_NTZ)
+        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     if part == "second":
         sql = f"floor(date_part('second', {moment.sql}))"
         return calls.small_integer(sql, [moment], 0, 59)
@@ -125,13 +125,13 @@ def _second(part: str, moment: Bound) -> Bound:
 def _epoch(part: str, operand: Bound) -> Bound:
     moment = as_moment(operand)
     if moment.type.kind == "date":
-        moment = rewrites.cast(moment, types.TIMESTAMP_NTZ)
+        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     divisor = {"epoch_second": 1_000_000, "epoch_millisecond": 1_000, "epoch_microsecond": 1}[part]
     micros = f"arrow_cast({moment.sql}, 'Int64')"
     if divisor != 1:
         # Towards minus infinity: the engine divides towards zero.
         micros = f"(({micros} - ((({micros} % {divisor}) + {divisor}) % {divisor})) / {divisor})"
-    return bounds.derived(micros, types.integer(), [moment])
+    return bounds.derived(micros, sqltypes.integer(), [moment])
 
 
 def _extractor(part: str) -> calls.Function:
@@ -150,10 +150,10 @@ def truncate(part: str, operand: Bound) -> Bound:
     if moment.type.kind == "date":
         if name in rewrites.MICROSECONDS and name != "day":
             return moment
-        sql = types.exactly(f"date_trunc('{name}', {moment.sql})", types.DATE)
-        return bounds.derived(sql, types.DATE, [moment])
+        sql = sqltypes.exactly(f"date_trunc('{name}', {moment.sql})", sqltypes.DATE)
+        return bounds.derived(sql, sqltypes.DATE, [moment])
     if moment.type.kind == "timestamp_ltz":
-        local = truncate(part, rewrites.cast(moment, types.TIMESTAMP_NTZ))
+        local = truncate(part, rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ))
         return rewrites.cast(local, moment.type)
     return bounds.derived(f"date_trunc('{name}', {moment.sql})", moment.type, [moment])
 
@@ -201,7 +201,7 @@ def moved(part: str, count: Bound, operand: Bound) -> Bound:
     if moment.type.kind == "time":
         return _moved_time(unit, count, moment)
     if moment.type.kind == "date" and unit not in ("day", "month"):
-        moment = rewrites.cast(moment, types.TIMESTAMP_NTZ)
+        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     return rewrites.add_units(moment, count, unit)
 
 
@@ -210,10 +210,10 @@ def _moved_time(unit: str, count: Bound, moment: Bound) -> Bound:
         raise errors.unsupported(f"DATEADD of {unit}s to a TIME")
     day = 86_400_000_000
     micros = rewrites.MICROSECONDS[unit]
-    exact = rewrites.as_arrow(moment, types.TIME)
+    exact = rewrites.as_arrow(moment, sqltypes.TIME)
     total = f"(arrow_cast({exact}, 'Int64') + arrow_cast({count.sql}, 'Int64') * {micros})"
-    sql = types.exactly(f"((({total} % {day}) + {day}) % {day})", types.TIME)
-    return bounds.derived(sql, types.TIME, [moment, count])
+    sql = sqltypes.exactly(f"((({total} % {day}) + {day}) % {day})", sqltypes.TIME)
+    return bounds.derived(sql, sqltypes.TIME, [moment, count])
 
 
 def date_diff(call: Call) -> Bound:
@@ -224,7 +224,7 @@ def date_diff(call: Call) -> Bound:
 def difference(part: str, start: Bound, end: Bound) -> Bound:
     first, last = _local(as_moment(start)), _local(as_moment(end))
     parts = [first, last]
-    kind = types.integer()
+    kind = sqltypes.integer()
     if part in ("year", "quarter", "month"):
         sql = f"({_ordinal(part, last)} - {_ordinal(part, first)})"
         return bounds.derived(sql, kind, parts)
@@ -256,18 +256,18 @@ def _ordinal(part: str, moment: Bound) -> str:
 
 
 def _day_number(moment: Bound) -> str:
-    return f"arrow_cast({rewrites.cast(moment, types.DATE).sql}, 'Int32')"
+    return f"arrow_cast({rewrites.cast(moment, sqltypes.DATE).sql}, 'Int32')"
 
 
 def _monday(moment: Bound) -> str:
     week = f"date_trunc('week', {moment.sql})"
-    return f"arrow_cast({types.exactly(week, types.DATE)}, 'Int32')"
+    return f"arrow_cast({sqltypes.exactly(week, sqltypes.DATE)}, 'Int32')"
 
 
 def _micros(name: str, moment: Bound) -> str:
     if moment.type.kind == "date":
-        moment = rewrites.cast(moment, types.TIMESTAMP_NTZ)
-    exact = rewrites.as_arrow(moment, types.SqlType(kind=moment.type.kind, scale=6))
+        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+    exact = rewrites.as_arrow(moment, sqltypes.SqlType(kind=moment.type.kind, scale=6))
     if name != "microsecond":
         exact = f"date_trunc('{name}', {exact})"
     return f"arrow_cast({exact}, 'Int64')"
@@ -278,24 +278,24 @@ def last_day(call: Call) -> Bound:
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
         raise call.refuse(f"part {part}")
-    day = rewrites.cast(as_moment(call.arg(0)), types.DATE)
-    first = types.exactly(f"date_trunc('{part}', {day.sql})", types.DATE)
+    day = rewrites.cast(as_moment(call.arg(0)), sqltypes.DATE)
+    first = sqltypes.exactly(f"date_trunc('{part}', {day.sql})", sqltypes.DATE)
     sql = f"({first} + INTERVAL '{steps[part]} month' - INTERVAL '1 day')"
-    return bounds.derived(types.exactly(sql, types.DATE), types.DATE, [day])
+    return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [day])
 
 
 def add_months(call: Call) -> Bound:
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
     # The last day of a month stays a last day.
     plain = rewrites.add_units(moment, count, "month")
-    day = rewrites.cast(moment, types.DATE)
+    day = rewrites.cast(moment, sqltypes.DATE)
     is_last = f"(date_part('day', {day.sql} + INTERVAL '1 day') = 1)"
     if moment.type.kind != "date":
         return plain
-    first = types.exactly(f"date_trunc('month', {plain.sql})", types.DATE)
-    last = types.exactly(f"({first} + INTERVAL '1 month' - INTERVAL '1 day')", types.DATE)
+    first = sqltypes.exactly(f"date_trunc('month', {plain.sql})", sqltypes.DATE)
+    last = sqltypes.exactly(f"({first} + INTERVAL '1 month' - INTERVAL '1 day')", sqltypes.DATE)
     sql = f"(CASE WHEN {is_last} THEN {last} ELSE {plain.sql} END)"
-    return bounds.derived(sql, types.DATE, [moment, count])
+    return bounds.derived(sql, sqltypes.DATE, [moment, count])
 
 
 def named(pattern: str) -> calls.Function:
@@ -303,7 +303,7 @@ def named(pattern: str) -> calls.Function:
 
     def build(call: Call) -> Bound:
         moment = _local(as_moment(call.arg(0)))
-        sql = f"to_char({rewrites.cast(moment, types.TIMESTAMP_NTZ).sql}, '{pattern}')"
+        sql = f"to_char({rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ).sql}, '{pattern}')"
         return calls.text_result(sql, [moment])
 
     return calls.scalar(1, None, build)
@@ -313,14 +313,14 @@ def date_from_parts(call: Call) -> Bound:
     year, month, day = (rewrites.round_half_away(argument) for argument in call.args)
     # Months and days beyond their range move the date on, as Snowflake lets them.
     first = f"make_date(arrow_cast({year.sql}, 'Int32'), 1, 1)"
-    start = Bound(sql=first, type=types.DATE)
+    start = Bound(sql=first, type=sqltypes.DATE)
     moved_months = rewrites.add_units(
         start, rewrites.add(month, bounds.integer(1), negative=True), "month"
     )
     found = rewrites.add_units(
         moved_months, rewrites.add(day, bounds.integer(1), negative=True), "day"
     )
-    return bounds.derived(found.sql, types.DATE, [year, month, day])
+    return bounds.derived(found.sql, sqltypes.DATE, [year, month, day])
 
 
 def timestamp_from_parts(call: Call) -> Bound:
@@ -330,16 +330,16 @@ def timestamp_from_parts(call: Call) -> Bound:
     date = date_from_parts(
         calls.Call(name=call.name, nodes=call.nodes[:3], bind=call.bind, context=call.context)
     )
-    found = rewrites.cast(date, types.TIMESTAMP_NTZ)
+    found = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
         found = rewrites.add_units(found, count, unit)
     if len(parts) == 7:
         micros = rewrites.divide(parts[6], bounds.integer(1000))
         found = rewrites.add_units(found, micros, "microsecond")
-    return bounds.derived(found.sql, types.TIMESTAMP_NTZ, parts)
+    return bounds.derived(found.sql, sqltypes.TIMESTAMP_NTZ, parts)
 
 
-def to_moment(target: types.SqlType, *, lenient: bool = False) -> calls.Function:
+def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Function:
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
     def build(call: Call) -> Bound:
@@ -350,14 +350,14 @@ def to_moment(target: types.SqlType, *, lenient: bool = False) -> calls.Function
         if isinstance(model, int):
             return _scaled_epoch(call, operand, model, target)
         if operand.type.kind != "text":
-            raise call.refuse(f"a format and {types.shown(operand.type)}")
+            raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
         pattern = bounds.quoted_text(formats.strptime_pattern(str(model)))
-        exact = rewrites.as_arrow(operand, types.TEXT)
+        exact = rewrites.as_arrow(operand, sqltypes.TEXT)
         name = "_try_parse" if lenient else "_parse"
         kind = {"date": "date", "time": "time"}.get(target.kind, "timestamp")
         parsed = bounds.derived(
             f"{name}_{kind}({exact}, {pattern})",
-            {"date": types.DATE, "time": types.TIME}.get(target.kind, types.TIMESTAMP_NTZ),
+            {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.kind, sqltypes.TIMESTAMP_NTZ),
             [operand],
             nullable=lenient or None,
         )
@@ -366,13 +366,13 @@ def to_moment(target: types.SqlType, *, lenient: bool = False) -> calls.Function
     return calls.scalar(1, 2, build)
 
 
-def _scaled_epoch(call: Call, operand: Bound, scale: int, target: types.SqlType) -> Bound:
+def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlType) -> Bound:
     if not operand.type.is_integer or scale not in (0, 3, 6, 9):
         raise call.refuse("a scale")
     operator, factor = {0: ("*", 10**6), 3: ("*", 10**3), 6: ("*", 1), 9: ("/", 10**3)}[scale]
     micros = f"(arrow_cast({operand.sql}, 'Int64') {operator} {factor})"
     found = bounds.derived(
-        types.exactly(micros, types.TIMESTAMP_NTZ), types.TIMESTAMP_NTZ, [operand]
+        sqltypes.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )
     return rewrites.cast(found, target)
 
@@ -380,7 +380,7 @@ def _scaled_epoch(call: Call, operand: Bound, scale: int, target: types.SqlType)
 def to_timestamp(call: Call) -> Bound:
     """TO_TIMESTAMP: of the type that TIMESTAMP means in this session."""
     mapping = call.context.timestamp_mapping
-    target = {"TIMESTAMP_NTZ": types.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": types.TIMESTAMP_LTZ}.get(
+    target = {"TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ}.get(
         mapping
     )
     if target is None:
@@ -393,10 +393,10 @@ def convert_timezone(call: Call) -> Bound:
     if len(call.nodes) == 2:
         raise call.refuse("two arguments (TIMESTAMP_TZ)")
     source, target = call.constant(0), call.constant(1)
-    moment = rewrites.cast(as_moment(call.arg(2)), types.TIMESTAMP_NTZ)
+    moment = rewrites.cast(as_moment(call.arg(2)), sqltypes.TIMESTAMP_NTZ)
     zones = [bounds.quoted_text(str(zone).replace('"', "")) for zone in (source, target)]
-    sql = f"_convert_zone({rewrites.as_arrow(moment, types.TIMESTAMP_NTZ)}, {', '.join(zones)})"
-    return bounds.derived(sql, types.TIMESTAMP_NTZ, [moment])
+    sql = f"_convert_zone({rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)}, {', '.join(zones)})"
+    return bounds.derived(sql, sqltypes.TIMESTAMP_NTZ, [moment])
 
 
 def current_timestamp(call: Call) -> Bound:
@@ -452,18 +452,18 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     "DATEFROMPARTS": calls.scalar(3, None, date_from_parts),
     "TIMESTAMP_FROM_PARTS": calls.scalar(6, 7, timestamp_from_parts),
     "TIMESTAMP_NTZ_FROM_PARTS": calls.scalar(6, 7, timestamp_from_parts),
-    "TO_DATE": to_moment(types.DATE),
-    "DATE": to_moment(types.DATE),
-    "TRY_TO_DATE": to_moment(types.DATE, lenient=True),
-    "TO_TIME": to_moment(types.TIME),
-    "TIME": to_moment(types.TIME),
-    "TRY_TO_TIME": to_moment(types.TIME, lenient=True),
+    "TO_DATE": to_moment(sqltypes.DATE),
+    "DATE": to_moment(sqltypes.DATE),
+    "TRY_TO_DATE": to_moment(sqltypes.DATE, lenient=True),
+    "TO_TIME": to_moment(sqltypes.TIME),
+    "TIME": to_moment(sqltypes.TIME),
+    "TRY_TO_TIME": to_moment(sqltypes.TIME, lenient=True),
     "TO_TIMESTAMP": calls.scalar(1, 2, to_timestamp),
-    "TO_TIMESTAMP_NTZ": to_moment(types.TIMESTAMP_NTZ),
-    "TO_TIMESTAMP_LTZ": to_moment(types.TIMESTAMP_LTZ),
-    "TRY_TO_TIMESTAMP": to_moment(types.TIMESTAMP_NTZ, lenient=True),
-    "TRY_TO_TIMESTAMP_NTZ": to_moment(types.TIMESTAMP_NTZ, lenient=True),
-    "TRY_TO_TIMESTAMP_LTZ": to_moment(types.TIMESTAMP_LTZ, lenient=True),
+    "TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ),
+    "TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ),
+    "TRY_TO_TIMESTAMP": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
+    "TRY_TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
+    "TRY_TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ, lenient=True),
     "CONVERT_TIMEZONE": calls.scalar(2, 3, convert_timezone),
     "CURRENT_TIMESTAMP": calls.scalar(0, 1, current_timestamp),
     "LOCALTIMESTAMP": calls.scalar(0, 1, local_timestamp),

@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 PLAIN_UPPER = re.compile(r"[A-Z_][A-Z0-9_$]*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ident:
     """One identifier as it was written."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from sql.dialect import names, types
+from sql.dialect import names, sqltypes
 
 Tree: TypeAlias = Any
 """A sqlglot expression; opaque outside `sql.dialect`."""
@@ -36,7 +36,7 @@ class ColumnDefinition:
     """
 
     name: names.Ident
-    type: types.SqlType | None
+    type: sqltypes.SqlType | None
     required: bool = False
     comment: str | None = None
 

@@ -7,12 +7,12 @@ refused by name (000002); what nobody has is a syntax error (001003).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import errors as sqlglot_errors
-from sqlglot import exp, tokens
-from sqlglot.tokens import TokenType
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors
 from sql.dialect import columns, grammar, operations, reading, show
@@ -45,8 +45,8 @@ def split(text: str) -> list[str]:
     Quotes, $$ bodies and comments are known. Raises SqlError 001003 for an open quote.
     """
     found = []
-    first: tokens.Token | None = None
-    last: tokens.Token | None = None
+    first: Token | None = None
+    last: Token | None = None
     for token in tokenize(text):
         if token.token_type is TokenType.SEMICOLON:
             if first is not None and last is not None:
@@ -61,7 +61,7 @@ def split(text: str) -> list[str]:
     return found
 
 
-def tokenize(text: str) -> list[tokens.Token]:
+def tokenize(text: str) -> list[Token]:
     """Return the tokens of text; comments are none."""
     if len(text) > TEXT_BYTES_MAX:
         raise errors.unsupported(f"statement longer than {TEXT_BYTES_MAX} characters")
@@ -280,61 +280,17 @@ def _refused_name(reader: reading.Reader) -> str:
     return " ".join(words)
 
 
-NOISE = frozenset(
-    [
-        "OR",
-        "REPLACE",
-        "TEMP",
-        "TEMPORARY",
-        "TRANSIENT",
-        "VOLATILE",
-        "LOCAL",
-        "GLOBAL",
-        "SECURE",
-        "RECURSIVE",
-        "ICEBERG",
-        "HYBRID",
-        "DYNAMIC",
-        "EXTERNAL",
-        "EVENT",
-        "FILE",
-        "ON",
-        "INTO",
-        "MATERIALIZED",
-        "ROW",
-        "ACCESS",
-        "MASKING",
-        "NETWORK",
-        "RESOURCE",
-    ]
+NOISE = reading.words(
+    """
+    OR REPLACE TEMP TEMPORARY TRANSIENT VOLATILE LOCAL GLOBAL SECURE RECURSIVE ICEBERG HYBRID
+    DYNAMIC EXTERNAL EVENT FILE ON INTO MATERIALIZED ROW ACCESS MASKING NETWORK RESOURCE
+    """
 )
-KINDS = frozenset(
-    [
-        "TABLE",
-        "VIEW",
-        "SCHEMA",
-        "DATABASE",
-        "WAREHOUSE",
-        "STAGE",
-        "SEQUENCE",
-        "FUNCTION",
-        "PROCEDURE",
-        "TASK",
-        "STREAM",
-        "PIPE",
-        "USER",
-        "ROLE",
-        "FORMAT",
-        "POLICY",
-        "INTEGRATION",
-        "MONITOR",
-        "SHARE",
-        "TAG",
-        "ACCOUNT",
-        "SESSION",
-        "IMMEDIATE",
-        "COLUMN",
-    ]
+KINDS = reading.words(
+    """
+    TABLE VIEW SCHEMA DATABASE WAREHOUSE STAGE SEQUENCE FUNCTION PROCEDURE TASK STREAM PIPE USER
+    ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
+    """
 )
 
 READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
@@ -355,25 +311,9 @@ READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
     "INSERT": _insert,
 }
 
-REFUSED: Sequence[str] = tuple(
-    [
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "TRUNCATE",
-        "COPY",
-        "PUT",
-        "GET",
-        "LIST",
-        "LS",
-        "REMOVE",
-        "RM",
-        "GRANT",
-        "REVOKE",
-        "CALL",
-        "EXECUTE",
-        "COMMENT",
-        "UNDROP",
-        "DECLARE",
-    ]
+REFUSED = reading.words(
+    """
+    UPDATE DELETE MERGE TRUNCATE COPY PUT GET LIST LS REMOVE RM GRANT REVOKE CALL EXECUTE COMMENT
+    UNDROP DECLARE
+    """
 )

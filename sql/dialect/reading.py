@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import tokens
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sql import errors
 from sql.dialect import names
@@ -14,10 +13,15 @@ def place_of(text: str, start: int) -> tuple[int, int]:
     return text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
 
 
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a table that is written as prose."""
+    return tuple(text.split())
+
+
 class Reader:
     """Tokens from left to right; words are compared without regard to case."""
 
-    def __init__(self, text: str, found: list[tokens.Token]) -> None:
+    def __init__(self, text: str, found: list[Token]) -> None:
         self.text = text
         self._tokens = found
         self._index = 0
@@ -37,7 +41,7 @@ class Reader:
     def reset(self, mark: int) -> None:
         self._index = mark
 
-    def rest(self) -> list[tokens.Token]:
+    def rest(self) -> list[Token]:
         return self._tokens[self._index :]
 
     def drop_semicolons(self) -> None:
@@ -48,7 +52,7 @@ class Reader:
         """Return the next token's text; "" at the end or before a string."""
         if self.is_at_end or self._tokens[self._index].token_type in LITERALS:
             return ""
-        return self._tokens[self._index].text
+        return str(self._tokens[self._index].text)
 
     def peek_word(self) -> str:
         """Return the next token in upper case, unless it is quoted."""
@@ -87,11 +91,11 @@ class Reader:
         token = self._tokens[self._index]
         if token.token_type is TokenType.IDENTIFIER:
             self._index += 1
-            return names.Ident(token.text, quoted=True)
+            return names.Ident(text=token.text, quoted=True)
         if token.token_type in LITERALS or not is_word(token.text):
             raise self.unexpected()
         self._index += 1
-        return names.Ident(token.text)
+        return names.Ident(text=token.text)
 
     def ident_list(self) -> tuple[names.Ident, ...]:
         self.expect("(")
@@ -112,7 +116,7 @@ class Reader:
         if self.is_at_end or self._tokens[self._index].token_type not in STRINGS:
             raise self.unexpected()
         self._index += 1
-        return self._tokens[self._index - 1].text
+        return str(self._tokens[self._index - 1].text)
 
     def number(self) -> int:
         text = "" if self.is_at_end else self._tokens[self._index].text
@@ -142,7 +146,7 @@ class Reader:
         if not self.is_at_end:
             raise self.unexpected()
 
-    def unexpected(self, token: tokens.Token | None = None) -> errors.SqlError:
+    def unexpected(self, token: Token | None = None) -> errors.SqlError:
         """Return the syntax error at token, or here."""
         if token is None and not self.is_at_end:
             token = self._tokens[self._index]

@@ -28,7 +28,7 @@ from sql.dialect import (
     predicates,
     rewrites,
     shapes,
-    types,
+    sqltypes,
 )
 from sql.dialect.bound import Bound
 
@@ -45,7 +45,7 @@ class Output:
 
     name: str
     unique: str
-    type: types.SqlType
+    type: sqltypes.SqlType
     nullable: bool
     origin: tuple[int, int] | None = None
 
@@ -65,7 +65,7 @@ class BoundQuery:
 
     sql: str
     columns: tuple[outcomes.Column, ...]
-    types: tuple[types.SqlType, ...]
+    types: tuple[sqltypes.SqlType, ...]
     functions: tuple[str, ...]
     filters: Mapping[int, tuple[predicates.Condition, ...]]
     bind_count: int
@@ -81,7 +81,7 @@ class Column:
 
 @dataclass(kw_only=True, slots=True)
 class Source:
-    """One item of FROM. path: how it may be qualified, innermost name last."""
+    """One item of FROM; mutable, joins change it. path: how it is qualified, own name last."""
 
     path: tuple[names.Ident, ...]
     columns: list[Column]
@@ -145,8 +145,7 @@ def _in_text_order(tree: Any) -> Iterable[Any]:
         arguments.sort(key=lambda item: ARGUMENT_ORDER.get(item[0], 5))
         for _, value in arguments:
             for child in value if isinstance(value, list) else (value,):
-                if isinstance(child, exp.Expression):
-                    children.append(child)
+                children += [child] if isinstance(child, exp.Expression) else []
         stack.extend(reversed(children))
 
 
@@ -253,7 +252,7 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     before = str(when.this).upper() == "BEFORE"
     if kind == "timestamp":
         if isinstance(value.literal, str):
-            value = rewrites.cast(value, types.TIMESTAMP_NTZ)
+            value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
         found = value.literal
         if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
             found = datetime.datetime.combine(found, datetime.time())
@@ -298,7 +297,7 @@ def _evaluate(node: Any, scope: QueryScope) -> Bound:
         name = str(node.this).upper()
         if name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP_LTZ"):
             inner = _evaluate(node.expressions[0], scope)
-            return rewrites.cast(inner, types.TIMESTAMP_NTZ)
+            return rewrites.cast(inner, sqltypes.TIMESTAMP_NTZ)
     return expressions.bind(node, scope)
 
 
@@ -344,7 +343,7 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
 
 
 def bind_into(
-    tree: Any, environment: shapes.Environment, targets: Sequence[types.SqlType]
+    tree: Any, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
 ) -> BoundQuery:
     """Return tree bound, its columns as the targets' types, as INSERT converts them.
 
@@ -408,14 +407,14 @@ class Binder:
         )
 
     def _result_column(self, output: Output) -> outcomes.Column:
-        column = types.column(output.name, output.type, nullable=output.nullable)
+        column = sqltypes.column(output.name, output.type, nullable=output.nullable)
         if output.origin is None:
             return column
         shape = self.environment.tables[output.origin[0]]
         database, schema, table = (names.shown(part) for part in shape.path)
         return dataclasses.replace(column, database=database, schema=schema, table=table)
 
-    def converted(self, text: Text, targets: Sequence[types.SqlType]) -> Text:
+    def converted(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
         """Return text with each column as its target's type."""
         alias = names.quoted(self.alias("source"))
         items, outputs = [], []
@@ -473,17 +472,17 @@ class Binder:
             )
         targets = []
         for ours, theirs in zip(left.outputs, right.outputs, strict=True):
-            kind = types.unified([ours.type, theirs.type])
+            kind = sqltypes.unified([ours.type, theirs.type])
             if kind is None:
                 raise errors.SqlError(
                     "001790",
                     "42601",
                     "SQL compilation error:\ninconsistent data type for result columns for set "
-                    f"operator input branches, expected {types.shown(ours.type)}, "
-                    f"got {types.shown(theirs.type)}",
+                    f"operator input branches, expected {sqltypes.shown(ours.type)}, "
+                    f"got {sqltypes.shown(theirs.type)}",
                     phase="COMPILATION",
                 )
-            targets.append(types.TEXT if kind.kind == "null" else kind)
+            targets.append(sqltypes.TEXT if kind.kind == "null" else kind)
         left, right = (self._branch(side, targets) for side in (left, right))
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         every = " ALL" if not tree.args.get("distinct") else ""
@@ -497,9 +496,9 @@ class Binder:
         text = Text(sql=f"({left.sql}) {word}{every} ({right.sql})", outputs=outputs, rows=rows)
         return dataclasses.replace(text, sql=text.sql + self._tail(tree, text, scope))
 
-    def _branch(self, text: Text, targets: Sequence[types.SqlType]) -> Text:
+    def _branch(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
         if all(
-            types.same_in_engine(output.type, target)
+            sqltypes.same_in_engine(output.type, target)
             for output, target in zip(text.outputs, targets, strict=True)
         ):
             return text
@@ -546,7 +545,7 @@ class Binder:
         self,
         tree: exp.Values,
         scope: QueryScope,
-        targets: Sequence[types.SqlType] | None = None,
+        targets: Sequence[sqltypes.SqlType] | None = None,
     ) -> Text:
         """Return VALUES as a query; its columns are COLUMN1, COLUMN2, ... as targets' types."""
         rows = [
@@ -572,9 +571,9 @@ class Binder:
         kinds, unified_columns = [], []
         for index in range(width):
             column, kind = rewrites.unify([row[index] for row in cells], "VALUES")
-            kinds.append(types.TEXT if kind.kind == "null" else kind)
+            kinds.append(sqltypes.TEXT if kind.kind == "null" else kind)
             unified_columns.append(
-                column if kind.kind != "null" else [bounds.null(types.TEXT) for _ in column]
+                column if kind.kind != "null" else [bounds.null(sqltypes.TEXT) for _ in column]
             )
         # The first row fixes the engine's types; the others are coerced to it.
         listed = ", ".join(
@@ -601,8 +600,8 @@ class Binder:
         return Text(sql=sql, outputs=outputs, rows=len(rows))
 
 
-def _typed(cell: Bound, kind: types.SqlType) -> str:
-    return types.exactly(cell.sql, kind)
+def _typed(cell: Bound, kind: sqltypes.SqlType) -> str:
+    return sqltypes.exactly(cell.sql, kind)
 
 
 class QueryScope:
@@ -737,13 +736,13 @@ class QueryScope:
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
             text = self.binder.query(counted, self)
-            return Bound(sql=f"(({text.sql}) > 0)", type=types.BOOLEAN, nullable=False)
+            return Bound(sql=f"(({text.sql}) > 0)", type=sqltypes.BOOLEAN, nullable=False)
         text = self.binder.query(inner, self)
         if self.is_filtering:
-            return Bound(sql=f"EXISTS ({text.sql})", type=types.BOOLEAN, nullable=False)
+            return Bound(sql=f"EXISTS ({text.sql})", type=sqltypes.BOOLEAN, nullable=False)
         alias = names.quoted(self.binder.alias("exists"))
         sql = f"((SELECT count(*) FROM ({text.sql}) AS {alias}) > 0)"
-        return Bound(sql=sql, type=types.BOOLEAN, nullable=False)
+        return Bound(sql=sql, type=sqltypes.BOOLEAN, nullable=False)
 
     def in_query(self, operands: list[Bound], node: Any, *, negated: bool) -> Bound:
         if not self.is_filtering:
@@ -755,14 +754,14 @@ class QueryScope:
         if len(operands) > 1:
             return self._row_in_query(operands, text, negated=negated)
         output = text.outputs[0]
-        kind = types.unified([operands[0].type, output.type])
+        kind = sqltypes.unified([operands[0].type, output.type])
         if kind is None or kind.kind == "null":
             raise errors.unsupported("IN (SELECT ...) of another type")
         operand = rewrites.implicit(operands[0], kind)
-        if not types.same_in_engine(output.type, kind):
+        if not sqltypes.same_in_engine(output.type, kind):
             text = self.binder.converted(text, [kind])
         sql = f"({operand.sql} {word} ({text.sql}))"
-        return bounds.derived(sql, types.BOOLEAN, operands, nullable=True)
+        return bounds.derived(sql, sqltypes.BOOLEAN, operands, nullable=True)
 
     def _row_in_query(self, operands: list[Bound], text: Text, *, negated: bool) -> Bound:
         alias = names.quoted(self.binder.alias("rows"))
@@ -778,11 +777,12 @@ class QueryScope:
             ).sql
             for operand, output in zip(operands, text.outputs, strict=True)
         ]
-        if negated and any(part.nullable for part in (*operands, *text.outputs)):
+        nullable = [part.nullable for part in operands] + [part.nullable for part in text.outputs]
+        if negated and any(nullable):
             raise errors.unsupported("NOT IN of rows that may hold NULL")
         sql = f"EXISTS (SELECT 1 FROM ({text.sql}) AS {alias} WHERE {' AND '.join(same)})"
         sql = f"(NOT {sql})" if negated else sql
-        return bounds.derived(sql, types.BOOLEAN, operands)
+        return bounds.derived(sql, sqltypes.BOOLEAN, operands)
 
     # WITH
 
@@ -823,15 +823,15 @@ class QueryScope:
 
 
 def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:
-    return (names.Ident(output.name, quoted=True) for output in outputs)
+    return (names.Ident(text=output.name, quoted=True) for output in outputs)
 
 
-def _grown(kind: types.SqlType) -> types.SqlType:
+def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
     if kind.is_integer:
-        return types.integer(types.PRECISION_MAX)
+        return sqltypes.integer(sqltypes.PRECISION_MAX)
     if kind.kind == "text":
-        return types.TEXT
-    return types.TEXT if kind.kind == "null" else kind
+        return sqltypes.TEXT
+    return sqltypes.TEXT if kind.kind == "null" else kind
 
 
 def _names_itself(tree: Any, name: str) -> bool:
@@ -1042,7 +1042,7 @@ class SelectBinder:
                 for column in source.columns
             }
             return [
-                names.Ident(names.shown(column.stored), quoted=True)
+                names.Ident(text=names.shown(column.stored), quoted=True)
                 for source in self._scope.sources[before:]
                 for column in source.columns
                 if names.shown(column.stored) in left
@@ -1186,7 +1186,7 @@ class SelectBinder:
 
     def _dual(self, alias: names.Ident | None) -> str:
         unique = names.quoted(self._binder.alias("DUAL"))
-        path = (alias or names.Ident("DUAL"),)
+        path = (alias or names.Ident(text="DUAL"),)
         self._scope.sources.append(Source(path=path, columns=[], rows=1))
         return f'(SELECT 1 AS "DUMMY") AS {unique}'
 
@@ -1219,7 +1219,7 @@ class SelectBinder:
         path = (
             (alias,)
             if alias is not None
-            else tuple(names.Ident(part, quoted=True) for part in shape.path)
+            else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         )
         self._check_alias(path)
         self._scope.sources.append(Source(path=path, columns=found, rows=shape.rows))
@@ -1352,7 +1352,7 @@ class SelectBinder:
             kind = item.type
             sql = item.sql
             if kind.kind == "null":
-                kind, sql = types.TEXT, bounds.null(types.TEXT).sql
+                kind, sql = sqltypes.TEXT, bounds.null(sqltypes.TEXT).sql
             outputs.append(
                 Output(
                     name=name,
@@ -1384,7 +1384,7 @@ class SelectBinder:
             parts.append(part)
             self._note_filter(node)
         sql = " AND ".join(part.sql for part in parts)
-        return bounds.derived(f"({sql})", types.BOOLEAN, parts)
+        return bounds.derived(f"({sql})", sqltypes.BOOLEAN, parts)
 
     def _note_filter(self, node: Any) -> None:
         own = self._scope.uses

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from sql import errors, kernels
 from sql.dialect import bound as bounds
-from sql.dialect import formats, types
+from sql.dialect import formats, sqltypes
 from sql.dialect.bound import Bound
 
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
@@ -25,15 +25,15 @@ def call(name: str, *arguments: Bound) -> str:
     return f"{name}({', '.join(argument.sql for argument in arguments)})"
 
 
-def as_arrow(operand: Bound, kind: types.SqlType) -> str:
+def as_arrow(operand: Bound, kind: sqltypes.SqlType) -> str:
     """Return operand in exactly the engine's type of kind; kernels take no other."""
-    return types.exactly(operand.sql, kind)
+    return sqltypes.exactly(operand.sql, kind)
 
 
 # Casts
 
 
-def cast(operand: Bound, target: types.SqlType, *, lenient: bool = False) -> Bound:
+def cast(operand: Bound, target: sqltypes.SqlType, *, lenient: bool = False) -> Bound:
     """Return operand as target, as CAST does, or TRY_CAST when lenient.
 
     Raises SqlError for a pair of types that Snowflake does not cast between.
@@ -42,7 +42,7 @@ def cast(operand: Bound, target: types.SqlType, *, lenient: bool = False) -> Bou
     if source.kind == "null" or operand.literal is None:
         return bounds.null(target)
     if target.kind == "fixed" and target.is_integer and not source.is_integer:
-        target = types.number(target.precision)
+        target = sqltypes.number(target.precision)
     if operand.is_literal and source.kind == "text":
         converted = _cast_literal(operand, target, lenient=lenient)
         if converted is not None:
@@ -53,20 +53,20 @@ def cast(operand: Bound, target: types.SqlType, *, lenient: bool = False) -> Bou
     return found(operand, target, lenient)
 
 
-def implicit(operand: Bound, target: types.SqlType) -> Bound:
+def implicit(operand: Bound, target: sqltypes.SqlType) -> Bound:
     """Return operand as target where Snowflake does so unasked; nothing is lost or cut."""
-    if types.same_in_engine(operand.type, target):
+    if sqltypes.same_in_engine(operand.type, target):
         return operand
     if target.kind == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
     return cast(operand, target)
 
 
-def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], types.SqlType]:
+def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], sqltypes.SqlType]:
     """Return operands as the one type they share; raises SqlError when there is none."""
-    kind = types.unified([operand.type for operand in operands])
+    kind = sqltypes.unified([operand.type for operand in operands])
     if kind is None:
-        shown = ", ".join(types.shown(operand.type) for operand in operands)
+        shown = ", ".join(sqltypes.shown(operand.type) for operand in operands)
         raise _mismatch(f"{what} of ({shown})")
     if kind.kind == "null":
         return list(operands), kind
@@ -82,17 +82,17 @@ def _mismatch(detail: str) -> errors.SqlError:
     )
 
 
-def _no_cast(source: types.SqlType, target: types.SqlType) -> errors.SqlError:
+def _no_cast(source: sqltypes.SqlType, target: sqltypes.SqlType) -> errors.SqlError:
     return errors.SqlError(
         "001065",
         "22023",
         "SQL compilation error:\n"
-        f"invalid type [CAST({types.shown(source)} AS {types.shown(target)})]",
+        f"invalid type [CAST({sqltypes.shown(source)} AS {sqltypes.shown(target)})]",
         phase="COMPILATION",
     )
 
 
-def _cast_literal(operand: Bound, target: types.SqlType, *, lenient: bool) -> Bound | None:
+def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) -> Bound | None:
     """Return a text literal as a literal of target; None leaves it to run time.
 
     Bad text fails when a row reaches it, not here: a CASE branch that is never taken may hold it.
@@ -121,28 +121,28 @@ def _cast_literal(operand: Bound, target: types.SqlType, *, lenient: bool) -> Bo
     return None
 
 
-def _cast_same(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_same(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     return bounds.retyped(operand, target)
 
 
-def _cast_text(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     source = operand.type
     shorter = target.length is not None and (source.length is None or source.length > target.length)
     if not shorter:
-        return bounds.retyped(operand, types.text(target.length or source.length))
+        return bounds.retyped(operand, sqltypes.text(target.length or source.length))
     return bounds.derived(f"left({operand.sql}, {target.length})", target, [operand])
 
 
-def _cast_fixed(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_fixed(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     source = operand.type
     if source.is_integer and target.scale == 0:
         low, high = -(10**target.precision) + 1, 10**target.precision - 1
         if low <= source.low and source.high <= high:
             # It stays a 64-bit integer; only what is told of it changes.
-            kind = types.integer(target.precision, source.low, source.high)
+            kind = sqltypes.integer(target.precision, source.low, source.high)
             return bounds.retyped(operand, kind)
     wide = dataclasses.replace(target, wide=True)
-    sql = types.exactly(operand.sql, wide, lenient=lenient)
+    sql = sqltypes.exactly(operand.sql, wide, lenient=lenient)
     found = bounds.derived(sql, wide, [operand], nullable=lenient or None)
     if operand.is_literal and isinstance(operand.literal, int | decimal.Decimal):
         try:
@@ -155,35 +155,35 @@ def _cast_fixed(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
     return found
 
 
-def _cast_kernel(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_kernel(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     prefix = "_try_to_" if lenient else "_to_"
     name = {
         "fixed": f"fixed_{target.precision}_{target.scale}",
         "timestamp_ntz": "timestamp",
     }.get(target.kind, target.kind)
-    sql = f"{prefix}{name}({as_arrow(operand, types.TEXT)})"
+    sql = f"{prefix}{name}({as_arrow(operand, sqltypes.TEXT)})"
     return bounds.derived(sql, target, [operand], nullable=lenient or None)
 
 
-def _cast_plain(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
-    sql = types.exactly(operand.sql, target, lenient=lenient)
+def _cast_plain(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
+    sql = sqltypes.exactly(operand.sql, target, lenient=lenient)
     return bounds.derived(sql, target, [operand], nullable=lenient or None)
 
 
-def _cast_to_boolean(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
-    return bounds.derived(f"({operand.sql} <> 0)", types.BOOLEAN, [operand])
+def _cast_to_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
+    return bounds.derived(f"({operand.sql} <> 0)", sqltypes.BOOLEAN, [operand])
 
 
-def _cast_from_boolean(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_from_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     sql = f"CASE WHEN {operand.sql} THEN 1 WHEN NOT {operand.sql} THEN 0 END"
-    one_bit = bounds.derived(f"({sql})", types.integer(1, 0, 1), [operand])
+    one_bit = bounds.derived(f"({sql})", sqltypes.integer(1, 0, 1), [operand])
     return one_bit if target.kind == "fixed" and target.scale == 0 else cast(one_bit, target)
 
 
-def _cast_to_text(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     match operand.type.kind:
         case "real":
-            sql = f"_real_to_text({as_arrow(operand, types.REAL)})"
+            sql = f"_real_to_text({as_arrow(operand, sqltypes.REAL)})"
         case "timestamp_ntz":
             sql = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIMESTAMP_TEXT)})"
         case "timestamp_ltz":
@@ -194,46 +194,46 @@ def _cast_to_text(operand: Bound, target: types.SqlType, lenient: bool) -> Bound
         case "binary":
             sql = f"upper(encode({operand.sql}, 'hex'))"
         case _:
-            sql = types.exactly(operand.sql, types.TEXT)
-    found = bounds.derived(sql, types.TEXT, [operand])
+            sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
+    found = bounds.derived(sql, sqltypes.TEXT, [operand])
     return _cast_text(found, target, lenient) if target.length is not None else found
 
 
-def _cast_to_date(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_to_date(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     sql = operand.sql
     if operand.type.kind == "timestamp_ltz":
         sql = f"to_local_time({sql})"
-    return bounds.derived(types.exactly(sql, types.DATE), types.DATE, [operand])
+    return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [operand])
 
 
-def _cast_to_time(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_to_time(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     sql = operand.sql
     if operand.type.kind == "timestamp_ltz":
         sql = f"to_local_time({sql})"
-    return bounds.derived(types.exactly(sql, types.TIME), types.TIME, [operand])
+    return bounds.derived(sqltypes.exactly(sql, sqltypes.TIME), sqltypes.TIME, [operand])
 
 
-def _cast_moment(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_moment(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     if operand.type.kind == "timestamp_ltz" and target.kind == "timestamp_ntz":
         return bounds.derived(f"to_local_time({operand.sql})", target, [operand])
     if target.kind == "timestamp_ltz":
         # A naive moment is one of the session's zone.
-        naive = cast(operand, types.TIMESTAMP_NTZ)
-        return bounds.derived(types.exactly(naive.sql, target), target, [operand])
+        naive = cast(operand, sqltypes.TIMESTAMP_NTZ)
+        return bounds.derived(sqltypes.exactly(naive.sql, target), target, [operand])
     return bounds.derived(as_arrow(operand, target), target, [operand])
 
 
-def _cast_epoch(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     if not operand.type.is_integer:
         raise _no_cast(operand.type, target)
     naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
-    found = bounds.derived(naive, types.TIMESTAMP_NTZ, [operand])
+    found = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(found, target)
 
 
-def _cast_from_hex(operand: Bound, target: types.SqlType, lenient: bool) -> Bound:
+def _cast_from_hex(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     name = "_try_to_binary" if lenient else "_to_binary"
-    return bounds.derived(f"{name}({as_arrow(operand, types.TEXT)})", target, [operand])
+    return bounds.derived(f"{name}({as_arrow(operand, sqltypes.TEXT)})", target, [operand])
 
 
 CASTS = {
@@ -245,7 +245,7 @@ CASTS = {
     ("text", "time"): _cast_kernel,
     ("text", "timestamp_ntz"): _cast_kernel,
     ("text", "timestamp_ltz"): lambda operand, target, lenient: _cast_moment(
-        _cast_kernel(operand, types.TIMESTAMP_NTZ, lenient), target, lenient
+        _cast_kernel(operand, sqltypes.TIMESTAMP_NTZ, lenient), target, lenient
     ),
     ("text", "binary"): _cast_from_hex,
     ("fixed", "fixed"): _cast_fixed,
@@ -292,14 +292,14 @@ def as_number(operand: Bound) -> Bound:
         case "fixed" | "real":
             return operand
         case "null":
-            return bounds.null(types.integer())
+            return bounds.null(sqltypes.integer())
         case "text":
             if operand.is_literal:
                 return _number_literal(operand)
-            return cast(operand, types.number(types.PRECISION_MAX, 5))
+            return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))
         case "boolean":
-            return cast(operand, types.integer(1, 0, 1))
-    raise _mismatch(f"arithmetic on {types.shown(operand.type)}")
+            return cast(operand, sqltypes.integer(1, 0, 1))
+    raise _mismatch(f"arithmetic on {sqltypes.shown(operand.type)}")
 
 
 def _number_literal(operand: Bound) -> Bound:
@@ -309,7 +309,7 @@ def _number_literal(operand: Bound) -> Bound:
             return bounds.number(decimal.Decimal(text))
         except ValueError:
             return bounds.real(float(text))
-    return cast(operand, types.number(types.PRECISION_MAX, 5))
+    return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))
 
 
 def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
@@ -320,12 +320,12 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     if left.type.kind == "date" or right.type.kind == "date":
         return _add_days(left, right, negative=negative)
     if left.type.is_temporal or right.type.is_temporal:
-        raise _mismatch(f"({types.shown(left.type)} {sign} {types.shown(right.type)})")
+        raise _mismatch(f"({sqltypes.shown(left.type)} {sign} {sqltypes.shown(right.type)})")
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
-        left, right = cast(left, types.REAL), cast(right, types.REAL)
-        return bounds.derived(f"({left.sql} {sign} {right.sql})", types.REAL, [left, right])
-    kind = types.added(left.type, right.type, negative=negative)
+        left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
+        return bounds.derived(f"({left.sql} {sign} {right.sql})", sqltypes.REAL, [left, right])
+    kind = sqltypes.added(left.type, right.type, negative=negative)
     if not kind.is_integer:
         left, right = _widened(left), _widened(right)
     found = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
@@ -338,12 +338,12 @@ def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
             raise _mismatch("(DATE + DATE)")
         sql = f"(arrow_cast({left.sql}, 'Int32') - arrow_cast({right.sql}, 'Int32'))"
         found = f"arrow_cast({sql}, 'Int64')"
-        return bounds.derived(found, types.integer(9, -(10**8), 10**8), [left, right])
+        return bounds.derived(found, sqltypes.integer(9, -(10**8), 10**8), [left, right])
     day, count = (left, right) if left.type.kind == "date" else (right, left)
     if day is right and negative:
         raise _mismatch("(number - DATE)")
     if count.type.is_temporal:
-        raise _mismatch(f"({types.shown(left.type)} + {types.shown(right.type)})")
+        raise _mismatch(f"({sqltypes.shown(left.type)} + {sqltypes.shown(right.type)})")
     return add_units(day, as_number(count), "day", negative=negative)
 
 
@@ -352,13 +352,13 @@ def _add_interval(left: Bound, right: Bound, sign: str) -> Bound:
     if step.type.kind != "interval" or (sign == "-" and moment is right):
         raise _mismatch("INTERVAL arithmetic")
     if moment.type.kind == "text":
-        moment = cast(moment, types.TIMESTAMP_NTZ)
+        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
     if not moment.type.is_temporal:
-        raise _mismatch(f"INTERVAL and {types.shown(moment.type)}")
+        raise _mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
     kind = moment.type
     if kind.kind == "date" and step.type.scale:
         # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
-        moment, kind = cast(moment, types.TIMESTAMP_NTZ), types.TIMESTAMP_NTZ
+        moment, kind = cast(moment, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ
     return bounds.derived(f"({moment.sql} {sign} {step.sql})", kind, [moment])
 
 
@@ -366,19 +366,19 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
     if moment.type.kind == "timestamp_ltz" and unit in ("day", "month"):
         # Days and months are the calendar's, which knows summer time; hours are the clock's.
-        local = add_units(cast(moment, types.TIMESTAMP_NTZ), count, unit, negative=negative)
+        local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
         return cast(local, moment.type)
     count = round_half_away(count)
     sign = "-" if negative else "+"
-    sql = types.exactly(count.sql, types.integer())
+    sql = sqltypes.exactly(count.sql, sqltypes.integer())
     if unit == "month":
         if isinstance(count.literal, int):
             text = f"({moment.sql} {sign} INTERVAL '{count.literal} month')"
         elif moment.type.kind == "date":
-            text = f"_add_months({as_arrow(moment, types.DATE)}, ({sign}{sql}))"
+            text = f"_add_months({as_arrow(moment, sqltypes.DATE)}, ({sign}{sql}))"
         else:
-            day = cast(moment, types.DATE)
-            moved = f"_add_months({as_arrow(day, types.DATE)}, ({sign}{sql}))"
+            day = cast(moment, sqltypes.DATE)
+            moved = f"_add_months({as_arrow(day, sqltypes.DATE)}, ({sign}{sql}))"
             rest = f"({moment.sql} - date_trunc('day', {moment.sql}))"
             text = f"({as_arrow(_raw(moved), moment.type)} + {rest})"
     elif moment.type.kind == "date":
@@ -388,9 +388,9 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
     else:
         micros = MICROSECONDS[unit]
         moved = f"(arrow_cast({moment.sql}, 'Int64') {sign} {sql} * {micros})"
-        text = types.exactly(types.exactly(moved, types.TIMESTAMP_NTZ), moment.type)
+        text = sqltypes.exactly(sqltypes.exactly(moved, sqltypes.TIMESTAMP_NTZ), moment.type)
         if moment.type.kind == "timestamp_ltz":
-            text = types.exactly(f"arrow_cast({moved}, '{UTC_MICROSECONDS}')", moment.type)
+            text = sqltypes.exactly(f"arrow_cast({moved}, '{UTC_MICROSECONDS}')", moment.type)
     return bounds.derived(text, moment.type, [moment, count])
 
 
@@ -406,15 +406,15 @@ MICROSECONDS = {
 
 
 def _raw(sql: str) -> Bound:
-    return Bound(sql=sql, type=types.NULL)
+    return Bound(sql=sql, type=sqltypes.NULL)
 
 
 def multiply(left: Bound, right: Bound) -> Bound:
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
-        left, right = cast(left, types.REAL), cast(right, types.REAL)
-        return bounds.derived(f"({left.sql} * {right.sql})", types.REAL, [left, right])
-    kind = types.multiplied(left.type, right.type)
+        left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
+        return bounds.derived(f"({left.sql} * {right.sql})", sqltypes.REAL, [left, right])
+    kind = sqltypes.multiplied(left.type, right.type)
     if not kind.is_integer:
         left, right = _widened(left), _widened(right)
     found = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
@@ -425,32 +425,32 @@ def divide(left: Bound, right: Bound) -> Bound:
     """Return left / right: NUMBER by NUMBER is a NUMBER of more scale; nothing divides by 0."""
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
-        left, right = cast(left, types.REAL), checked_divisor(cast(right, types.REAL))
-        return bounds.derived(f"({left.sql} / {right.sql})", types.REAL, [left, right])
-    scale = types.divided_scale(left.type)
+        left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
+        return bounds.derived(f"({left.sql} / {right.sql})", sqltypes.REAL, [left, right])
+    scale = sqltypes.divided_scale(left.type)
     # The engine gives four digits more than the dividend has, cut off; one digit more than wanted
     # is enough to round.
     extended = max(left.type.scale, scale - 3)
-    left = cast(left, types.number(types.PRECISION_MAX, extended))
+    left = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
     right = _widened(right)
     quotient = f"round({left.sql} / {right.sql}, {scale})"
-    kind = types.number(types.PRECISION_MAX, scale)
-    return bounds.derived(types.exactly(quotient, kind), kind, [left, right])
+    kind = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    return bounds.derived(sqltypes.exactly(quotient, kind), kind, [left, right])
 
 
 def checked_divisor(right: Bound) -> Bound:
     """Return a float divisor that fails on zero instead of giving infinity."""
     if isinstance(right.literal, int | float | decimal.Decimal) and right.literal != 0:
         return right
-    return bounds.derived(f"_nonzero({as_arrow(right, types.REAL)})", types.REAL, [right])
+    return bounds.derived(f"_nonzero({as_arrow(right, sqltypes.REAL)})", sqltypes.REAL, [right])
 
 
 def remainder(left: Bound, right: Bound) -> Bound:
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
-        left, right = cast(left, types.REAL), checked_divisor(cast(right, types.REAL))
-        return bounds.derived(f"({left.sql} % {right.sql})", types.REAL, [left, right])
-    kind, _ = types.unified([left.type, right.type]), None
+        left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
+        return bounds.derived(f"({left.sql} % {right.sql})", sqltypes.REAL, [left, right])
+    kind, _ = sqltypes.unified([left.type, right.type]), None
     assert kind is not None
     if not kind.is_integer:
         left, right = cast(left, kind), cast(right, kind)
@@ -467,8 +467,8 @@ def negate(operand: Bound) -> Bound:
     if isinstance(operand.literal, float):
         return bounds.real(-operand.literal)
     if operand.type.kind == "real":
-        return bounds.derived(f"(- {operand.sql})", types.REAL, [operand])
-    kind = types.negated(operand.type)
+        return bounds.derived(f"(- {operand.sql})", sqltypes.REAL, [operand])
+    kind = sqltypes.negated(operand.type)
     if not kind.is_integer:
         operand = _widened(operand)
     return bounds.derived(f"(- {operand.sql})", kind, [operand])
@@ -479,26 +479,26 @@ def round_half_away(operand: Bound) -> Bound:
     operand = as_number(operand)
     if operand.type.is_integer:
         return operand
-    return cast(operand, types.number(types.PRECISION_MAX))
+    return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX))
 
 
 def _widened(operand: Bound) -> Bound:
     if not operand.type.is_integer:
         return operand
     digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
-    kind = types.number(max(digits, 1))
-    found = bounds.derived(types.exactly(operand.sql, kind), kind, [operand])
+    kind = sqltypes.number(max(digits, 1))
+    found = bounds.derived(sqltypes.exactly(operand.sql, kind), kind, [operand])
     return dataclasses.replace(found, literal=operand.literal)
 
 
-def _settled(found: Bound, kind: types.SqlType, engine_scale: int | None = None) -> Bound:
+def _settled(found: Bound, kind: sqltypes.SqlType, engine_scale: int | None = None) -> Bound:
     """Return an arithmetic result in exactly its declared type."""
     if kind.is_integer:
         return found
     sql = found.sql
     if engine_scale is not None and engine_scale > kind.scale:
         sql = f"round({sql}, {kind.scale})"
-    return dataclasses.replace(found, sql=types.exactly(sql, kind))
+    return dataclasses.replace(found, sql=sqltypes.exactly(sql, kind))
 
 
 # Logic and comparison
@@ -507,7 +507,7 @@ def _settled(found: Bound, kind: types.SqlType, engine_scale: int | None = None)
 def as_boolean(operand: Bound) -> Bound:
     if operand.type.kind in ("boolean", "null"):
         return operand
-    return cast(operand, types.BOOLEAN)
+    return cast(operand, sqltypes.BOOLEAN)
 
 
 def compare(left: Bound, right: Bound, operator: str) -> Bound:
@@ -516,7 +516,7 @@ def compare(left: Bound, right: Bound, operator: str) -> Bound:
     left, right = comparable(left, right)
     nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
     return bounds.derived(
-        f"({left.sql} {operator} {right.sql})", types.BOOLEAN, [left, right], nullable=nullable
+        f"({left.sql} {operator} {right.sql})", sqltypes.BOOLEAN, [left, right], nullable=nullable
     )
 
 
@@ -539,7 +539,7 @@ def like(
     value: Bound, pattern: Bound, *, escape: str | None = None, ignore_case: bool = False
 ) -> Bound:
     """Return value LIKE pattern: a backslash is itself unless ESCAPE names it."""
-    value, pattern = cast(value, types.TEXT), cast(pattern, types.TEXT)
+    value, pattern = cast(value, sqltypes.TEXT), cast(pattern, sqltypes.TEXT)
     if isinstance(pattern.literal, str):
         sql = bounds.quoted_text(_backslashed(pattern.literal, escape))
     elif escape is None:
@@ -547,7 +547,7 @@ def like(
     else:
         raise errors.unsupported("LIKE ... ESCAPE with a pattern that is no constant")
     operator = "ILIKE" if ignore_case else "LIKE"
-    return bounds.derived(f"({value.sql} {operator} {sql})", types.BOOLEAN, [value, pattern])
+    return bounds.derived(f"({value.sql} {operator} {sql})", sqltypes.BOOLEAN, [value, pattern])
 
 
 def _backslashed(pattern: str, escape: str | None) -> str:
@@ -565,13 +565,13 @@ def _backslashed(pattern: str, escape: str | None) -> str:
 
 def regexp_like(value: Bound, pattern: Bound, parameters: str = "c") -> Bound:
     """Return whether the pattern matches the whole of value."""
-    value, pattern = cast(value, types.TEXT), cast(pattern, types.TEXT)
+    value, pattern = cast(value, sqltypes.TEXT), cast(pattern, sqltypes.TEXT)
     flags = regexp_flags(parameters)
     if isinstance(pattern.literal, str):
         sql = bounds.quoted_text(f"{flags}^(?:{pattern.literal})$")
     else:
         sql = f"({bounds.quoted_text(flags + '^(?:')} || {pattern.sql} || ')$')"
-    return bounds.derived(f"({value.sql} ~ {sql})", types.BOOLEAN, [value, pattern])
+    return bounds.derived(f"({value.sql} ~ {sql})", sqltypes.BOOLEAN, [value, pattern])
 
 
 def regexp_flags(parameters: str) -> str:
@@ -634,8 +634,8 @@ def concat(operands: Sequence[Bound]) -> Bound:
     """Return the operands joined: NULL as soon as one is."""
     if operands and all(operand.type.kind == "binary" for operand in operands):
         raise errors.unsupported("concatenation of BINARY")
-    parts = [cast(operand, types.TEXT) for operand in operands]
-    return bounds.derived(f"({' || '.join(part.sql for part in parts)})", types.TEXT, parts)
+    parts = [cast(operand, sqltypes.TEXT) for operand in operands]
+    return bounds.derived(f"({' || '.join(part.sql for part in parts)})", sqltypes.TEXT, parts)
 
 
 def moment_of(value: datetime.datetime) -> Bound:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sql.dialect import names, types
+from sql.dialect import names, sqltypes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,7 +19,7 @@ class ShapeColumn:
     """A column of a table. name: as it is stored. selectable: its values can be computed with."""
 
     name: str
-    type: types.SqlType
+    type: sqltypes.SqlType
     nullable: bool = True
 
 

@@ -1,7 +1,7 @@
 """rule: the grammar of SHOW and DESCRIBE.
 
 Comments may stand anywhere (the tokenizer drops them); TERSE, HISTORY, LIKE, IN, STARTS WITH and
-LIMIT ... FROM come in Snowflake's order. Kinds that Boathouse has no answer for are refused by name.
+LIMIT ... FROM come in Snowflake's order. Kinds that Boathouse cannot answer are refused by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sql import errors
-from sql.dialect import operations, reading
+from sql.dialect import names, operations, reading
 
 KINDS = (
     ("DATABASES",),
@@ -104,9 +104,7 @@ def read_show(reader: reading.Reader) -> operations.Show:
 
 def _read_scope(
     reader: reading.Reader,
-) -> tuple[
-    Literal["", "account", "database", "schema", "table", "session", "name"], operations.names.Name
-]:
+) -> tuple[Literal["", "account", "database", "schema", "table", "session", "name"], names.Name]:
     if not (reader.accept("IN") or reader.accept("FOR")):
         return "", ()
     if reader.accept("ACCOUNT"):
@@ -147,17 +145,4 @@ DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database"]], ...
     ("DATABASE", "database"),
 )
 
-REFUSED = frozenset(
-    [
-        "FUNCTION",
-        "PROCEDURE",
-        "STAGE",
-        "USER",
-        "RESULT",
-        "TASK",
-        "STREAM",
-        "PIPE",
-        "SEQUENCE",
-        "FILE",
-    ]
-)
+REFUSED = reading.words("FUNCTION PROCEDURE STAGE USER RESULT TASK STREAM PIPE SEQUENCE FILE")

@@ -69,7 +69,8 @@ def number(precision: int, scale: int = 0) -> SqlType:
 
 def integer(precision: int = 19, low: int = INT64_LOW, high: int = INT64_HIGH) -> SqlType:
     """Return a NUMBER of scale 0 held as a 64-bit integer with these bounds."""
-    assert low >= INT64_LOW and high <= INT64_HIGH
+    assert low >= INT64_LOW
+    assert high <= INT64_HIGH
     return SqlType(kind="fixed", precision=precision, low=low, high=high)
 
 
@@ -245,7 +246,8 @@ def column(name: str, kind: SqlType, *, nullable: bool = True) -> outcomes.Colum
     """Return the result column of that type."""
     if kind.kind == "null":
         kind = TEXT
-    assert kind.kind != "interval" and kind.kind != "null"
+    assert kind.kind != "interval"
+    assert kind.kind != "null"
     return outcomes.Column(
         name=name,
         type=kind.kind,
