@@ -22,15 +22,21 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 import uuid  # noqa: E402
-from collections.abc import Awaitable, Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     import asyncio
 
+    from catalog.namespaces import Namespaces
+    from catalog.store import CatalogStore
+    from catalog.tables import Tables
+    from server.access.decide import Authoriser
+    from server.access.principals import Principals
     from server.access.rootkeys import RootKeys
+    from server.access.tokens import KeyRing
     from server.config import Config
+    from sql.engine import Engine
     from storage.model import BucketKind
     from storage.opening import Storage
 
@@ -283,6 +289,7 @@ def _build(settings: Config, storage: Storage) -> House:
     late_sql = LateSql(
         settings=settings,
         storage=storage,
+        store=catalog,
         namespaces=all_namespaces,
         tables=all_tables,
         people=people,
@@ -373,24 +380,97 @@ class LateSql:
     def __init__(self, **parts: Any) -> None:
         self._parts = parts
         self._face: Any = None
-        self._stop: list[Callable[[], Awaitable[None]]] = []
+        self._opened: Any = None
 
     def identify(self, request: Any) -> Any:
-        """Parse a request; the first one builds the floor."""
+        """Parse a request; the first one joins the floor."""
         if self._face is None:
-            self._face = self._build(**self._parts)
+            self._join(**self._parts)
         return self._face.identify(request)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._face, name)
+    def authentication(self, operation: Any) -> Any:
+        """See server.exchange.Face."""
+        return self._face.authentication(operation)
+
+    def demands(self, operation: Any, principal: Any) -> Any:
+        """See server.exchange.Face."""
+        return self._face.demands(operation, principal)
+
+    async def handle(self, operation: Any, request: Any, caller: Any) -> Any:
+        """See server.exchange.Face."""
+        return await self._face.handle(operation, request, caller)
+
+    def encode_error(self, error: Exception, request: Any) -> Any:
+        """See server.exchange.Face."""
+        return self._face.encode_error(error, request)
 
     async def stop(self) -> None:
         """End queries and workers, write what sessions remember."""
-        for stop in self._stop:
-            await stop()
+        if self._face is not None:
+            await self._face.stop()
+            await self._opened.close()
 
-    def _build(self, *, settings: Config, storage: Storage, **parts: Any) -> Any:
-        raise AssertionError(parts)
+    def _join(
+        self,
+        *,
+        settings: Config,
+        storage: Storage,
+        store: CatalogStore,
+        namespaces: Namespaces,
+        tables: Tables,
+        people: Principals,
+        ring: KeyRing,
+        authoriser: Authoriser,
+    ) -> None:
+        from server import config
+        from sql import opening, statements
+        from sql.dialect import parse
+        from sql.rest import opening as face_opening
+
+        default_database = settings.table_buckets[0]
+        self._opened = opening.open_statements(
+            storage=storage,
+            store=store,
+            namespaces=namespaces,
+            tables=tables,
+            authoriser=authoriser,
+            engine=_sql_engine(settings, storage),
+            default_database=default_database,
+            region=settings.region,
+            account_id=settings.account,
+            version=config.VERSION,
+            limits=statements.Limits(
+                timeout_seconds=settings.sql_timeout_seconds,
+                memory_bytes=settings.sql_memory_mib << 20,
+            ),
+        )
+        self._face = face_opening.open_face(
+            storage=storage,
+            namespaces=namespaces,
+            statements=self._opened.statements,
+            split=parse.split,
+            principals=people,
+            ring=ring,
+            authoriser=authoriser,
+            default_database=default_database,
+            timeout_seconds=settings.sql_timeout_seconds,
+            open_to_all=settings.no_auth,
+            chunk_key=secrets.token_bytes(32),
+            now_ms=_now_ms,
+            new_id=_new_id,
+        )
+
+
+def _sql_engine(settings: Config, storage: Storage) -> Engine:
+    """Children that can be ended; or, where the setting asks for none, this process."""
+    from sql import engine
+
+    spill_directory = storage.path / "tmp"
+    if settings.sql_workers:
+        return engine.WorkerEngine(workers=settings.sql_workers, spill_directory=spill_directory)
+    from sql import engine_inline
+
+    return engine_inline.InlineEngine(spill_directory=spill_directory)
 
 
 async def _live(settings: Config, house: House, listener: socket.socket, url: str) -> None:
