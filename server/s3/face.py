@@ -7,7 +7,7 @@ is missing. Decides nothing; rules and engines do.
 from __future__ import annotations
 
 import urllib.parse
-from typing import Final, assert_never
+from typing import assert_never
 
 from server import asgi, dispatch, exchange
 from server.access import decide
@@ -37,7 +37,7 @@ class Face:
     tables. domain: the configured one for virtual-hosted buckets, besides `localhost`.
     """
 
-    name: Final = dispatch.S3
+    name: str = dispatch.S3
 
     def __init__(
         self,
