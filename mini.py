@@ -146,14 +146,15 @@ def _load_config(options: argparse.Namespace) -> Config:
 
     from server import config
 
-    path = Path(options.config or os.environ.get("BOATHOUSE_CONFIG") or "mini.toml")
+    named = options.config or os.environ.get("BOATHOUSE_CONFIG")
+    path = Path(named or "mini.toml")
     document: dict[str, Any] = {}
     if path.exists():
         try:
             document = tomllib.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise config.InvalidConfig(f"{path}: {error}") from error
-    elif options.config is not None:
+    elif named:
         raise config.InvalidConfig(f"{path} does not exist")
     flags = {setting.name: getattr(options, setting.name, None) for setting in config.SETTINGS}
     return config.resolve(flags, os.environ, document)
