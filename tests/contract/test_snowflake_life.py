@@ -1,0 +1,111 @@
+"""What a session and a statement live through, against the process a user starts."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent import futures
+from pathlib import Path
+
+from tests.kit import server as server_kit
+from tests.sql.rest import raw
+
+ROWS = ", ".join(f"({number})" for number in range(100))
+ENDLESS = "select count(*) from " + ", ".join(f"(values {ROWS}) t{n}(x)" for n in range(6))
+
+
+def connected(server: server_kit.Running) -> raw.Client:
+    client = raw.Client(url=server.url)
+    answer = client.login(
+        query="databaseName=lake", LOGIN_NAME=server.access_key, PASSWORD=server.secret_key
+    )
+    assert answer.body["success"], answer.body
+    return client
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        threading.Event().wait(0.02)
+
+
+def test_a_session_goes_on_after_the_server_was_stopped_and_started(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first = server_kit.start(data)
+    try:
+        client = connected(first)
+        client.query("create schema kept")
+        client.query("use schema kept")
+        client.query("set answer = 42")
+        client.query("alter session set query_tag = 'nightly'")
+        assert client.query("select $answer").data["total"] == 1
+    finally:
+        assert first.stop() == 0
+    second = server_kit.start(data)
+    try:
+        client.url = second.url
+        data_of = client.query(
+            "select $answer, current_schema()",
+            parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+        ).data
+        assert data_of["rowset"] == [["42", "KEPT"]]
+        named = {item["name"]: item["value"] for item in data_of["parameters"]}
+        assert named["QUERY_TAG"] == "nightly"
+        assert client.renew().data["sessionId"] == client.session_id
+        client.send("POST", "/session?delete=true", {})
+        assert client.query("select 1").code == "390111"
+    finally:
+        assert second.stop() == 0
+
+
+def test_a_heavy_statement_ends_at_its_timeout_and_the_next_one_runs(
+    server: server_kit.Running,
+) -> None:
+    client = connected(server)
+    started = time.monotonic()
+    answer = client.query(ENDLESS, parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 1})
+    assert (answer.code, answer.body["data"]["sqlState"]) == ("000630", "57014")
+    assert time.monotonic() - started < 30
+    assert client.query("select 1").data["total"] == 1
+
+
+def test_a_heavy_statement_ends_when_it_is_aborted(server: server_kit.Running) -> None:
+    client = connected(server)
+    request_id = str(uuid.uuid4())
+    with futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.query, ENDLESS, request_id=request_id)
+        body = {"sqlText": ENDLESS, "requestId": request_id}
+        until(lambda: client.send("POST", "/queries/v1/abort-request", body).body["success"])
+        answer = waiting.result(timeout=60)
+    assert (answer.code, answer.body["data"]["sqlState"]) == ("000604", "57014")
+    assert client.query("select 1").data["total"] == 1
+
+
+def test_a_statement_repeated_by_its_request_id_runs_once(server: server_kit.Running) -> None:
+    client = connected(server)
+    schema = f"once_{uuid.uuid4().hex[:8]}"
+    client.query(f"create schema {schema}")
+    client.query(f"create table {schema}.t (a int)")
+    request_id = str(uuid.uuid4())
+    text = f"insert into {schema}.t values (1)"
+    with futures.ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: client.query(text, request_id=request_id), range(3)))
+    assert [answer.data["rowset"] for answer in answers] == [[["1"]]] * 3
+    count = client.query(
+        f"select count(*) from {schema}.t",
+        parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+    )
+    assert count.data["rowset"] == [["1"]]
+
+
+def test_no_password_opens_a_session_but_the_right_one(server: server_kit.Running) -> None:
+    client = raw.Client(url=server.url)
+    for name, password in ((server.access_key, "x"), ("root", ""), ("", ""), ("nobody", "x")):
+        assert client.login(LOGIN_NAME=name, PASSWORD=password).code == "390100"
+    assert client.query("select 1").code == "390103"
+    assert client.send("GET", "/queries/x/result").code == "390103"
+    assert client.send("GET", "/monitoring/queries/x").code == "390103"
+    assert client.login(LOGIN_NAME="root", PASSWORD=server.secret_key).data["token"]
