@@ -210,7 +210,7 @@ def _commits(bench: Bench, *, snapshots: int) -> machines.Figure:
     for table in tables:
         rest.add_snapshots(table, snapshots)
     # Requests in turn: writer by writer, so that no table is ever hot.
-    rounds = 400 if snapshots < 100 else 40
+    rounds = 40
     requests = []
     for step in range(rounds):
         for table in tables:
