@@ -654,23 +654,25 @@ def _now_ms() -> int:
 class _Ids:
     """Random UUIDs, as 32 hexadecimal digits. Mutable: the kernel is asked for 256 at a time.
 
-    A call of `os.urandom` costs 20 to 40 us whatever its size, and every request needs an id.
+    A call of `os.urandom` costs 10 to 40 us whatever its size. Taking from the end of a list is one
+    step, so two threads never get the same id.
     """
 
     def __init__(self) -> None:
-        self._pool = b""
-        self._used = 0
+        self._pool: list[bytes] = []
 
     def __call__(self) -> str:
-        if self._used >= len(self._pool):
-            self._pool = os.urandom(ID_BYTES * IDS_AT_ONCE)
-            self._used = 0
-        start = self._used
-        self._used = start + ID_BYTES
-        digits = bytearray(self._pool[start : self._used])
-        digits[6] = digits[6] & 0x0F | 0x40  # version 4 and RFC 9562's variant
-        digits[8] = digits[8] & 0x3F | 0x80
-        return digits.hex()
+        while True:
+            try:
+                digits = bytearray(self._pool.pop())
+            except IndexError:
+                fresh = os.urandom(ID_BYTES * IDS_AT_ONCE)
+                starts = range(0, len(fresh), ID_BYTES)
+                self._pool.extend([fresh[start : start + ID_BYTES] for start in starts])
+            else:
+                digits[6] = digits[6] & 0x0F | 0x40  # version 4 and RFC 9562's variant
+                digits[8] = digits[8] & 0x3F | 0x80
+                return digits.hex()
 
 
 def _sql(options: argparse.Namespace) -> int:
