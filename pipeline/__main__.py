@@ -2,7 +2,8 @@
 
 Arguments become values, the job runs, its outcome is printed: one line for people on the standard
 error stream, one JSON object with `--json` on the standard output. Spark's half installs itself at
-first use. Exit codes: 0 done, 1 the job failed and changed nothing, 2 wrong arguments.
+first use. Exit codes: 0 done, 1 the job failed and changed nothing, 2 wrong arguments, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipeline import errors, ingest, maintenance, progress, samples, servers, settings
+from pipeline import errors, ingest, maintenance, progress, samples, servers, session, settings
 
+INTERRUPTED = 130
 CHECKOUT = Path(__file__).resolve().parents[1]
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -33,8 +37,6 @@ def main(arguments: list[str]) -> int:
     say = progress.speaker()
     started = time.monotonic()
     try:
-        if options.job != "samples":
-            _ensure_spark(say)
         server = servers.find(
             url=options.url, data=options.data, environment=os.environ, region=options.region
         )
@@ -42,6 +44,9 @@ def main(arguments: list[str]) -> int:
     except errors.PipelineError as error:
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
+    except KeyboardInterrupt:
+        say(f"{options.job} was interrupted; run the same command again to finish it")
+        return INTERRUPTED
     seconds = time.monotonic() - started
     say(f"{sentence} in {seconds:.1f} s")
     if options.json:
@@ -60,7 +65,7 @@ def _ingest(
         mode=options.mode,
         options=_reader_options(options.option),
     )
-    done = ingest.run(server, load, master=options.master, say=say)
+    done = ingest.run(server, load, open_spark=_opener(options, server, say), say=say)
     if done.snapshot_id is None:
         sentence = f"loaded nothing: {done.skipped} objects were loaded before"
     else:
@@ -76,12 +81,10 @@ def _compact(
     options: argparse.Namespace, server: settings.Server, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     counts = maintenance.compact(
-        server,
         settings.parse_table(options.table),
         target_file_size_mib=options.target_file_size_mib,
         min_input_files=options.min_input_files,
-        master=options.master,
-        say=say,
+        open_spark=_opener(options, server, say),
     )
     sentence = (
         f"rewrote {counts.get('rewritten_data_files_count', 0)} files "
@@ -94,12 +97,10 @@ def _expire(
     options: argparse.Namespace, server: settings.Server, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     counts = maintenance.expire(
-        server,
         settings.parse_table(options.table),
         older_than=_moment(options.older_than) if options.older_than else None,
         retain_last=options.retain_last,
-        master=options.master,
-        say=say,
+        open_spark=_opener(options, server, say),
     )
     removed = sum(value for value in counts.values() if isinstance(value, int))
     return dict(counts), f"expired snapshots; {removed} files are no longer referenced"
@@ -153,6 +154,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _opener(
+    options: argparse.Namespace, server: settings.Server, say: progress.Say
+) -> session.Open:
+    """Return what starts Spark, once a job knows that it has work for it."""
+
+    def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
+        _ensure_spark(say)
+        return session.started(server, warehouse, master=options.master, say=say)
+
+    return open_spark
+
+
 def _reader_options(pairs: list[str]) -> dict[str, str]:
     options = {}
     for pair in pairs:
@@ -166,8 +179,11 @@ def _reader_options(pairs: list[str]) -> dict[str, str]:
 def _moment(text: str) -> datetime.datetime:
     age = AGE.match(text)
     if age:
-        span = datetime.timedelta(**{AGE_UNITS[age.group(2)]: int(age.group(1))})
-        return datetime.datetime.now(datetime.UTC) - span
+        try:
+            span = datetime.timedelta(**{AGE_UNITS[age.group(2)]: int(age.group(1))})
+            return datetime.datetime.now(datetime.UTC) - span
+        except OverflowError as error:
+            raise errors.BadArgument(f"--older-than {text!r} is before all time") from error
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError as error:
@@ -185,5 +201,11 @@ def _ensure_spark(say: progress.Say) -> None:
     importlib.invalidate_caches()
 
 
+def _end(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    # So that a job that is asked to end takes its JVM and its temporary files along.
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))

@@ -27,5 +27,9 @@ class SparkFailed(PipelineError):
     """The JVM did not start, or a job in it failed; nothing was committed."""
 
 
+class Overtaken(PipelineError):
+    """Another job's commit came first and stands in the way; nothing was committed."""
+
+
 class SourceChanged(PipelineError):
     """A source object changed while it was being read; nothing was committed."""

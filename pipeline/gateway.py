@@ -25,6 +25,7 @@ from pipeline import errors, java
 START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.02
+ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 UNWANTED_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -62,6 +63,8 @@ def running(
         )
     try:
         port, secret = _wait_for_gateway(process, told, log)
+        # Spark has read it by now; a killed job must not leave the keys behind.
+        properties.unlink()
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
         yield
@@ -148,17 +151,20 @@ def _check_listening(port: int) -> None:
 
 
 def _properties_text(settings: Mapping[str, str]) -> str:
-    # Java's properties format: backslashes and line ends are escaped; no key holds `=` or `:`.
-    lines = []
-    for key, value in sorted(settings.items()):
-        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-        lines.append(f"{key}={escaped}")
-    return "\n".join(lines) + "\n"
+    # Java's properties format, without its line folding; no key holds `=`, `:` or white space.
+    lines = (f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
+    return "".join(lines)
+
+
+def _escaped(value: str) -> str:
+    text = "".join(ESCAPES.get(character, character) for character in value)
+    # A reader skips the blanks before a value.
+    return "\\" + text if text.startswith(" ") else text
 
 
 def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
 

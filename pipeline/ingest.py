@@ -11,6 +11,7 @@ and running it again loads exactly what is missing.
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,12 +50,20 @@ class Loaded:
     snapshot_id: int | None
 
 
+# What the catalog client throws when a commit was refused for good and nothing was written.
+CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
+ALREADY_TAKEN = "already taken in"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
 
 
-def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) -> Loaded:
-    """Load what the table has not taken in yet. Raises a PipelineError; then nothing changed."""
+def run(
+    server: settings.Server, load: Load, *, open_spark: session.Open, say: progress.Say
+) -> Loaded:
+    """Load what the table has not taken in yet. Raises a PipelineError; then nothing changed.
+
+    open_spark: asked only once there is something to load.
+    """
     s3 = sources.client(server)
     found = sources.listed(s3, load.place)
     if not found:
@@ -73,7 +82,8 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
     say(f"loading {len(fresh)} objects, {size_mb:.1f} MB; {skipped} are loaded already")
     load_id = uuid.uuid4().hex
     with (
-        session.started(server, load.table.warehouse, master=master, say=say) as spark,
+        open_spark(load.table.warehouse) as spark,
+        session.failures(),
         _namespace(spark, load.table),
     ):
         frame = _frame(spark, load, s3, fresh)
@@ -81,21 +91,23 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
         frame = _clustered(frame, load, transaction.table())
         with progress.watching("writing", spark.counters):
             files = _write(spark, transaction, frame, load_id)
-        append = transaction.newAppend()
-        for file in files:
-            append.appendFile(file)
-        summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
-        for name, value in summary.items():
-            append.set(name, value)
-        append.commit()
-        moved = sources.changed(s3, load.place, fresh)
-        if moved:
-            raise errors.SourceChanged(
-                f"{moved[0].place} changed while it was being read; nothing was loaded, "
-                "run the same command again"
-            )
-        snapshot = transaction.table().currentSnapshot()
-        transaction.commitTransaction()
+        with _given_back(transaction, files):
+            append = transaction.newAppend()
+            for file in files:
+                append.appendFile(file)
+            summary = loads.summary(s3, fresh, mode=load.mode, load_id=load_id)
+            for name, value in summary.items():
+                append.set(name, value)
+            append.commit()
+            moved = sources.changed(s3, load.place, fresh)
+            if moved:
+                raise errors.SourceChanged(
+                    f"{moved[0].place} changed while it was being read; nothing was loaded, "
+                    "run the same command again"
+                )
+            snapshot = transaction.table().currentSnapshot()
+            with _contested(load.table):
+                transaction.commitTransaction()
         written = dict(snapshot.summary())
         return Loaded(
             rows=int(written.get("added-records", 0)),
@@ -105,6 +117,37 @@ def run(server: settings.Server, load: Load, *, master: str, say: progress.Say) 
             columns_added=added,
             snapshot_id=int(snapshot.snapshotId()),
         )
+
+
+@contextlib.contextmanager
+def _given_back(transaction: Any, files: Any) -> Iterator[None]:
+    """Remove the files that were written for nothing, where it is certain that it was."""
+    try:
+        yield
+    except (errors.SourceChanged, errors.Overtaken):
+        for file in files:
+            # The sweep finds whatever stays; the job's own reason matters more.
+            with contextlib.suppress(Exception):
+                transaction.table().io().deleteFile(file.location())
+        raise
+
+
+@contextlib.contextmanager
+def _contested(table: settings.Table) -> Iterator[None]:
+    """Say in one sentence that another job's commit came first."""
+    try:
+        yield
+    except Exception as error:
+        kind, message = session.thrown(error) or ("", "")
+        if kind not in CONFLICTS:
+            raise
+        if ALREADY_TAKEN in message:
+            reason = f"another job has loaded some of these objects into {table.dotted} meanwhile"
+        else:
+            reason = f"{table.dotted} was changed meanwhile ({message})"
+        raise errors.Overtaken(
+            f"{reason}; nothing was loaded, run the same command again for what is missing"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -131,21 +174,65 @@ def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.So
     CSV files are read together only where their header lines are the same: Spark takes the first
     file's header for all of them, and would put values under the wrong names.
     """
-    reader = spark.session.read.format(load.format)
-    options = dict(READER_OPTIONS[load.format])
-    options.update(load.options)
-    for name, value in options.items():
-        reader = reader.option(name, value)
+    options = {**READER_OPTIONS[load.format], **load.options}
     groups = (
         sources.by_header(s3, fresh)
         if load.format == "csv" and options["header"].lower() == "true"
         else [fresh]
     )
-    frames = [reader.load([source.path for source in group]) for group in groups]
+    known = _known_types(spark, load)
+    frames = []
+    for group in groups:
+        paths = [source.path for source in group]
+        frame = spark.session.read.format(load.format).options(**options).load(paths)
+        types = _types_to_read(frame.schema, known)
+        if types != frame.schema:
+            reader = spark.session.read.format(load.format).options(**options)
+            frame = reader.schema(types).load(paths)
+        frames.append(frame)
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame, allowMissingColumns=True)
     return whole
+
+
+def _known_types(spark: session.Spark, load: Load) -> Mapping[str, Any]:
+    """Return the live table's columns as Spark types, where the sources' own are only guessed."""
+    catalog, identifier = spark.catalog(load.table.warehouse), spark.identifier(load.table)
+    if load.format == "parquet" or not catalog.tableExists(identifier):
+        return {}
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    schema = catalog.loadTable(identifier).schema()
+    converted = spark.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(schema)
+    columns = types.StructType.fromJson(json.loads(converted.json()))
+    return {column.name: column.dataType for column in columns}
+
+
+def _types_to_read(inferred: Any, known: Mapping[str, Any]) -> Any:
+    """Return the types to read the sources with: the table's own, not what a few values look like.
+
+    Else a file whose column is empty would be text, and a text column's `007` a number. Where the
+    table can be widened to what was found (int to long), what was found stays.
+    """
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    def wanted(field: Any) -> Any:
+        own, found = known.get(field.name, field.dataType), field.dataType
+        widens = (
+            (isinstance(own, types.IntegerType) and isinstance(found, types.LongType))
+            or (isinstance(own, types.FloatType) and isinstance(found, types.DoubleType))
+            or (isinstance(own, types.DecimalType) and isinstance(found, types.DecimalType))
+        )
+        nested = isinstance(own, types.StructType | types.ArrayType | types.MapType)
+        guessed = isinstance(found, types.StringType)
+        if widens or isinstance(own, types.BinaryType) or (nested and not guessed):
+            return field
+        return types.StructField(field.name, own)
+
+    return types.StructType([wanted(field) for field in inferred])
 
 
 def _clustered(frame: Any, load: Load, table: Any) -> Any:

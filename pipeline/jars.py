@@ -7,9 +7,11 @@ compared with the checksums in `jars.lock`, so a cache is either whole and right
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -72,19 +74,39 @@ def ensure(
     say: takes one line of progress. Raises JarsMissing.
     """
     cache = cache_folder(environment)
-    locked = read_lock()
     fingerprint = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     folder = cache / f"jars-{fingerprint[:12]}"
     stamp = folder / ".complete"
     if stamp.exists():
         return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("w") as lock:
+        # Two first jobs at once: the second waits, and then finds the jars there.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists():
+            _fill(runtime, environment, folder, say=say)
+    return folder
+
+
+def _fill(
+    runtime: java.Java,
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    say: Callable[[str], None],
+) -> None:
+    cache, locked = cache_folder(environment), read_lock()
     say(f"fetching Spark's jars, {SIZE_MIB} MB, once, into {cache}")
     started = time.monotonic()
     _fetch(runtime, environment, cache, folder, say=say)
-    _verify(folder, locked)
-    stamp.write_text(fingerprint)
+    try:
+        _verify(folder, locked)
+    except errors.JarsMissing:
+        # Ivy would hand out the same files again.
+        shutil.rmtree(cache / "ivy", ignore_errors=True)
+        raise
+    (folder / ".complete").touch()
     say(f"fetched {len(locked)} jars in {time.monotonic() - started:.0f} s")
-    return folder
 
 
 def read_lock() -> dict[str, str]:

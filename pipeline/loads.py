@@ -63,12 +63,13 @@ def summary(
     rows = [{"source": source.place, "etag": source.etag} for source in read]
     if len(rows) <= INLINE_MAX:
         return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}
-    with contextlib.suppress(
-        s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists
-    ):
-        s3.create_bucket(Bucket=LISTS_BUCKET)
     key = f"{load_id}.json"
-    s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
+    with sources.asking():
+        with contextlib.suppress(
+            s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists
+        ):
+            s3.create_bucket(Bucket=LISTS_BUCKET)
+        s3.put_object(Bucket=LISTS_BUCKET, Key=key, Body=json.dumps(rows).encode())
     return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
 
 

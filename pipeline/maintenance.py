@@ -14,13 +14,11 @@ from pipeline import progress, session, settings
 
 
 def compact(
-    server: settings.Server,
     table: settings.Table,
     *,
     target_file_size_mib: int | None,
     min_input_files: int | None,
-    master: str,
-    say: progress.Say,
+    open_spark: session.Open,
 ) -> Mapping[str, Any]:
     """Rewrite small data files into larger ones; return Iceberg's own counts by name."""
     options = {}
@@ -32,19 +30,15 @@ def compact(
     if options:
         pairs = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
         arguments.append(f"options => map({pairs})")
-    return _call(
-        server, table, "rewrite_data_files", arguments, "compacting", master=master, say=say
-    )
+    return _call(table, "rewrite_data_files", arguments, "compacting", open_spark)
 
 
 def expire(
-    server: settings.Server,
     table: settings.Table,
     *,
     older_than: datetime.datetime | None,
     retain_last: int | None,
-    master: str,
-    say: progress.Say,
+    open_spark: session.Open,
 ) -> Mapping[str, Any]:
     """Expire snapshots; return Iceberg's own counts by name.
 
@@ -56,21 +50,18 @@ def expire(
         arguments.append(f"older_than => TIMESTAMP '{utc}'")
     if retain_last is not None:
         arguments.append(f"retain_last => {retain_last}")
-    return _call(server, table, "expire_snapshots", arguments, "expiring", master=master, say=say)
+    return _call(table, "expire_snapshots", arguments, "expiring", open_spark)
 
 
 def _call(
-    server: settings.Server,
     table: settings.Table,
     procedure: str,
     arguments: list[str],
     label: str,
-    *,
-    master: str,
-    say: progress.Say,
+    open_spark: session.Open,
 ) -> Mapping[str, Any]:
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
-    with session.started(server, table.warehouse, master=master, say=say) as spark:
+    with open_spark(table.warehouse) as spark, session.failures():
         with progress.watching(label, spark.counters):
             rows = spark.session.sql(statement).collect()
         return dict(rows[0].asDict()) if rows else {}

@@ -29,8 +29,9 @@ class Counters:
     tasks: int
 
 
-def speaker(stream: TextIO = sys.stderr) -> Say:
-    """Return a function that prints one line, flushed."""
+def speaker() -> Say:
+    """Return a function that prints one line on the standard error stream, flushed."""
+    stream = sys.stderr
 
     def say(line: str) -> None:
         stream.write(f"pipeline: {line}\n")
@@ -41,12 +42,13 @@ def speaker(stream: TextIO = sys.stderr) -> Say:
 
 @contextmanager
 def watching(
-    label: str, counters: Callable[[], Counters], *, stream: TextIO = sys.stderr
+    label: str, counters: Callable[[], Counters], *, stream: TextIO | None = None
 ) -> Iterator[None]:
     """Show label, rows, tasks and seconds until the block ends.
 
     counters is asked from a thread of its own; whatever it raises only ends the display.
     """
+    stream = stream or sys.stderr
     ended = threading.Event()
     started = time.monotonic()
     redraw = stream.isatty()

@@ -30,6 +30,7 @@ def load(server: settings.Server, warehouse: str) -> int:
         uri=server.iceberg,
         warehouse=warehouse,
         credential=f"{server.access_key}:{server.secret_key}",
+        **{"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"},
     )
     rows: Any = pyarrow.csv.read_csv(
         FILE,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline import errors, settings
 
@@ -23,20 +24,23 @@ def find(
     access_key = environment.get("BOATHOUSE_ACCESS_KEY")
     secret_key = environment.get("BOATHOUSE_SECRET_KEY")
     folder = Path(data)
+    region = region or environment.get("BOATHOUSE_REGION")
     if url is None:
-        url = str(_read(folder / "running.json", data)["url"])
+        running = _read(folder / "running.json", data, needs=("url",))
+        url = running["url"]
+        region = region or running.get("region")
     if access_key is None or secret_key is None:
-        keys = _read(folder / "root.json", data)
-        access_key, secret_key = str(keys["access_key"]), str(keys["secret_key"])
+        keys = _read(folder / "root.json", data, needs=("access_key", "secret_key"))
+        access_key, secret_key = keys["access_key"], keys["secret_key"]
     return settings.Server(
         url=url.rstrip("/"),
         access_key=access_key,
         secret_key=secret_key,
-        region=region or environment.get("BOATHOUSE_REGION", DEFAULT_REGION),
+        region=region or DEFAULT_REGION,
     )
 
 
-def _read(path: Path, data: str) -> Mapping[str, object]:
+def _read(path: Path, data: str, *, needs: tuple[str, ...]) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -47,6 +51,6 @@ def _read(path: Path, data: str) -> Mapping[str, object]:
         ) from None
     except (OSError, ValueError) as error:
         raise errors.NoServer(f"{path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise errors.NoServer(f"{path} does not hold a JSON object")
+    if not isinstance(content, dict) or not all(isinstance(content.get(n), str) for n in needs):
+        raise errors.NoServer(f"{path} does not hold {' and '.join(needs)} in a JSON object")
     return content

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pipeline import errors, gateway, jars, java, progress, settings
 
@@ -72,11 +72,18 @@ class Spark:
         return progress.Counters(rows=rows, tasks_done=done, tasks=total)
 
 
+# How a job comes by its session, when it needs one: takes the warehouse's name.
+Open: TypeAlias = Callable[[str], AbstractContextManager[Spark]]
+
+
 @contextmanager
 def started(
     server: settings.Server, warehouse: str, *, master: str, say: progress.Say
 ) -> Iterator[Spark]:
-    """Start the JVM and a session on one warehouse; end both. Raises SparkFailed, JarsMissing."""
+    """Start the JVM and a session on one warehouse; end both.
+
+    Raises NoJava, JarsMissing, SparkFailed.
+    """
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say)
@@ -96,17 +103,14 @@ def started(
         gateway.running(runtime, wanted, folder=folder, environment=environment),
     ):
         # Imported here: PySpark takes a second, and `--help` should not.
-        from py4j.protocol import Py4JError
         from pyspark import SparkContext
-        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
-        session = SparkSession.builder.getOrCreate()
-        session.sparkContext.setLogLevel(LOG_LEVEL)
+        with failures():
+            session = SparkSession.builder.getOrCreate()
+            session.sparkContext.setLogLevel(LOG_LEVEL)
         try:
             yield Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
-        except (Py4JError, PySparkException) as error:
-            raise errors.SparkFailed(_reason(error)) from error
         finally:
             session.stop()
             spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps it nowhere else
@@ -114,6 +118,27 @@ def started(
                 spark_gateway.shutdown()
             SparkContext._gateway = None  # noqa: SLF001
             SparkContext._jvm = None  # noqa: SLF001
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn what Spark and py4j raise in the block into SparkFailed, with the innermost reason."""
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise errors.SparkFailed(_reason(error)) from error
+
+
+def thrown(error: Exception) -> tuple[str, str] | None:
+    """Return the class and the message of the Java exception behind error, if one is."""
+    java_error = getattr(error, "java_exception", None)
+    if java_error is None:
+        return None
+    return str(java_error.getClass().getSimpleName()), str(java_error.getMessage())
 
 
 def _reason(error: Exception) -> str:

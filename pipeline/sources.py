@@ -1,14 +1,16 @@
 """engine: the raw objects a load reads, as the S3 API lists them.
 
 An object is named by its place and its ETag; that pair is what "already loaded" means. Directory
-markers, hidden files and files whose name starts with `_` are no data, as Spark and Hive hold.
+markers and whatever has a name, or lies in a folder, that starts with `.` or `_` are no data, as
+Spark and Hive hold; what the asked prefix itself names is taken.
 """
 
 from __future__ import annotations
 
 import codecs
 import concurrent.futures
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,20 +51,41 @@ def client(server: settings.Server) -> Any:
     )
 
 
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """Turn what boto3 raises in the block into the pipeline's own errors."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        said = error.response["Error"]
+        code = said.get("Code")
+        if code == "NoSuchBucket":
+            bucket = said.get("BucketName", "")
+            raise errors.BadArgument(f"there is no bucket {bucket!r}") from error
+        if code in {"NoSuchKey", "404"}:
+            raise errors.SourceChanged(
+                f"{said.get('Key', 'a source')} went away while it was being read; nothing was "
+                "loaded, run the same command again"
+            ) from error
+        raise errors.NoServer(f"the server refused: {error}") from error
+    except BotoCoreError as error:
+        raise errors.NoServer(f"the server does not answer: {error}") from error
+
+
 def listed(s3: Any, place: settings.Place) -> tuple[Source, ...]:
     """Return every data object at place, in order of keys. Raises BadArgument."""
     found: list[Source] = []
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
-    try:
+    with asking():
         for page in pages:
-            found.extend(_data_objects(place.bucket, page.get("Contents", ())))
+            found.extend(_data_objects(place, page.get("Contents", ())))
             if len(found) > SOURCES_MAX:
                 raise errors.BadArgument(
                     f"more than {SOURCES_MAX:,} objects below s3://{place.bucket}/{place.prefix}; "
                     "load a narrower prefix"
                 )
-    except s3.exceptions.NoSuchBucket as error:
-        raise errors.BadArgument(f"there is no bucket {place.bucket!r}") from error
     return tuple(found)
 
 
@@ -86,7 +109,7 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
         return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")
 
     groups: dict[bytes, list[Source]] = {}
-    with concurrent.futures.ThreadPoolExecutor(HEADERS_AT_ONCE) as pool:
+    with asking(), concurrent.futures.ThreadPoolExecutor(HEADERS_AT_ONCE) as pool:
         for source, line in zip(found, pool.map(header, found), strict=True):
             if line:
                 groups.setdefault(line, []).append(source)
@@ -95,12 +118,13 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
     return list(groups.values())
 
 
-def _data_objects(bucket: str, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:
+def _data_objects(place: settings.Place, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:
+    asked = len(place.prefix.rpartition("/")[0])
     for entry in contents:
-        name = entry["Key"].rsplit("/", 1)[-1]
-        if name and not name.startswith((".", "_")):
+        names = entry["Key"][asked:].removeprefix("/").split("/")
+        if names[-1] and not any(name.startswith((".", "_")) for name in names):
             yield Source(
-                place=f"s3://{bucket}/{entry['Key']}",
+                place=f"s3://{place.bucket}/{entry['Key']}",
                 etag=entry["ETag"].strip('"'),
                 size_bytes=entry["Size"],
             )

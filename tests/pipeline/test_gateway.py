@@ -1,0 +1,51 @@
+"""What Spark's JVM is told."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from pipeline import gateway
+
+
+def test_properties_text_is_sorted_and_ends_each_line() -> None:
+    text = gateway._properties_text({"spark.b": "2", "spark.a": "1"})
+    assert text == "spark.a=1\nspark.b=2\n"
+
+
+# Expected: java.util.Properties.load, "natural line" and "escape" rules.
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("plain", "plain"),
+        ("a=b:c#d!e", "a=b:c#d!e"),
+        ("C:\\jars\\*", "C:\\\\jars\\\\*"),
+        ("two\nlines", "two\\nlines"),
+        ("carriage\rreturn", "carriage\\rreturn"),
+        ("tab\tand\fform", "tab\\tand\\fform"),
+        (" leading", "\\ leading"),
+        ("ends with \\", "ends with \\\\"),
+        ("ключ", "ключ"),
+        ("", ""),
+    ],
+)
+def test_properties_text_escapes_what_java_would_read_otherwise(value: str, written: str) -> None:
+    assert gateway._properties_text({"k": value}) == f"k={written}\n"
+
+
+def test_settings_are_written_for_this_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "spark.properties"
+    gateway._write_private(path, "secret=ключ\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text(encoding="utf-8") == "secret=ключ\n"
+    with pytest.raises(FileExistsError):
+        gateway._write_private(path, "again")
+
+
+def test_private_folder_is_this_user_s_and_goes_away() -> None:
+    with gateway.private_folder() as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (folder / "spark.log").touch()
+    assert not folder.exists()

@@ -1,0 +1,197 @@
+"""`python -m pipeline`: arguments, sentences and exit codes, without Spark."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import __main__ as command
+from pipeline import errors
+from tests.kit import server as server_kit
+from tests.pipeline.conftest import Raw
+
+INGEST = ("ingest", "--from", "s3://raw/in/", "--to", "lake.ns.t")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    code = command.main(list(arguments))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return code, captured.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "the following arguments are required: job"),
+        (("orphan",), "invalid choice: 'orphan'"),
+        (("ingest", "--to", "lake.a.b"), "the following arguments are required: --from"),
+        (("ingest", "--from", "s3://raw"), "the following arguments are required: --to"),
+        ((*INGEST, "--format", "xml"), "invalid choice: 'xml'"),
+        ((*INGEST, "--mode", "merge"), "invalid choice: 'merge'"),
+        (("compact",), "the following arguments are required: --table"),
+        (("compact", "--table", "l.n.t", "--min-input-files", "x"), "invalid int value: 'x'"),
+        (("expire", "--table", "l.n.t", "--retain-last", "x"), "invalid int value: 'x'"),
+    ],
+)
+def test_wrong_flags_end_with_2_and_name_themselves(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(list(arguments))
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("ingest", "--from", "raw/in", "--to", "lake.a.b"),
+            "pipeline: ingest failed: 'raw/in' is not a place: write s3://bucket/prefix",
+        ),
+        (
+            ("ingest", "--from", "s3://raw", "--to", "lake.t"),
+            "pipeline: ingest failed: 'lake.t' is not a table: write warehouse.namespace.table, "
+            "like lake.sales.orders",
+        ),
+        (
+            (*INGEST, "--partition-by", "week(d)"),
+            "pipeline: ingest failed: 'week(d)' is not a partition transform: use column, "
+            "year(c), month(c), day(c), hour(c), bucket(n, c) or truncate(n, c)",
+        ),
+        (
+            (*INGEST, "--option", "nullValue"),
+            "pipeline: ingest failed: --option 'nullValue' is not NAME=VALUE",
+        ),
+        (
+            ("expire", "--table", "lake.a.b", "--older-than", "yesterday"),
+            "pipeline: expire failed: --older-than 'yesterday' is neither an age nor a time",
+        ),
+        (
+            ("compact", "--table", "t"),
+            "pipeline: compact failed: 't' is not a table: write warehouse.namespace.table, "
+            "like lake.sales.orders",
+        ),
+        (
+            (*INGEST[:2], "s3://pipeline-no-such-bucket/", *INGEST[3:]),
+            "pipeline: ingest failed: there is no bucket 'pipeline-no-such-bucket'",
+        ),
+    ],
+)
+def test_wrong_values_end_with_2_and_one_sentence(
+    server: server_kit.Running,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    assert run(capsys, *arguments, "--data", str(server.data)) == (2, [said])
+
+
+def test_ingest_of_an_empty_place_ends_with_2(
+    server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("ingest", "--from", raw.uri("in/"), "--to", "lake.pipeline_none.t")
+    assert run(capsys, *arguments, "--data", str(server.data)) == (
+        2,
+        [f"pipeline: ingest failed: nothing to read at s3://{raw.bucket}/in/"],
+    )
+
+
+def test_a_folder_without_a_server_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = run(capsys, *INGEST, "--data", str(tmp_path))
+    assert code == 1
+    assert said[0].startswith("pipeline: ingest failed: no server runs on the data folder ")
+
+
+def test_a_server_that_ended_without_a_word_ends_with_1(
+    tmp_path: Path, unused: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "running.json").write_text(json.dumps({"url": unused}))
+    keys = {"access_key": "AK", "secret_key": "SK"}
+    (tmp_path / "root.json").write_text(json.dumps(keys))
+    code, said = run(capsys, *INGEST, "--data", str(tmp_path))
+    assert (code, len(said)) == (1, 1)
+    assert said[0].startswith("pipeline: ingest failed: the server does not answer: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("7d", datetime.timedelta(days=7)),
+        ("12h", datetime.timedelta(hours=12)),
+        ("90m", datetime.timedelta(minutes=90)),
+        ("0s", datetime.timedelta()),
+    ],
+)
+def test_older_than_takes_an_age(text: str, ago: datetime.timedelta) -> None:
+    before = datetime.datetime.now(datetime.UTC)
+    moment = command._moment(text)
+    assert before <= moment + ago <= datetime.datetime.now(datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-02", datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)),
+        ("2026-01-02T03:04:05Z", datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)),
+        ("2026-01-02T03:04:05+02:00", datetime.datetime(2026, 1, 2, 1, 4, 5, tzinfo=datetime.UTC)),
+    ],
+)
+def test_older_than_takes_a_time_in_utc_unless_it_says(
+    text: str, moment: datetime.datetime
+) -> None:
+    assert command._moment(text) == moment
+
+
+@pytest.mark.parametrize("text", ["", "d", "-7d", "7w", "7 d", "99999999999d"])
+def test_older_than_refuses_what_is_neither(text: str) -> None:
+    with pytest.raises(errors.BadArgument):
+        command._moment(text)
+
+
+def test_samples_loads_once_and_a_second_time_changes_nothing(
+    server: server_kit.Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = []
+    for _ in range(2):
+        assert command.main(["samples", "--data", str(server.data), "--json"]) == 0
+        outcomes.append(json.loads(capsys.readouterr().out))
+    for outcome in outcomes:
+        assert (outcome["rows"], outcome["table"]) == (344, "samples.penguins")
+
+
+def test_help_needs_neither_a_server_nor_spark() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "pipeline", "--help"],
+        cwd=server_kit.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("usage: python -m pipeline")
+    for heavy in ("pyspark", "boto3", "pyarrow"):
+        assert f" {heavy}\n" not in done.stderr, f"--help imports {heavy}"
+
+
+def test_an_interrupted_job_ends_with_130_and_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        command._end(signal.SIGTERM, None)
+
+    monkeypatch.setattr(command.servers, "find", interrupted)
+    assert run(capsys, *INGEST) == (
+        130,
+        ["pipeline: ingest was interrupted; run the same command again to finish it"],
+    )

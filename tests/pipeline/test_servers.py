@@ -1,0 +1,77 @@
+"""How a job finds its server, and what it says when it does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline import errors, servers
+
+KEYS = {"access_key": "AKFOLDER", "secret_key": "folder secret"}
+
+
+def folder(place: Path, *, running: object = None, keys: object = None) -> str:
+    if running is not None:
+        (place / "running.json").write_text(json.dumps(running))
+    if keys is not None:
+        (place / "root.json").write_text(json.dumps(keys))
+    return str(place)
+
+
+def test_find_reads_the_data_folder_of_a_running_server(tmp_path: Path) -> None:
+    data = folder(tmp_path, running={"url": "http://h:1/", "region": "eu-west-1"}, keys=KEYS)
+    found = servers.find(url=None, data=data, environment={}, region=None)
+    assert (found.url, found.region) == ("http://h:1", "eu-west-1")
+    assert (found.access_key, found.secret_key) == ("AKFOLDER", "folder secret")
+    assert found.iceberg == "http://h:1/iceberg"
+
+
+def test_find_takes_what_it_is_told_before_what_the_folder_says(tmp_path: Path) -> None:
+    data = folder(tmp_path, running={"url": "http://h:1", "region": "eu-west-1"}, keys=KEYS)
+    environment = {
+        "BOATHOUSE_ACCESS_KEY": "AKENV",
+        "BOATHOUSE_SECRET_KEY": "env secret",
+        "BOATHOUSE_REGION": "us-west-2",
+    }
+    found = servers.find(url="http://other:2", data=data, environment=environment, region=None)
+    assert (found.url, found.region) == ("http://other:2", "us-west-2")
+    assert (found.access_key, found.secret_key) == ("AKENV", "env secret")
+    named = servers.find(url=None, data=data, environment=environment, region="ap-south-1")
+    assert (named.url, named.region) == ("http://h:1", "ap-south-1")
+
+
+def test_find_with_a_url_and_keys_needs_no_folder(tmp_path: Path) -> None:
+    environment = {"BOATHOUSE_ACCESS_KEY": "AK", "BOATHOUSE_SECRET_KEY": "SK"}
+    data = str(tmp_path / "absent")
+    found = servers.find(url="http://h:1", data=data, environment=environment, region=None)
+    assert found.region == "us-east-1"
+
+
+def test_find_without_a_running_server_says_how_to_start_one(tmp_path: Path) -> None:
+    data = folder(tmp_path, keys=KEYS)
+    with pytest.raises(errors.NoServer) as caught:
+        servers.find(url=None, data=data, environment={}, region=None)
+    assert str(caught.value) == (
+        f"no server runs on the data folder {data!r} (running.json is not there); start one with "
+        "`make run`, or say --data DIR, or --url with BOATHOUSE_ACCESS_KEY and "
+        "BOATHOUSE_SECRET_KEY in the environment"
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"url": 1}', "{}", "\x00"])
+def test_find_with_a_damaged_file_names_it(tmp_path: Path, content: str) -> None:
+    folder(tmp_path, keys=KEYS)
+    (tmp_path / "running.json").write_text(content)
+    with pytest.raises(errors.NoServer, match=r"running\.json"):
+        servers.find(url=None, data=str(tmp_path), environment={}, region=None)
+
+
+def test_find_with_half_of_the_keys_names_the_file(tmp_path: Path) -> None:
+    data = folder(tmp_path, running={"url": "http://h:1"}, keys={"access_key": "AK"})
+    with pytest.raises(errors.NoServer) as caught:
+        servers.find(url=None, data=data, environment={}, region=None)
+    assert str(caught.value) == (
+        f"{tmp_path / 'root.json'} does not hold access_key and secret_key in a JSON object"
+    )
