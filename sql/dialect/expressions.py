@@ -41,8 +41,6 @@ class Scope(Protocol):
 
     def in_query(self, operand: list[Bound], node: exp.Expression, *, negated: bool) -> Bound: ...
 
-    def named_window(self, name: str) -> exp.Expression: ...
-
 
 def bind(node: Any, scope: Scope) -> Bound:
     """Return node bound in scope; raises SqlError."""
@@ -438,7 +436,7 @@ def _window(node: exp.Window, scope: Scope) -> Bound:
     if not isinstance(call, exp.Anonymous):
         raise errors.unsupported(f"OVER after {construct_name(call)}")
     if node.args.get("alias") is not None:
-        node = _merged_window(node, scope)
+        raise errors.unsupported("a named window")
     name = str(call.this).upper()
     partition = [bind(item, scope) for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
@@ -465,17 +463,6 @@ def _window(node: exp.Window, scope: Scope) -> Bound:
     else:
         found = _anonymous(call, scope, **more)
     return found
-
-
-def _merged_window(node: exp.Window, scope: Scope) -> exp.Window:
-    alias = node.args["alias"]
-    named = scope.named_window(alias.name)
-    merged = named.copy()
-    for key in ("order", "spec"):
-        if node.args.get(key) is not None:
-            merged.set(key, node.args[key].copy())
-    assert isinstance(merged, exp.Window)
-    return merged
 
 
 def _frame(spec: exp.WindowSpec) -> str:

@@ -247,13 +247,9 @@ def _regexp_replace(call: Call) -> Bound:
     if position != 1 or occurrence not in (0, 1):
         raise call.refuse("a position or an occurrence")
     flags = rewrites.regexp_flags(str(call.constant(5, "c")))
-    every = "'g'" if occurrence == 0 else "''"
-    sql = (
-        f"regexp_replace({value.sql}, {bounds.quoted_text(flags)} || {pattern.sql},"
-        f" {replacement.sql}, {every})"
-    )
-    if not flags:
-        sql = f"regexp_replace({value.sql}, {pattern.sql}, {replacement.sql}, {every})"
+    every = ", 'g'" if occurrence == 0 else ""
+    wanted = f"{bounds.quoted_text(flags)} || {pattern.sql}" if flags else pattern.sql
+    sql = f"regexp_replace({value.sql}, {wanted}, {replacement.sql}{every})"
     return calls.text_result(sql, [value, pattern, replacement])
 
 
@@ -385,6 +381,11 @@ def _bits(operator: str) -> calls.Builder:
         return bounds.derived(sql, sqltypes.integer(), parts)
 
     return build_one
+
+
+def _bitxor(call: Call) -> Bound:
+    either, both = _bits("|")(call), _bits("&")(call)
+    return bounds.derived(f"({either.sql} - {both.sql})", sqltypes.integer(), [either, both])
 
 
 def _div0(call: Call) -> Bound:
@@ -644,7 +645,7 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     },
     "BITAND": calls.scalar(2, None, _bits("&")),
     "BITOR": calls.scalar(2, None, _bits("|")),
-    "BITXOR": calls.scalar(2, None, _bits("#")),
+    "BITXOR": calls.scalar(2, None, _bitxor),
     "BITSHIFTLEFT": calls.scalar(2, None, _bits("<<")),
     "BITSHIFTRIGHT": calls.scalar(2, None, _bits(">>")),
     "DIV0": calls.scalar(2, None, _div0),

@@ -14,10 +14,20 @@ from sqlglot import errors as sqlglot_errors
 from sqlglot import exp, parser
 from sqlglot.dialects import snowflake
 from sqlglot.parsers.snowflake import SnowflakeParser
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 TEXT = "text"
 """Key of an expression's meta: its own source text."""
+
+
+LITERAL_TYPES = (
+    TokenType.DATE,
+    TokenType.TIME,
+    TokenType.TIMESTAMP,
+    TokenType.TIMESTAMPLTZ,
+    TokenType.TIMESTAMPTZ,
+    TokenType.TIMESTAMPNTZ,
+)
 
 
 class Fault(sqlglot_errors.ParseError):
@@ -63,6 +73,18 @@ class Boathouse(snowflake.Snowflake):
                 return item
 
             return self._parse_csv(parse_one), None
+
+        def _parse_type(
+            self, parse_interval: bool = True, fallback_to_identifier: bool = False
+        ) -> exp.Expr | None:
+            # DATE '2024-01-01'::TIMESTAMP casts the date, not its text.
+            curr, following = self._curr, self._next
+            if curr and following and following.token_type is TokenType.STRING:
+                if curr.token_type in LITERAL_TYPES:
+                    kind = self._parse_types(check_func=True, allow_identifiers=False)
+                    cast = self.expression(exp.Cast(this=self._parse_primary(), to=kind))
+                    return self._parse_column_ops(cast)
+            return super()._parse_type(parse_interval, fallback_to_identifier)
 
         def _parse_as_command(self, start: Token) -> exp.Command:
             raise Opaque(start.text.upper())

@@ -273,9 +273,10 @@ def _refused_name(reader: reading.Reader) -> str:
     """Return the statement's first words, as the refusal names it: `ALTER TABLE`."""
     words = [reader.next_word()]
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
-        while reader.peek_word() in NOISE or reader.peek_word() in KINDS:
+        # sqlglot makes one token of some pairs, such as FILE FORMAT.
+        while reader.peek_word() and set(reader.peek_word().split()) <= KNOWN:
             words.append(reader.next_word())
-            if words[-1] in KINDS:
+            if words[-1].split()[-1] in KINDS:
                 break
     return " ".join(words)
 
@@ -292,6 +293,8 @@ KINDS = reading.words(
     ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
     """
 )
+
+KNOWN = frozenset((*NOISE, *KINDS))
 
 READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
     "EXPLAIN": _explain,

@@ -52,11 +52,13 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """A bound query: engine text and its columns."""
+    """A bound query: engine text and its columns. rows: at most; is_correlated: it names columns
+    of a query around it."""
 
     sql: str
     outputs: tuple[Output, ...]
     rows: int | None = None
+    is_correlated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +99,7 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
     """
     found: list[shapes.TableUse] = []
     _number_placeholders(tree)
-    _collect(tree, frozenset(), found, environment)
+    _collect(tree, found, environment)
     if len(found) > USES_MAX:
         raise errors.unsupported(f"more than {USES_MAX} tables in one statement")
     return tuple(found)
@@ -164,40 +166,36 @@ ARGUMENT_ORDER = {
     "group": 8,
     "having": 9,
     "qualify": 10,
-    "windows": 11,
     "order": 12,
     "limit": 13,
     "offset": 14,
 }
 
 
-def _collect(
-    node: Any,
-    known: frozenset[str],
-    found: list[shapes.TableUse],
-    environment: shapes.Environment,
-) -> None:
-    if isinstance(node, exp.Table):
-        _collect_table(node, known, found, environment)
-        for join in node.args.get("joins") or ():
-            _collect(join, known, found, environment)
-        return
-    inner = known
-    with_ = node.args.get("with_") if isinstance(node, exp.Expression) else None
-    if with_ is not None:
-        recursive = bool(with_.args.get("recursive"))
-        for expression in with_.expressions:
-            name = columns.ident(expression.args["alias"].this).folded
-            if recursive:
-                inner = inner | {name}
-            _collect(expression.this, inner, found, environment)
-            inner = inner | {name}
-    for key, value in node.args.items():
-        if key == "with_":
+def _collect(tree: Any, found: list[shapes.TableUse], environment: shapes.Environment) -> None:
+    # Without recursion: a condition of a thousand terms is a tree as deep.
+    stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    while stack:
+        node, known = stack.pop()
+        following: list[tuple[Any, frozenset[str]]] = []
+        if isinstance(node, exp.Table):
+            _collect_table(node, known, found, environment)
+            stack += [(join, known) for join in reversed(node.args.get("joins") or ())]
             continue
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, exp.Expression):
-                _collect(child, inner, found, environment)
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            for expression in with_.expressions:
+                name = columns.ident(expression.args["alias"].this).folded
+                inner = known | {name} if with_.args.get("recursive") else known
+                following.append((expression.this, inner))
+                known = known | {name}
+        for key, value in node.args.items():
+            if key != "with_":
+                children = value if isinstance(value, list) else (value,)
+                following += [
+                    (child, known) for child in children if isinstance(child, exp.Expression)
+                ]
+        stack += reversed(following)
 
 
 def _collect_table(
@@ -438,7 +436,11 @@ class Binder:
         if with_ is not None:
             prefix = scope.add_common_tables(with_)
         text = self._body(tree, scope)
-        return dataclasses.replace(text, sql=prefix + text.sql) if prefix else text
+        return dataclasses.replace(
+            text,
+            sql=prefix + text.sql,
+            is_correlated=text.is_correlated or scope.is_correlated,
+        )
 
     def _body(self, tree: Any, scope: QueryScope) -> Text:
         match tree:
@@ -613,11 +615,11 @@ class QueryScope:
         self.sources: list[Source] = []
         self.merged: dict[str, Bound] = {}
         self.common: dict[str, tuple[str, Text]] = {}
-        self.windows: dict[str, exp.Expression] = {}
         self.aliases: dict[str, Any] = {}
         self.bound_aliases: dict[str, Bound] = {}
         self._binding: set[str] = set()
         self.is_filtering = False
+        self.is_correlated = False
 
     @property
     def uses(self) -> set[int]:
@@ -662,10 +664,14 @@ class QueryScope:
             if part
         )
         scope: QueryScope | None = self
+        passed = []
         while scope is not None:
             found = scope.local(wanted, path)
             if found is not None:
+                for inner in passed:
+                    inner.is_correlated = True
                 return found
+            passed.append(scope)
             scope = scope.parent
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
 
@@ -705,12 +711,6 @@ class QueryScope:
         self.bound_aliases[name] = found
         return found
 
-    def named_window(self, name: str) -> exp.Expression:
-        found = self.windows.get(name.upper())
-        if found is None:
-            raise errors.invalid_identifier(name.upper())
-        return found
-
     def common_table(self, name: str) -> tuple[str, Text] | None:
         scope: QueryScope | None = self
         while scope is not None:
@@ -726,6 +726,13 @@ class QueryScope:
         if len(text.outputs) != 1:
             raise errors.unsupported("scalar subquery of more than one column")
         output = text.outputs[0]
+        if text.is_correlated and text.rows != 1:
+            raise errors.SqlError(
+                "002031",
+                "42601",
+                "SQL compilation error:\nUnsupported subquery type cannot be evaluated",
+                phase="COMPILATION",
+            )
         return Bound(sql=f"({text.sql})", type=output.type, nullable=True)
 
     def exists(self, node: Any) -> Bound:
@@ -949,8 +956,6 @@ class SelectBinder:
     def bind(self) -> Text:
         self._refuse_unknown_clauses()
         from_sql = self._from()
-        for window in self._tree.args.get("windows") or ():
-            self._scope.windows[window.this.name.upper()] = window
         items = self._select_list()
         where = self._where()
         bound_items = [(name, self._bound_item(node)) for name, node in items]
@@ -1502,7 +1507,6 @@ CLAUSES = {
     "group",
     "having",
     "qualify",
-    "windows",
     "order",
     "limit",
     "offset",

@@ -294,6 +294,8 @@ def as_number(operand: Bound) -> Bound:
         case "null":
             return bounds.null(sqltypes.integer())
         case "text":
+            if operand.literal is None:
+                return bounds.null(sqltypes.integer())
             if operand.is_literal:
                 return _number_literal(operand)
             return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from catalog import appends, decoding, files, scans
 from catalog.rest import access as catalog_access
 from server.access import decide, model
 from sql import (
     engine,
+    engine_inline,
     information_schema,
     outcomes,
     places,
@@ -26,6 +27,7 @@ from sql import (
 )
 from tests.kit import lakes
 
+Result = TypeVar("Result")
 ROOT = model.Principal(
     kind="root",
     name="root",
@@ -161,3 +163,25 @@ def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
         appends=committed,
         scans=planned,
     )
+
+
+def in_house(
+    path: Path, work: Callable[[House], Coroutine[Any, Any, Result]], *, workers: int = 0
+) -> Result:
+    """Run work in a house at path: queries in this process, or in workers children."""
+
+    async def inside() -> Result:
+        spill = path / "spill"
+        spill.mkdir(exist_ok=True)
+        made: engine.Engine
+        if workers:
+            made = engine.WorkerEngine(workers=workers, spill_directory=spill)
+        else:
+            made = engine_inline.InlineEngine(spill_directory=spill)
+        try:
+            async with opened(path, made_engine=made) as house:
+                return await work(house)
+        finally:
+            await made.close()
+
+    return asyncio.run(inside())

@@ -1,0 +1,135 @@
+"""Snowflake text through dialect and engine over Arrow tables, without a catalog, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sql import engine, engine_datafusion, outcomes
+from sql.dialect import operations, parse, resolve, shapes, sqltypes
+
+NOW = datetime.datetime(2024, 5, 6, 7, 8, 9, tzinfo=datetime.UTC)
+
+TYPES: Mapping[Any, sqltypes.SqlType] = {
+    pa.int64(): sqltypes.integer(),
+    pa.int32(): sqltypes.integer(10, sqltypes.INT32_LOW, sqltypes.INT32_HIGH),
+    pa.float64(): sqltypes.REAL,
+    pa.string(): sqltypes.TEXT,
+    pa.bool_(): sqltypes.BOOLEAN,
+    pa.date32(): sqltypes.DATE,
+    pa.timestamp("us"): sqltypes.TIMESTAMP_NTZ,
+    pa.binary(): sqltypes.BINARY,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a query gave: its columns, its rows, and what the engine was asked."""
+
+    columns: tuple[outcomes.Column, ...]
+    rows: list[tuple[Any, ...]]
+    bound: resolve.BoundQuery
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def cell(self) -> Any:
+        ((cell,),) = self.rows
+        return cell
+
+    @property
+    def type(self) -> str:
+        (column,) = self.columns
+        if column.type == "fixed":
+            return f"fixed({column.precision},{column.scale})"
+        return column.type
+
+
+def context(**changes: Any) -> shapes.Context:
+    return shapes.Context(
+        **{
+            "now": NOW,
+            "database": "lake",
+            "schema": "ns",
+            "warehouse": "LOCAL",
+            "role": "PUBLIC",
+            "user": "ROOT",
+            "version": "9.0.0",
+            **changes,
+        }
+    )
+
+
+def bind(
+    text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any
+) -> tuple[resolve.BoundQuery, tuple[engine.Relation, ...]]:
+    """Return text bound over Arrow tables that its names stand for."""
+    operation = parse.parse(text)
+    assert isinstance(operation, operations.Query)
+    given = more.pop("context", context())
+    environment = shapes.Environment(context=given, **more)
+    found, relations = [], []
+    for use in resolve.references(operation.tree, environment):
+        table = (tables or {})[use.name[-1].stored]
+        name = f"{use.index}:{use.name[-1].stored}"
+        found.append(
+            shapes.TableShape(
+                relation=name,
+                path=("lake", "ns", use.name[-1].stored),
+                columns=tuple(
+                    shapes.ShapeColumn(
+                        name=field.name, type=type_of(field.type), nullable=field.nullable
+                    )
+                    for field in table.schema
+                ),
+                rows=table.num_rows,
+            )
+        )
+        relations.append(
+            engine.Relation(
+                name=name, schema=engine.ipc_schema(table.schema), rows=engine.ipc_rows(table)
+            )
+        )
+    environment = shapes.Environment(context=given, tables=tuple(found), **more)
+    return resolve.bind_query(operation.tree, environment), tuple(relations)
+
+
+def type_of(kind: pa.DataType) -> sqltypes.SqlType:
+    if pa.types.is_decimal(kind):
+        return sqltypes.number(kind.precision, kind.scale)
+    return TYPES[kind]
+
+
+def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any) -> Answer:
+    """Run text in this process; raises SqlError and EngineFault."""
+    zone = more.get("context", context()).now.tzinfo
+    bound, relations = bind(text, tables, **more)
+    query = engine.Query(
+        text=bound.sql,
+        relations=relations,
+        functions=bound.functions,
+        settings=engine.Settings(timezone=str(zone)),
+    )
+    rows = asyncio.run(_collect(query))
+    return Answer(columns=bound.columns, rows=rows, bound=bound)
+
+
+async def _collect(query: engine.Query) -> list[tuple[Any, ...]]:
+    run = await engine_datafusion.start(query, spill_directory=Path("/nonexistent-spill"))
+    rows: list[tuple[Any, ...]] = []
+    async for batch in run.batches():
+        rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return rows
+
+
+def value(expression: str, **more: Any) -> Any:
+    """Return the value of one constant expression."""
+    return answer(f"select {expression} as x", **more).cell

@@ -1,0 +1,304 @@
+"""Texts become one operation of the closed set, or Snowflake's error with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql import errors
+from sql.dialect import names, operations, parse, sqltypes
+
+
+def ident(text: str, *, quoted: bool = False) -> names.Ident:
+    return names.Ident(text=text, quoted=quoted)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("select 1", operations.Query),
+        ("(select 1) union all select 2", operations.Query),
+        ("with x as (select 1 a) select a from x;", operations.Query),
+        ("values (1, 2)", operations.Query),
+        ("/* head */ select 1 -- tail", operations.Query),
+        ("explain select 1", operations.Explain),
+        ("explain using text select 1", operations.Explain),
+        ("begin", operations.Begin),
+        ("begin transaction", operations.Begin),
+        ("start transaction", operations.Begin),
+        ("commit", operations.Commit),
+        ("commit work", operations.Commit),
+        ("rollback", operations.Rollback),
+        ("insert into t values (1)", operations.Insert),
+        ("show tables", operations.Show),
+        ("describe table t", operations.Describe),
+        ("use schema a.b", operations.Use),
+        ("set x = 1", operations.SetVariables),
+        ("unset x", operations.UnsetVariables),
+        ("alter session set query_tag = 'x'", operations.AlterSession),
+        ("drop table t", operations.DropTable),
+        ("drop schema s", operations.DropSchema),
+        ("create schema s", operations.CreateSchema),
+        ("create table t (a int)", operations.CreateTable),
+    ],
+)
+def test_parse_gives_one_operation_of_the_closed_set(text: str, kind: type) -> None:
+    assert type(parse.parse(text)) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("update t set a = 1", "UPDATE"),
+        ("delete from t", "DELETE"),
+        ("merge into t using s on 1 = 1 when matched then delete", "MERGE"),
+        ("truncate table t", "TRUNCATE TABLE"),
+        ("copy into t from @s", "COPY INTO"),
+        ("alter table t add column a int", "ALTER TABLE"),
+        ("create view v as select 1", "CREATE VIEW"),
+        ("create or replace view v as select 1", "CREATE OR REPLACE VIEW"),
+        ("create temporary table t (a int)", "CREATE TEMPORARY TABLE"),
+        ("create database d", "CREATE DATABASE"),
+        ("create stage s", "CREATE STAGE"),
+        ("create file format f type = csv", "CREATE FILE FORMAT"),
+        ("drop view v", "DROP VIEW"),
+        ("undrop table t", "UNDROP TABLE"),
+        ("grant select on t to r", "GRANT"),
+        ("call p()", "CALL"),
+        ("execute immediate 'select 1'", "EXECUTE IMMEDIATE"),
+        ("put file:///x @s", "PUT"),
+        ("list @s", "LIST"),
+        ("comment on table t is 'x'", "COMMENT ON TABLE"),
+        ("show grants on table t", "SHOW GRANTS"),
+        ("show tables history", None),
+        ("create table t clone s", "CREATE TABLE ... CLONE"),
+        ("create table t (a int default 1)", "column constraint DEFAULTCOLUMNCONSTRAINT"),
+        ("create table t (a int primary key)", "column constraint PRIMARYKEYCOLUMNCONSTRAINT"),
+        ("create table t (a variant)", "data type VARIANT"),
+        ("create table t (a int) copy grants", "CREATE TABLE ... COPYGRANTS"),
+        ("insert all into t values (1) select 1", "multi-table INSERT"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_its_name(text: str, name: str | None) -> None:
+    if name is None:
+        assert parse.parse(text)
+        return
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+
+    assert caught.value.code == "000002"
+    assert caught.value.message.endswith(f"Unsupported feature '{name}'.")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "position", "unexpected"),
+    [
+        ("selec 1", 1, 0, "selec"),
+        ("select 1 from", 1, 13, "<EOF>"),
+        ("select (1", 1, 9, "<EOF>"),
+        ("select a\nfrom t\nwhere where", 3, 6, "where"),
+        ("select 1; select 2", 1, 8, ";"),
+        ("use", 1, 3, "<EOF>"),
+        ("drop table", 1, 10, "<EOF>"),
+        ("unset 5", 1, 6, "5"),
+        ("commit now", 1, 7, "now"),
+    ],
+)
+def test_a_syntax_fault_knows_line_position_and_token(
+    text: str, line: int, position: int, unexpected: str
+) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+
+    assert (caught.value.code, caught.value.sqlstate) == ("001003", "42000")
+    assert (caught.value.line, caught.value.position) == (line, position)
+    assert f"unexpected '{unexpected}'" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["", "  ", ";", "-- only a comment", "/* x */ ;;"])
+def test_nothing_to_run_is_an_empty_statement(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+
+    assert caught.value.code == "000900"
+    assert "Empty SQL statement" in caught.value.message
+
+
+def test_an_open_quote_is_a_syntax_fault() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse("select 'abc")
+
+    assert caught.value.code == "001003"
+
+
+def test_deep_nesting_is_refused_not_a_crash() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse("select " + "(" * 5000 + "1" + ")" * 5000)
+
+    assert caught.value.code == "000002"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select 1", ["select 1"]),
+        ("select 1; select 2;", ["select 1", "select 2"]),
+        ("select ';'; select \";\"", ["select ';'", 'select ";"']),
+        ("select $$ ; $$; select 2", ["select $$ ; $$", "select 2"]),
+        (r"select 'it\'s;'; select 2", [r"select 'it\'s;'", "select 2"]),
+        ("select 'it''s;'; select 2", ["select 'it''s;'", "select 2"]),
+        ("select 1 -- ; no\n; select 2 // ; no\n", ["select 1", "select 2"]),
+        ("select 1 /* ; */ + 1; ;; ", ["select 1 /* ; */ + 1"]),
+        ("-- nothing", []),
+        ("", []),
+    ],
+)
+def test_split_knows_quotes_dollars_and_comments(text: str, expected: list[str]) -> None:
+    assert parse.split(text) == expected
+
+
+def test_create_table_reads_columns_types_and_clauses() -> None:
+    found = parse.parse(
+        'create or replace transient table lake.ns.t (id int not null, "Name" varchar(10) '
+        "comment 'n', amount number(10, 2), at timestamp_ltz) comment = 'c' "
+        "partition by (month(at), bucket(4, id)) cluster by (id)"
+    )
+
+    assert isinstance(found, operations.CreateTable)
+    assert found.name == (ident("lake"), ident("ns"), ident("t"))
+    assert found.replace
+    assert found.comment == "c"
+    assert [(column.name, column.required, column.comment) for column in found.columns] == [
+        (ident("id"), True, None),
+        (ident("Name", quoted=True), False, "n"),
+        (ident("amount"), False, None),
+        (ident("at"), False, None),
+    ]
+    assert [column.type for column in found.columns] == [
+        sqltypes.integer(38),
+        sqltypes.text(10),
+        sqltypes.number(10, 2),
+        sqltypes.TIMESTAMP_LTZ,
+    ]
+    assert found.partition_by == (("month", ident("at")), ("bucket[4]", ident("id")))
+    assert found.cluster_by == (ident("id"),)
+
+
+def test_insert_reads_target_and_column_list() -> None:
+    found = parse.parse('insert into ns.t (a, "B") select 1, 2')
+
+    assert isinstance(found, operations.Insert)
+    assert found.name == (ident("ns"), ident("t"))
+    assert found.columns == (ident("a"), ident("B", quoted=True))
+    assert not found.overwrite
+
+
+def test_set_takes_one_variable_or_a_list() -> None:
+    one = parse.parse("set x = 5")
+    many = parse.parse("set (x, y) = (1, 'a')")
+
+    assert isinstance(one, operations.SetVariables)
+    assert isinstance(many, operations.SetVariables)
+    assert [item.folded for item in one.names] == ["X"]
+    assert [item.folded for item in many.names] == ["X", "Y"]
+    assert len(many.values) == 2
+
+
+def test_alter_session_reads_values_of_each_kind() -> None:
+    found = parse.parse("alter session set AUTOCOMMIT = false, timezone='UTC' week_start = 1")
+
+    assert found == operations.AlterSession(
+        set=(("AUTOCOMMIT", False), ("TIMEZONE", "UTC"), ("WEEK_START", 1))
+    )
+    assert parse.parse("alter session unset timezone, query_tag") == operations.AlterSession(
+        unset=("TIMEZONE", "QUERY_TAG")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("show tables", operations.Show(kind="TABLES")),
+        (
+            "show terse schemas in database D limit 10000",
+            operations.Show(
+                kind="SCHEMAS",
+                terse=True,
+                scope_kind="database",
+                scope=(ident("D"),),
+                limit=10000,
+            ),
+        ),
+        (
+            "show /* JDBC:DatabaseMetaData.getCatalogs() */ databases in account",
+            operations.Show(kind="DATABASES", scope_kind="account"),
+        ),
+        (
+            "show objects like 'a%' in lake.ns starts with 'A' limit 5 from 'AB'",
+            operations.Show(
+                kind="OBJECTS",
+                like="a%",
+                scope_kind="name",
+                scope=(ident("lake"), ident("ns")),
+                starts_with="A",
+                limit=5,
+                limit_from="AB",
+            ),
+        ),
+        (
+            "show parameters like 'query_tag' in session",
+            operations.Show(kind="PARAMETERS", like="query_tag", scope_kind="session"),
+        ),
+        (
+            'show columns in table "T"',
+            operations.Show(
+                kind="COLUMNS", scope_kind="table", scope=(ident("T", quoted=True),)
+            ),
+        ),
+        (
+            "show user functions in schema a.b",
+            operations.Show(
+                kind="FUNCTIONS", scope_kind="schema", scope=(ident("a"), ident("b"))
+            ),
+        ),
+        ("show primary keys in account", operations.Show(kind="PRIMARY KEYS", scope_kind="account")),
+    ],
+)  # fmt: skip
+def test_show_is_read_with_all_its_clauses(text: str, expected: operations.Show) -> None:
+    assert parse.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("desc t", "table"),
+        ("describe table a.b.c", "table"),
+        ("desc table t type = columns", "table"),
+        ("describe view v", "view"),
+        ("desc schema s", "schema"),
+    ],
+)
+def test_describe_is_read(text: str, kind: str) -> None:
+    found = parse.parse(text)
+
+    assert isinstance(found, operations.Describe)
+    assert found.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "parts"),
+    [
+        ("use database d", "database", ["D"]),
+        ('use warehouse "w h"', "warehouse", ["w h"]),
+        ("use role r", "role", ["R"]),
+        ("use schema d.s", "schema", ["D", "S"]),
+        ("use d.s", "", ["D", "S"]),
+        ("use d", "", ["D"]),
+        ("use secondary roles all", "secondary roles", ["ALL"]),
+    ],
+)
+def test_use_is_read(text: str, kind: str, parts: list[str]) -> None:
+    found = parse.parse(text)
+
+    assert isinstance(found, operations.Use)
+    assert found.kind == kind
+    assert [part.folded for part in found.name] == parts

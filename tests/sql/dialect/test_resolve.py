@@ -1,0 +1,372 @@
+"""Queries through dialect and engine: names, stars, joins, grouping, windows, set operations."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sql import bindings, errors
+from sql.dialect import expressions, parse, resolve, shapes, sqltypes
+from tests.kit import sql_text
+
+TABLES = {
+    "t": pa.table(
+        {
+            "id": pa.array([1, 2, 3, 4], pa.int64()),
+            "grp": pa.array(["a", "a", "b", None], pa.string()),
+            "v": pa.array([10, 20, 30, None], pa.int64()),
+            "Mixed": pa.array([1.5, 2.5, 3.5, 4.5], pa.float64()),
+            "d": pa.array([datetime.date(2024, 1, day) for day in (1, 2, 3, 4)], pa.date32()),
+        }
+    ),
+    "u": pa.table(
+        {
+            "id": pa.array([2, 3, 5], pa.int64()),
+            "name": pa.array(["two", "three", "five"], pa.string()),
+        }
+    ),
+}
+
+
+def rows(text: str, **more: Any) -> list[tuple[Any, ...]]:
+    return sql_text.answer(text, TABLES, **more).rows
+
+
+def refused(text: str, **more: Any) -> errors.SqlError:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text, TABLES, **more)
+    return caught.value
+
+
+CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
+    ("select id from t where id > 2 order by id", [(3,), (4,)]),
+    ("select T.ID, \"v\", \"V\" from t where id = 1", [(1, 10, 10)]),
+    ("select lake.ns.t.id from t where ns.t.id = 1", [(1,)]),
+    ("select * from u order by 1", [(2, "two"), (3, "three"), (5, "five")]),
+    ("select u.*, t.id from t join u on t.id = u.id order by 1", [(2, "two", 2), (3, "three", 3)]),
+    ("select * exclude (v, d) from t where id = 1", [(1, "a", 1.5)]),
+    ("select * exclude id from u where id = 2", [("two",)]),
+    ("select * rename (name as label) from u where id = 2", [(2, "two")]),
+    ("select * replace (id * 10 as id) from u where id = 2", [(20, "two")]),
+    ("select id, id from u where id = 2", [(2, 2)]),
+    ("select count(*), count(*), count(v), count(distinct grp) from t", [(4, 4, 3, 2)]),
+    ("select count(distinct grp, v) from t", [(3,)]),
+    ("select grp, sum(v), avg(v) from t group by grp order by grp",
+     [("a", 30, Decimal(15)), ("b", 30, Decimal(30)), (None, None, None)]),
+    ("select grp, sum(v) from t group by 1 order by 2 desc, 1",
+     [(None, None), ("a", 30), ("b", 30)]),
+    ("select upper(grp) as g, count(*) from t group by g order by g",
+     [("A", 2), ("B", 1), (None, 1)]),
+    ("select grp, count(*) c from t group by all order by c desc, grp",
+     [("a", 2), ("b", 1), (None, 1)]),
+    ("select 'x', count(*) from t group by 1", [("x", 4)]),
+    ("select grp from t group by grp having sum(v) >= 30 and grp = 'a'", [("a",)]),
+    ("select grp, count(*) n from t group by grp having n > 1", [("a", 2)]),
+    ("select sum(v) from t where false", [(None,)]),
+    ("select v + 1 as x, x * 2 as y from t where y > 40 order by id", [(21, 42), (31, 62)]),
+    ("select id as v from t order by v desc limit 2", [(4,), (3,)]),
+    ("select v from t order by v", [(10,), (20,), (30,), (None,)]),
+    ("select v from t order by v desc", [(None,), (30,), (20,), (10,)]),
+    ("select v from t order by v nulls first limit 1", [(None,)]),
+    ("select id from t order by -id limit 1 offset 1", [(3,)]),
+    ("select top 2 id from t order by id", [(1,), (2,)]),
+    ("select id from t order by id fetch first 2 rows only", [(1,), (2,)]),
+    ("select distinct grp from t order by grp", [("a",), ("b",), (None,)]),
+    ("select id from t qualify row_number() over (partition by grp order by id desc) = 1 "
+     "order by id", [(2,), (3,), (4,)]),
+    ("select id, row_number() over (order by id desc) r from t qualify r = 1", [(4, 1)]),
+    ("select id, lag(v) over (order by id), lead(id, 1, 0) over (order by id) from t order by id",
+     [(1, None, 2), (2, 10, 3), (3, 20, 4), (4, 30, 0)]),
+    ("select id, last_value(id) over (order by id) from t order by id limit 1", [(1, 4)]),
+    ("select id, sum(v) over (order by id rows between 1 preceding and current row) from t "
+     "order by id", [(1, 10), (2, 30), (3, 50), (4, 30)]),
+    ("select first_value(v) ignore nulls over (order by id desc) from t limit 1", [(30,)]),
+    ("select ntile(2) over (order by id) from t order by id", [(1,), (1,), (2,), (2,)]),
+    ("select ratio_to_report(v) over () from t where id < 3 order by id",
+     [(Decimal("0.333333"),), (Decimal("0.666667"),)]),
+    ("select t.id, u.name from t left join u on t.id = u.id order by t.id",
+     [(1, None), (2, "two"), (3, "three"), (4, None)]),
+    ("select u.id from t right join u on t.id = u.id where t.id is null", [(5,)]),
+    ("select coalesce(t.id, u.id) from t full outer join u on t.id = u.id order by 1",
+     [(1,), (2,), (3,), (4,), (5,)]),
+    ("select * from t join u using (id) where v > 20",
+     [(3, "b", 30, 3.5, datetime.date(2024, 1, 3), "three")]),
+    ("select id, name from t natural join u order by id", [(2, "two"), (3, "three")]),
+    ("select id from t full join u using (id) order by id", [(1,), (2,), (3,), (4,), (5,)]),
+    ("select count(*) from t, u", [(12,)]),
+    ("select count(*) from t cross join u", [(12,)]),
+    ("select a.id from t a join t b on a.id = b.id + 1 order by 1", [(2,), (3,), (4,)]),
+    ("select id from t where id in (select id from u) order by id", [(2,), (3,)]),
+    ("select id from t where id not in (select id from u) order by id", [(1,), (4,)]),
+    ("select id from t where exists (select 1 from u where u.id = t.id) order by id",
+     [(2,), (3,)]),
+    ("select id from t where not exists (select 1 from u where u.id = t.id) order by id",
+     [(1,), (4,)]),
+    ("select id, exists (select 1 from u where u.id = t.id) from t order by id",
+     [(1, False), (2, True), (3, True), (4, False)]),
+    ("select (select max(id) from u)", [(5,)]),
+    ("select id, (select max(name) from u where u.id = t.id) from t order by id limit 2",
+     [(1, None), (2, "two")]),
+    ("select x.a from (select id as a from t) x where x.a = 2", [(2,)]),
+    ("select y from (select 1, 2) as q(x, y)", [(2,)]),
+    ("with a as (select id from t), b as (select id + 1 as n from a) select max(n) from b",
+     [(5,)]),
+    ("with a(k) as (select id from t) select k from a where k = 2", [(2,)]),
+    ("with t as (select 99 as id) select id from t", [(99,)]),
+    ("with recursive n as (select 1 as i union all select i + 1 from n where i < 4) "
+     "select sum(i) from n", [(10,)]),
+    ("select 1 union select 1", [(1,)]),
+    ("select 1 as a union all select 2.5 order by a", [(Decimal("1.0"),), (Decimal("2.5"),)]),
+    ("select id from t except select id from u order by 1", [(1,), (4,)]),
+    ("select id from t minus select id from u order by 1", [(1,), (4,)]),
+    ("select id from t intersect select id from u order by id", [(2,), (3,)]),
+    ("(select id from t order by id limit 1) union all (select id from u order by id limit 1) "
+     "order by 1",
+     [(1,), (2,)]),
+    ("select * from values (1, 'a'), (2.5, null)", [(Decimal("1.0"), "a"), (Decimal("2.5"), None)]),
+    ("select column2 from values (1, 'a')", [("a",)]),
+    ("select v.x from (values (1), (2)) as v(x) where x > 1", [(2,)]),
+    ("select grouping(grp), grp, count(*) from t group by rollup(grp) order by 1, 2",
+     [(0, "a", 2), (0, "b", 1), (0, None, 1), (1, None, 4)]),
+    ("select listagg(grp, '-') within group (order by id) from t", [("a-a-b",)]),
+    ("select listagg(distinct grp) within group (order by grp) from t", [("ab",)]),
+    ("select listagg(grp) from t where false", [("",)]),
+    ("select count_if(v > 15), booland_agg(id > 0), boolor_agg(id > 3) from t",
+     [(2, True, True)]),
+    ("select median(v), min(grp), max(d) from t",
+     [(Decimal(20), "a", datetime.date(2024, 1, 4))]),
+    ("select max_by(grp, id), min_by(id, v) from t where id < 4", [("b", 1)]),
+    ("select sum(v), sum(v::float), sum(v::number(12,2)) from t", [(60, 60.0, Decimal(60))]),
+    ("select 1 from dual", [(1,)]),
+    ("select \"Mixed\", mixed from t where id = 1", [(1.5, 1.5)]),
+    ("select id from t where d = '2024-01-02'", [(2,)]),
+    ("select id from t where '3' = id", [(3,)]),
+    ("select t.id from t where t.id between 2 and 3 and (grp = 'a' or grp = 'b') order by 1",
+     [(2,), (3,)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES, ids=[case[0][:90] for case in CASES])
+def test_a_query_gives_the_rows_that_snowflake_gives(
+    text: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert rows(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('select id, T.Id, "Mixed", mixed from t', ["ID", "ID", "Mixed", "Mixed"]),
+        ("select count(*), 1+1, 'A', Sum(id) from t", ["COUNT(*)", "1+1", "'A'", "SUM(ID)"]),
+        ("select 'keeps Case' || id from t", ["'keeps Case' || ID"]),
+        ('select id as lower, id as "Quoted" from t', ["LOWER", "Quoted"]),
+        ("select * from u", ["ID", "NAME"]),
+        ("select 1, 1", ["1", "1"]),
+        ("select a from (select 1 a) union select 2 b", ["A"]),
+        ('select "COUNT(*)" from (select count(*) from t)', ["COUNT(*)"]),
+        ("select iff(true, 1,   2)", ["IFF(TRUE, 1,   2)"]),
+    ],
+)
+def test_result_columns_are_named_by_alias_column_or_text(text: str, expected: list[str]) -> None:
+    assert sql_text.answer(text, TABLES).names == expected
+
+
+def test_result_columns_carry_the_table_they_come_from() -> None:
+    (column,) = sql_text.answer("select name from u", TABLES).columns
+
+    assert (column.database, column.schema, column.table) == ("LAKE", "NS", "U")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("select nosuch from t", "000904"),
+        ("select t.nosuch from t", "000904"),
+        ("select x.id from t", "000904"),
+        ('select "ID2" from t', "000904"),
+        ('select "Id" from t', "000904"),
+        ("select id from t, u", "002026"),
+        ("select * exclude nosuch from t", "000904"),
+        ("select 1 from t a, u a", "002028"),
+        ("select id from t group by 9", "002027"),
+        ("select id from t order by 0", "002027"),
+        ("select id from t where sum(v) > 1", "002035"),
+        ("select 1 union select 1, 2", "001789"),
+        ("select '2024-01-01'::date union select true", "001790"),
+        ("select * from t pivot(sum(v) for grp in ('a'))", "000002"),
+        ("select * from t sample (10)", "000002"),
+        ("select * from t, lateral flatten(input => grp) f", "000002"),
+        ("select * from t asof join u match_condition (t.id >= u.id)", "000002"),
+        ("select * from table(generator(rowcount => 5))", "000002"),
+        ("select $1 from @stage", "000002"),
+        ("select * from t at(timestamp => 'x'::timestamp)", "000002"),
+        ("select v:a from t", "000002"),
+        ("select t.v[0] from t", "000002"),
+        ("select id in (select id from u) from t", "000002"),
+        ("select sum(v) over w from t window w as (partition by grp)", "001003"),
+        ("select (select name from u where u.id = t.id) from t", "002031"),
+        ("select connect_by_root id from t start with id = 1 connect by prior id = v", "000002"),
+    ],
+)
+def test_a_query_that_means_nothing_here_is_refused(text: str, code: str) -> None:
+    assert refused(text).code == code
+
+
+def test_int64_sums_widen_only_where_bounds_do_not_rule_overflow_out() -> None:
+    wide = pa.table({"n": pa.array([2**62, 2**62, 2**62], pa.int64())})
+
+    found = sql_text.answer(
+        "select sum(n), sum(n) + 1, n + n, n * 4 from w group by n", {"w": wide}
+    )
+
+    assert found.rows == [(3 * 2**62, 3 * 2**62 + 1, 2**63, 2**64)]
+    assert "Decimal128" in found.bound.sql
+    narrow = sql_text.answer(
+        "select sum(id) from t where id < 3", {"t": pa.table({"id": pa.array([1, 2], pa.int32())})}
+    )
+    assert narrow.rows == [(3,)]
+    assert "Decimal128" not in narrow.bound.sql
+
+
+def test_conditions_on_stored_columns_are_kept_for_pruning() -> None:
+    bound, _ = sql_text.bind(
+        "select * from t where id >= 2 and 4 > id and grp in ('a', 'b') and d = '2024-01-02' "
+        "and v is null and upper(grp) = 'A' and id between 1 and 9",
+        TABLES,
+    )
+
+    found = [(item.column, item.operator, item.values) for item in bound.filters[0]]
+    assert found == [
+        (0, ">=", (2,)),
+        (0, "<", (4,)),
+        (1, "in", ("a", "b")),
+        (4, "=", (datetime.date(2024, 1, 2),)),
+        (2, "is null", ()),
+        (0, ">=", (1,)),
+        (0, "<=", (9,)),
+    ]
+
+
+def test_conditions_of_an_outer_query_do_not_prune_inside_a_subquery() -> None:
+    bound, _ = sql_text.bind(
+        "select id from t where not exists (select 1 from u where t.id = 5 and u.id = 2)", TABLES
+    )
+
+    assert 0 not in bound.filters
+    assert [item.column for item in bound.filters[1]] == [0]
+
+
+def test_is_null_does_not_prune_beside_an_outer_join() -> None:
+    bound, _ = sql_text.bind(
+        "select t.id from t left join u on t.id = u.id where u.name is null", TABLES
+    )
+
+    assert bound.filters == {}
+
+
+def test_placeholders_are_numbered_in_text_order_and_typed() -> None:
+    given = bindings.parse(
+        {
+            "1": {"type": "FIXED", "value": "7"},
+            "2": {"type": "TEXT", "value": "it's"},
+            "3": {"type": "FIXED", "value": "2"},
+            "4": {"type": "DATE", "value": "1704153600000"},
+        }
+    )
+    literals = {
+        name: expressions.binding_literal(item.type, item.value) for name, item in given.items()
+    }
+
+    found = sql_text.answer(
+        "with c as (select ? as a) select c.a, ?, id from t, c where id = ? and d = ?",
+        TABLES,
+        binds=literals,
+    )
+
+    assert found.rows == [(7, "it's", 2)]
+    assert found.bound.bind_count == 4
+
+
+def test_a_missing_bind_is_an_error_and_a_described_one_is_not() -> None:
+    assert refused("select ?").code == "002049"
+    bound, _ = sql_text.bind("select ? + 1, :name", TABLES, binds=None)
+    assert bound.bind_count == 2
+
+
+def test_variables_are_literals_and_absent_ones_are_errors() -> None:
+    found = sql_text.answer(
+        "select $limit + 1",
+        variables={"LIMIT": expressions.binding_literal("fixed", 4)},
+    )
+
+    assert found.rows == [(5,)]
+    assert refused("select $nosuch").code == "002211"
+
+
+@pytest.mark.parametrize(
+    ("clause", "expected"),
+    [
+        ("at(version => 12)", shapes.Moment(kind="version", value=12)),
+        ("before(version => 12)", shapes.Moment(kind="version", value=12, before=True)),
+        ("at(ref => 'tag')", shapes.Moment(kind="ref", value="tag")),
+        ("at(statement => 'q')", shapes.Moment(kind="statement", value="q")),
+        (
+            "at(offset => -60*5)",
+            shapes.Moment(kind="timestamp", value=sql_text.NOW - datetime.timedelta(minutes=5)),
+        ),
+        (
+            "at(timestamp => '2024-01-01 10:00:00'::timestamp)",
+            shapes.Moment(
+                kind="timestamp",
+                value=datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC),
+            ),
+        ),
+        (
+            "at(timestamp => dateadd(hour, -1, current_timestamp()))",
+            shapes.Moment(kind="timestamp", value=sql_text.NOW - datetime.timedelta(hours=1)),
+        ),
+    ],
+)
+def test_time_travel_is_worked_out_before_tables_are_looked_up(
+    clause: str, expected: shapes.Moment
+) -> None:
+    tree = parse.parse(f"select * from t {clause}").tree  # type: ignore[union-attr]
+
+    (use,) = resolve.references(tree, shapes.Environment(context=sql_text.context()))
+
+    assert use.moment == expected
+
+
+def test_names_of_common_tables_are_no_references() -> None:
+    tree = parse.parse(  # type: ignore[union-attr]
+        "with a as (select * from t), b as (select * from a) select * from b, u, lake.ns.a"
+    ).tree
+
+    uses = resolve.references(tree, shapes.Environment(context=sql_text.context()))
+
+    assert [[part.folded for part in use.name] for use in uses] == [
+        ["T"], ["U"], ["LAKE", "NS", "A"],
+    ]  # fmt: skip
+
+
+def test_values_for_a_table_are_converted_cell_by_cell() -> None:
+    tree = parse.parse("insert into x values ('1', '2024-01-01'), (2, null)").source  # type: ignore[union-attr]
+    environment = shapes.Environment(context=sql_text.context())
+    resolve.references(tree, environment)
+
+    bound = resolve.bind_into(tree, environment, [sqltypes.integer(), sqltypes.DATE])
+
+    assert [kind.kind for kind in bound.types] == ["fixed", "date"]
+    with pytest.raises(errors.SqlError) as caught:
+        resolve.bind_into(tree, environment, [sqltypes.integer()])
+    assert caught.value.code == "002020"
+
+
+def test_a_thousand_terms_are_no_recursion() -> None:
+    terms = " or ".join(f"id = {number}" for number in range(3000))
+
+    assert len(rows(f"select id from t where {terms}")) == 4
