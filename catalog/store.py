@@ -113,6 +113,7 @@ class CatalogStore:
             OrderedDict()
         )
         self._namespace_ids: dict[tuple[int, idents.Namespace], int] = {}
+        self._namespaces: dict[tuple[int, int], idents.Namespace] = {}
 
     # Reading.
 
@@ -158,11 +159,18 @@ class CatalogStore:
         self, reading: batch.Reading, place: records.Place, namespace_id: int
     ) -> idents.Namespace:
         """Return the path that a namespace id stands for."""
+        known = self._namespaces.get((place.bucket_id, namespace_id))
+        if known is not None:
+            return known
         key = records.namespace_id_key(place.bucket_id, namespace_id)
         value = reading.get(batch.Store.NAMESPACES, key)
         if value is None:
             raise errors.IntegrityBroken(f"Namespace id {namespace_id} stands for nothing")
-        return records.decode(value, records.NamespacePath).namespace
+        found = records.decode(value, records.NamespacePath).namespace
+        if len(self._namespaces) >= NAMESPACE_IDS_CACHED_MAX:
+            self._namespaces.clear()
+        self._namespaces[place.bucket_id, namespace_id] = found
+        return found
 
     def find_namespace(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
