@@ -12,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import urllib.parse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,10 +69,9 @@ def string_to_sign(
             value = b" ".join(value.split())
             found[name] = found[name] + b"," + value if name in found else value
     if expires is not None:
-        for part in query.split(b"&"):
-            name, _, value = part.partition(b"=")
+        for name, value in _meant(query):
             if name.startswith(b"x-amz-") or name in (b"content-md5", b"content-type"):
-                found.setdefault(name, urllib.parse.unquote_to_bytes(value.replace(b"+", b" ")))
+                found.setdefault(name, value or b"")
     if expires is not None:
         date = expires.encode()
     elif b"x-amz-date" in found:
@@ -95,12 +95,9 @@ def canonical_resource(raw_path: bytes, query: bytes, bucket_of_host: str | None
     if bucket_of_host is not None:
         resource = b"/" + bucket_of_host.encode() + resource
     chosen = []
-    for part in query.split(b"&"):
-        name, equals, value = part.partition(b"=")
+    for name, value in _meant(query):
         if name in SUBRESOURCES:
-            # Values are signed as they are meant, not as they are encoded.
-            meant = urllib.parse.unquote_to_bytes(value.replace(b"+", b" "))
-            chosen.append((name, b"=" + meant if equals else b""))
+            chosen.append((name, b"" if value is None else b"=" + value))
     if chosen:
         chosen.sort(key=lambda pair: pair[0])
         resource += b"?" + b"&".join([name + value for name, value in chosen])
@@ -110,3 +107,17 @@ def canonical_resource(raw_path: bytes, query: bytes, bucket_of_host: str | None
 def sign(secret_key: str, text: bytes) -> str:
     """Return the signature, base64."""
     return base64.b64encode(hmac.new(secret_key.encode(), text, hashlib.sha1).digest()).decode()
+
+
+def _meant(query: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield names and values of a query, decoded; None for a name without an equals sign.
+
+    Names are decoded because whoever reads the request decodes them: `%74agging` must not be a
+    sub-resource there and nothing here.
+    """
+    for part in query.split(b"&"):
+        name, equals, value = part.replace(b"+", b" ").partition(b"=")
+        yield (
+            urllib.parse.unquote_to_bytes(name),
+            urllib.parse.unquote_to_bytes(value) if equals else None,
+        )

@@ -120,6 +120,27 @@ def test_canonical_resource_sorts_sub_resources_by_name_and_decodes_values():
     assert resource == b"/b/k?partNumber=3&select&select-type=2&uploadId=a+b"
 
 
+@pytest.mark.parametrize("name", ["tagging", "%74agging", "%74%61gging"])
+def test_sub_resource_is_signed_however_its_name_is_spelt(name):
+    signed = sigv2.canonical_resource(b"/b/k", b"Expires=1&" + name.encode(), None)
+    assert signed == b"/b/k?tagging"
+
+
+def test_amz_parameter_of_a_presigned_request_is_signed_however_its_name_is_spelt():
+    def text(query):
+        return sigv2.string_to_sign(
+            method="GET",
+            raw_path=b"/b/k",
+            query=query,
+            headers=[],
+            bucket_of_host=None,
+            expires="1",
+        )
+
+    assert text(b"%78-amz-acl=private") == text(b"x-amz-acl=private")
+    assert b"x-amz-acl:private" in text(b"x-amz-acl=private")
+
+
 @pytest.mark.parametrize("text", ["AWS ", "AWS key", "AWS key:", "AWS :signature", "AWS"])
 def test_parse_authorization_of_a_broken_header_is_refused(text):
     with pytest.raises(errors.MalformedAuthorization):

@@ -385,7 +385,16 @@ def test_altered_presigned_version_2_is_refused(what):
 
 
 @pytest.mark.parametrize(
-    "extra", ["acl", "policy", "versionId=1", "response-content-type=x", "tagging", "encryption"]
+    "extra",
+    [
+        "acl",
+        "policy",
+        "versionId=1",
+        "response-content-type=x",
+        "tagging",
+        "encryption",
+        "%74agging",
+    ],
 )
 def test_sub_resource_added_to_presigned_version_2_is_refused(extra):
     prepared = presigned_v2()
