@@ -118,7 +118,9 @@ def _part(element: xmltext.Element) -> NamedPart:
     if element.name != "Part" or number is None or etag is None:
         raise _malformed()
     digits = number.text.strip()
-    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:6]) <= fields.PARTS_MAX):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 6):
+        raise _malformed()
+    if not 1 <= int(digits) <= fields.PARTS_MAX:
         raise _malformed()
     checksums = {}
     for child in element.children:

@@ -565,7 +565,7 @@ def _complete_upload(
 ) -> CompleteMultipartUpload:
     fields.check_headers_done(headers)
     size = headers.get("x-amz-mp-object-size")
-    if size is not None and not (size.isascii() and size.isdigit()):
+    if size is not None and not (size.isascii() and size.isdigit() and len(size) <= 19):
         raise errors.InvalidRequest("Value for x-amz-mp-object-size header is invalid.")
     return CompleteMultipartUpload(
         bucket=bucket,
@@ -581,7 +581,10 @@ def _complete_upload(
 def _list_buckets(query: Mapping[str, str]) -> ListBuckets:
     limit = query.get("max-buckets")
     if limit is not None and not (
-        limit.isascii() and limit.isdigit() and 1 <= int(limit) <= fields.PARTS_MAX
+        limit.isascii()
+        and limit.isdigit()
+        and len(limit) <= 19
+        and 1 <= int(limit) <= fields.PARTS_MAX
     ):
         raise errors.InvalidArgument(
             "Argument max-buckets must be an integer between 1 and 10000",

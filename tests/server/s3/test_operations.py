@@ -341,6 +341,11 @@ def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
     assert raised.value.fields == {"Header": header}
 
 
+def test_an_object_size_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(errors.InvalidRequest):
+        identify("POST", "/b/k?uploadId=1", {"x-amz-mp-object-size": "1" * 5000})
+
+
 def test_get_object_ignores_the_odd_headers_that_iceberg_sends() -> None:
     operation = identify(
         "GET", "/b/k", {"x-amz-te": "append-md5", "x-amz-checksum-crc32": "AAAAAA=="}
