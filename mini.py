@@ -484,12 +484,14 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
 
     import uvicorn
 
+    from server import connection
+
     await _seed(settings, house.storage)
     await house.audit.start()
     server = uvicorn.Server(
         uvicorn.Config(
             house.application,
-            http="httptools",
+            http=connection.Connection,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -630,7 +632,15 @@ async def _load_samples(settings: Config, house: House) -> None:
         settings.table_buckets[0],
         cwd=CHECKOUT,
     )
-    if await child.wait() == 0:
+    try:
+        loaded = await child.wait() == 0
+    except BaseException:
+        # The server ends first: the child has nothing to load into any more.
+        with contextlib.suppress(ProcessLookupError):
+            child.terminate()
+        await child.wait()
+        raise
+    if loaded:
         print(f'try: .venv/bin/python mini.py sql "{SAMPLE_QUERY}"', flush=True)  # noqa: T201
 
 

@@ -14,6 +14,9 @@ QUERY_BYTES_MAX: Final = 32 * 1024
 QUERY_PAIRS_MAX: Final = 1_000
 HEADERS_MAX: Final = 256
 HEADERS_BYTES_MAX: Final = 64 * 1024
+HEAD_BYTES_MAX: Final = 256 * 1024
+"""Before the bounds above can be told apart: what a connection may send that is no body."""
+HEAD_SECONDS_MAX: Final = 30.0
 
 # Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
 # hashed in memory before it is believed, so it has this bound.
