@@ -69,9 +69,9 @@ def string_to_sign(
             value = b" ".join(value.split())
             found[name] = found[name] + b"," + value if name in found else value
     if expires is not None:
-        for name, value in _meant(query):
+        for name, meant in _meant(query):
             if name.startswith(b"x-amz-") or name in (b"content-md5", b"content-type"):
-                found.setdefault(name, value or b"")
+                found.setdefault(name, meant or b"")
     if expires is not None:
         date = expires.encode()
     elif b"x-amz-date" in found:
