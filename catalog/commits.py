@@ -140,7 +140,7 @@ class Commits:
         fresh = {
             ident: (sites.hyphenated(self._store.new_id()), sites.hyphenated(self._store.new_id()))
             for ident, of_table in parts.items()
-            if requirements.asks_create(of_table[0].requirements)
+            if creates(of_table[0].requirements)
         }
         for ident in fresh:
             idents.check_name(ident.name)
@@ -410,6 +410,14 @@ class Commits:
             key = locations.path_in(location, table_bucket=place.table_bucket)
             if key is not None:
                 await self._store.tombstone(place.table_bucket, key, by=by)
+
+
+def creates(given: Sequence[Any]) -> bool:
+    """Say whether requirements ask for a table to be made; what is malformed does not."""
+    return any(
+        isinstance(each, dict) and str(each.get("type")).lower() == requirements.ASSERT_CREATE
+        for each in given
+    )
 
 
 def change(

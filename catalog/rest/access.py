@@ -40,7 +40,6 @@ _ON_NAMESPACE: Final[dict[routes.OperationName, str]] = {
 
 _ON_TABLE: Final[dict[routes.OperationName, tuple[str, ...]]] = {
     "loadTable": LOAD_ACTIONS,
-    "updateTable": COMMIT_ACTIONS,
     "dropTable": ("DeleteTable",),
     "tableExists": ("GetTable",),
     "unregisterTable": ("DeleteTable",),
@@ -89,6 +88,7 @@ class Access:
             return self.on_table(ident, _ON_TABLE[name])
         if name in _ON_VIEW:
             return self.on_table(ident, _ON_VIEW[name], kind="view")
+        # What a commit is to a table, a change or a creation, stands in its body.
         return ()
 
     def check(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
@@ -125,6 +125,18 @@ class Access:
             return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
         account = place.bucket.owner or self.account_id
         return self._on_object(account, ident, found.pointer.object_uuid, actions)
+
+    def on_commit(self, ident: idents.TableIdent, *, creates: bool) -> tuple[model.Demand, ...]:
+        """Return the demands of a commit. creates: it makes the table, if there is none."""
+        place = self.store.place(ident.table_bucket)
+        with self.store.index.view() as view:
+            found = self.store.find_pointer(view, place, "table", ident)
+        if found is None and creates:
+            return self.on_new_table(ident)
+        if found is None:
+            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
+        account = place.bucket.owner or self.account_id
+        return self._on_object(account, ident, found.pointer.object_uuid, COMMIT_ACTIONS)
 
     def on_object(
         self, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog import idents, loads, receipts, records
+from catalog import commits, idents, loads, receipts, records
 from catalog.commits import TableChange
-from catalog.metadata import reading, requirements
+from catalog.metadata import reading
 from catalog.rest import access, answers, errors, pages, wire
 from catalog.rest.idempotency import Replay, Work
 from catalog.rest.service import Asked, Service
@@ -99,9 +99,7 @@ async def commit_table(service: Service, asked: Asked) -> asgi.Response:
                 f" {ident.dotted()}"
             )
     change = _change(asked.values, ident)
-    _check_lists(service, asked, [change])
-    if requirements.asks_create(change.requirements) and not service.tables.exists(ident):
-        service.access.check(asked.caller.principal, service.access.on_new_table(ident))
+    _check_commit(service, asked, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.commit(
@@ -127,16 +125,7 @@ async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
             )
         ident = wire.get_ident(given, "identifier", table_bucket=table_bucket)
         changes.append(_change(given, ident))
-    for ident in dict.fromkeys(change.ident for change in changes):
-        creates = any(
-            change.ident == ident and requirements.asks_create(change.requirements)
-            for change in changes
-        )
-        demands = service.access.on_table(ident, access.COMMIT_ACTIONS)
-        if creates and not service.tables.exists(ident):
-            demands = service.access.on_new_table(ident)
-        service.access.check(asked.caller.principal, demands)
-    _check_lists(service, asked, changes)
+    _check_commit(service, asked, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
@@ -236,11 +225,18 @@ def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
     )
 
 
-def _check_lists(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
-    """Check that the caller may read the objects that the changes' summaries have us read."""
+def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
+    """Check everything that a commit asks for: of its tables, and of the lists it has us read."""
+    principal = asked.caller.principal
+    creates: dict[idents.TableIdent, bool] = {}
+    for change in changes:
+        made = commits.creates(change.requirements)
+        creates[change.ident] = creates.get(change.ident, False) or made
+    for ident, making in creates.items():
+        service.access.check(principal, service.access.on_commit(ident, creates=making))
     for change in changes:
         for uri in loads.objects_named(change.updates):
-            service.access.check(asked.caller.principal, service.access.on_file(uri))
+            service.access.check(principal, service.access.on_file(uri))
 
 
 def _replay_table(service: Service, asked: Asked, ident: idents.TableIdent) -> Replay:

@@ -225,6 +225,25 @@ def test_a_deny_is_stronger_than_any_allow(peopled: houses.House) -> None:
     assert peopled.load("hr.t", user="denied").status == 200
 
 
+def test_a_table_is_made_by_a_commit_with_the_rights_of_a_creation(tmp_path: Path) -> None:
+    creator = [houses.allow(["s3tables:CreateTable", "s3tables:PutTableData"], [BUCKET, ANY_TABLE])]
+    with houses.opened(tmp_path / "d", users={"creator": creator, "none": []}) as house:
+        house.make_namespace("ns")
+        updates = [
+            {"action": "add-schema", "schema": houses.SCHEMA},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+        ]
+        create = [{"type": "assert-create"}]
+        assert house.commit("ns.t", *updates, requirements=create, user="none").status == 403
+        assert house.commit("ns.t", *updates, requirements=create, user="creator").status == 200
+        # What is there now is not the creator's to change.
+        assert house.commit("ns.t", houses.set_property("a", "1"), user="creator").status == 403
+
+
 def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: houses.House) -> None:
     update = houses.add_snapshot(
         1, 1, **{"boathouse.loads": '{"object": "s3://secrets/list.json"}'}
