@@ -152,19 +152,31 @@ def _contested(table: settings.Table) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
-    """Make the table's namespace if it is missing; a load that fails takes it away again."""
-    catalog = spark.spark_catalog(table.warehouse)
-    levels = spark.levels(table)
-    if catalog.namespaceExists(levels):
-        yield
-        return
-    catalog.createNamespace(levels, spark.jvm.java.util.HashMap())
+    """Make the table's namespace where it is missing, with the ones it lies in.
+
+    A load that fails takes away what it made; one that is killed leaves an empty namespace.
+    """
+    catalog = spark.catalog(table.warehouse)
+    made: list[Any] = []
+    for depth in range(1, len(table.namespace) + 1):
+        namespace = spark.namespace(table.namespace[:depth])
+        if catalog.namespaceExists(namespace):
+            continue
+        try:
+            catalog.createNamespace(namespace)
+        except Exception as error:
+            # Another job was quicker, and it is there: that is what was wanted.
+            if (session.thrown(error) or ("", ""))[0] != "AlreadyExistsException":
+                raise
+        else:
+            made.append(namespace)
     try:
         yield
     except BaseException:
-        # Somebody may have put a table there meanwhile; then it stays, as it must.
-        with contextlib.suppress(Exception):
-            catalog.dropNamespace(levels, False)
+        for namespace in reversed(made):
+            # Somebody may have put a table there meanwhile; then it stays, as it must.
+            with contextlib.suppress(Exception):
+                catalog.dropNamespace(namespace)
         raise
 
 
@@ -270,15 +282,23 @@ def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tup
         return builder.withPartitionSpec(spec).createTransaction(), ()
     table = catalog.loadTable(identifier)
     _check_partitions(spark, table, load.partitions)
-    known = {column.name() for column in table.schema().columns()}
-    added = tuple(column.name() for column in schema.columns() if column.name() not in known)
+    evolved = table.updateSchema().unionByNameWith(schema).apply()
+    added = _names_added(spark, table.schema(), evolved)
     transaction = table.newTransaction()
-    if added:
+    if not evolved.sameSchema(table.schema()):
         transaction.updateSchema().unionByNameWith(schema).commit()
     if load.mode == "replace":
         everything = spark.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
         transaction.newDelete().deleteFromRowFilter(everything).commit()
     return transaction, added
+
+
+def _names_added(spark: session.Spark, before: Any, after: Any) -> tuple[str, ...]:
+    """Return the columns that are new, nested ones with dots, without those inside a new one."""
+    by_name = spark.jvm.org.apache.iceberg.types.TypeUtil.indexByName
+    known = set(by_name(before.asStruct()))
+    fresh = sorted(set(by_name(after.asStruct())) - known)
+    return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
 
 
 def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> Any:
@@ -326,7 +346,12 @@ def _check_partitions(
         return
     wanted = _partition_spec(spark, table.schema(), transforms)
     if not table.spec().compatibleWith(wanted):
+        schema = table.schema()
+        fields = ", ".join(
+            f"{field.transform().toString()}({schema.findColumnName(field.sourceId())})"
+            for field in table.spec().fields()
+        )
         raise errors.BadArgument(
-            f"the table is partitioned by {table.spec().toString()} already; "
+            f"the table is partitioned by {fields or 'nothing'} already; "
             "leave --partition-by out, or name the same"
         )

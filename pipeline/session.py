@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,25 +27,21 @@ class Spark:
 
     def catalog(self, warehouse: str) -> Any:
         """The Java Iceberg catalog (org.apache.iceberg.catalog.Catalog) of a warehouse."""
-        return self.spark_catalog(warehouse).icebergCatalog()
-
-    def spark_catalog(self, warehouse: str) -> Any:
-        """The warehouse as Spark's catalog (org.apache.iceberg.spark.SparkCatalog)."""
         manager = self.session._jsparkSession.sessionState().catalogManager()  # noqa: SLF001 - py4j
-        return manager.catalog(warehouse)
+        return manager.catalog(warehouse).icebergCatalog()
 
     def identifier(self, table: settings.Table) -> Any:
         """The table as a Java TableIdentifier."""
-        namespace = self.jvm.org.apache.iceberg.catalog.Namespace.of(self.levels(table))
+        namespace = self.namespace(table.namespace)
         return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, table.name)
 
-    def levels(self, table: settings.Table) -> Any:
-        """The table's namespace as a Java array of text."""
+    def namespace(self, levels: Sequence[str]) -> Any:
+        """The levels as a Java Namespace."""
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
-        levels = gateway.new_array(self.jvm.java.lang.String, len(table.namespace))
-        for position, level in enumerate(table.namespace):
-            levels[position] = level
-        return levels
+        array = gateway.new_array(self.jvm.java.lang.String, len(levels))
+        for position, level in enumerate(levels):
+            array[position] = level
+        return self.jvm.org.apache.iceberg.catalog.Namespace.of(array)
 
     def singleton(self, class_name: str) -> Any:
         """The object that a Java class's static `get()` returns.

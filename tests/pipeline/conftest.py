@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
-from typing import Any
+import socket
 
 import pytest
 
-from pipeline import servers, settings, sources
+from pipeline import servers, session, settings, sources
 from tests.kit import server as server_kit
+from tests.pipeline.lake import Lake, Raw
 
 
 @pytest.fixture(scope="session")
@@ -19,33 +19,11 @@ def house(server: server_kit.Running) -> settings.Server:
 
 
 @pytest.fixture
-def unused(tmp_path: Path) -> str:
+def unused() -> str:
     """A URL on loopback where nothing listens."""
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-
-class Raw:
-    """A bucket of raw files."""
-
-    def __init__(self, s3: Any, bucket: str) -> None:
-        self.s3 = s3
-        self.bucket = bucket
-        s3.create_bucket(Bucket=bucket)
-
-    def put(self, key: str, body: str | bytes) -> str:
-        """Store one object; return its bare ETag."""
-        answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
-        return str(answer["ETag"]).strip('"')
-
-    def place(self, prefix: str = "") -> settings.Place:
-        return settings.Place(bucket=self.bucket, prefix=prefix)
-
-    def uri(self, key: str = "") -> str:
-        return f"s3://{self.bucket}/{key}"
 
 
 NUMBERS = itertools.count(1)
@@ -55,3 +33,19 @@ NUMBERS = itertools.count(1)
 def raw(house: settings.Server) -> Raw:
     """An empty bucket of the test's own."""
     return Raw(sources.client(house), f"pipeline-raw-{next(NUMBERS)}")
+
+
+@pytest.fixture(scope="session")
+def lake(house: settings.Server, spark: session.Spark) -> Lake:
+    """The warehouse `lake` for Spark tests."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=house.iceberg,
+        warehouse="lake",
+        credential=f"{house.access_key}:{house.secret_key}",
+        **{"oauth2-server-uri": f"{house.iceberg}/v1/oauth/tokens"},
+    )
+    return Lake(server=house, spark=spark, catalog=catalog)

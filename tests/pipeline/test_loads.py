@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from pipeline import errors, loads, settings, sources
-from tests.pipeline.conftest import Raw
+from tests.pipeline.lake import Raw
 
 
 def read(count: int) -> list[sources.Source]:

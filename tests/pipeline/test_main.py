@@ -14,7 +14,7 @@ import pytest
 from pipeline import __main__ as command
 from pipeline import errors
 from tests.kit import server as server_kit
-from tests.pipeline.conftest import Raw
+from tests.pipeline.lake import Raw
 
 INGEST = ("ingest", "--from", "s3://raw/in/", "--to", "lake.ns.t")
 

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from pipeline import errors, settings, sources
-from tests.pipeline.conftest import Raw
+from tests.pipeline.lake import Raw
 
 
 def keys_of(raw: Raw, found: tuple[sources.Source, ...] | list[sources.Source]) -> list[str]:

@@ -1,0 +1,174 @@
+"""Spark with Iceberg's runtime, told no more than the catalog's address, its name and a credential.
+
+PyIceberg and DuckDB read back what Spark wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kit import server as server_kit
+
+pytestmark = pytest.mark.spark
+
+
+class Clients:
+    """A Spark session with a catalog `documented`, and two other readers of the same house."""
+
+    def __init__(self, running: server_kit.Running, session: Any) -> None:
+        self.running = running
+        self.session = session
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def pyiceberg(self, table: str) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        catalog = load_catalog(
+            "documented",
+            type="rest",
+            uri=self.running.iceberg,
+            warehouse="lake",
+            credential=f"{self.running.access_key}:{self.running.secret_key}",
+            **{"oauth2-server-uri": f"{self.running.iceberg}/v1/oauth/tokens"},
+        )
+        return catalog.load_table(table)
+
+    def read_by_pyiceberg(self, table: str) -> list[tuple[Any, ...]]:
+        rows = self.pyiceberg(table).scan().to_arrow().to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
+
+    @contextlib.contextmanager
+    def duckdb(self) -> Iterator[Any]:
+        import duckdb
+        from duckdb_extensions import import_extension
+
+        for extension in ("httpfs", "avro", "iceberg"):
+            import_extension(extension)
+        running = self.running
+        with duckdb.connect() as connection:
+            connection.execute("LOAD httpfs; LOAD iceberg;")
+            connection.execute(
+                f"CREATE SECRET boathouse (TYPE iceberg, CLIENT_ID '{running.access_key}', "
+                f"CLIENT_SECRET '{running.secret_key}', "
+                f"OAUTH2_SERVER_URI '{running.iceberg}/v1/oauth/tokens')"
+            )
+            connection.execute(
+                f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{running.iceberg}', "
+                "SECRET boathouse)"
+            )
+            yield connection
+
+    def read_by_duckdb(self, table: str) -> list[tuple[Any, ...]]:
+        with self.duckdb() as connection:
+            found: list[tuple[Any, ...]] = connection.execute(f"FROM lake.{table}").fetchall()
+        return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def clients(server: server_kit.Running, spark: Any) -> Clients:
+    prefix = "spark.sql.catalog.documented"
+    documented = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "rest",
+        f"{prefix}.uri": server.iceberg,
+        f"{prefix}.warehouse": "lake",
+        f"{prefix}.credential": f"{server.access_key}:{server.secret_key}",
+    }
+    for name, value in documented.items():
+        spark.session.conf.set(name, value)
+    return Clients(server, spark.session)
+
+
+def test_spark_writes_and_changes_a_table_that_others_read(clients: Clients) -> None:
+    sql = clients.sql
+    sql("CREATE NAMESPACE documented.spark_sql")
+    assert ("spark_sql",) in sql("SHOW NAMESPACES IN documented")
+    table = "documented.spark_sql.events"
+    sql(f"CREATE TABLE {table} (id BIGINT, kind STRING, day DATE) PARTITIONED BY (day)")
+    sql(f"INSERT INTO {table} VALUES (1, 'a', DATE'2026-01-01'), (2, 'b', DATE'2026-01-02')")
+    ((first,),) = sql(f"SELECT snapshot_id FROM {table}.snapshots")
+
+    sql(
+        f"MERGE INTO {table} AS t USING (SELECT 2L AS id, 'B' AS kind UNION ALL SELECT 3L, 'c') "
+        "AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.kind = s.kind "
+        "WHEN NOT MATCHED THEN INSERT (id, kind, day) VALUES (s.id, s.kind, DATE'2026-01-03')"
+    )
+    sql(f"UPDATE {table} SET kind = upper(kind) WHERE id = 1")
+    sql(f"DELETE FROM {table} WHERE id = 3")
+    sql(f"ALTER TABLE {table} ADD COLUMN score DOUBLE")
+    sql(f"INSERT INTO {table} VALUES (4, 'd', DATE'2026-01-04', 0.5)")
+
+    expected = [(1, "A", None), (2, "B", None), (4, "d", 0.5)]
+    assert sql(f"SELECT id, kind, score FROM {table} ORDER BY id") == expected
+    assert sql(f"SELECT id, kind FROM {table} VERSION AS OF {first} ORDER BY id") == [
+        (1, "a"), (2, "b"),
+    ]  # fmt: skip
+    assert [row[0] for row in sql(f"SELECT operation FROM {table}.snapshots")] == [
+        "append", "overwrite", "overwrite", "delete", "append",
+    ]  # fmt: skip
+    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb):
+        found = [(id_, kind, score) for id_, kind, _, score in read("spark_sql.events")]
+        assert found == expected, read.__name__
+
+
+def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clients) -> None:
+    sql = clients.sql
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_mor")
+    for version in (2, 3):
+        table = f"documented.spark_mor.v{version}"
+        sql(
+            f"CREATE TABLE {table} (id BIGINT, name STRING) TBLPROPERTIES ("
+            f"'format-version'='{version}', 'write.delete.mode'='merge-on-read', "
+            "'write.update.mode'='merge-on-read', 'write.merge.mode'='merge-on-read')"
+        )
+        sql(f"INSERT INTO {table} SELECT id, concat('n', id) FROM range(10)")
+        sql(f"DELETE FROM {table} WHERE id % 2 = 0")
+        sql(f"UPDATE {table} SET name = 'nine' WHERE id = 9")
+        expected = [(1, "n1"), (3, "n3"), (5, "n5"), (7, "n7"), (9, "nine")]
+        assert sql(f"SELECT * FROM {table} ORDER BY id") == expected
+        ((deletes,),) = sql(f"SELECT count(*) FROM {table}.delete_files")
+        assert deletes > 0, "nothing was deleted by merge-on-read"
+        assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
+        assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
+
+
+def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    sql = clients.sql
+    sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_ctas")
+    source, target = "documented.spark_ctas.made", "documented.spark_ctas.renamed"
+    sql(f"CREATE TABLE {source} AS SELECT id, id * id AS square FROM range(4)")
+    assert clients.read_by_duckdb("spark_ctas.made") == [(0, 0), (1, 1), (2, 4), (3, 9)]
+    sql(f"CREATE OR REPLACE TABLE {source} AS SELECT id FROM range(2)")
+    sql(f"ALTER TABLE {source} RENAME TO documented.spark_ctas.renamed")
+    assert clients.read_by_pyiceberg("spark_ctas.renamed") == [(0,), (1,)]
+    location = clients.pyiceberg("spark_ctas.renamed").location()
+    sql(f"DROP TABLE {target} PURGE")
+    assert sql("SHOW TABLES IN documented.spark_ctas") == []
+    with pytest.raises(NoSuchTableError):
+        clients.pyiceberg("spark_ctas.renamed")
+    assert _keys_below(clients.running, location) == []
+    sql("DROP NAMESPACE documented.spark_ctas")
+    assert ("spark_ctas",) not in sql("SHOW NAMESPACES IN documented")
+
+
+def _keys_below(running: server_kit.Running, location: str) -> list[str]:
+    import boto3
+
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+    )
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    found = s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/")
+    return [entry["Key"] for entry in found.get("Contents", ())]

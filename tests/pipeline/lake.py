@@ -1,0 +1,92 @@
+"""Raw files, ingest as Spark tests run it, and all that a failed load must not touch."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline import ingest, loads, session, settings, sources
+
+
+class Raw:
+    """A bucket of raw files."""
+
+    def __init__(self, s3: Any, bucket: str) -> None:
+        self.s3 = s3
+        self.bucket = bucket
+        s3.create_bucket(Bucket=bucket)
+
+    def put(self, key: str, body: str | bytes) -> str:
+        """Store one object; return its bare ETag."""
+        answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+        return str(answer["ETag"]).strip('"')
+
+    def place(self, prefix: str = "") -> settings.Place:
+        return settings.Place(bucket=self.bucket, prefix=prefix)
+
+    def uri(self, key: str = "") -> str:
+        return f"s3://{self.bucket}/{key}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lake:
+    """The warehouse `lake`, its one Spark session, and PyIceberg as the witness."""
+
+    server: settings.Server
+    spark: session.Spark
+    catalog: Any
+    said: list[str] = field(default_factory=list)
+
+    def open_spark(self, warehouse: str) -> contextlib.AbstractContextManager[session.Spark]:
+        assert warehouse == "lake"
+        return contextlib.nullcontext(self.spark)
+
+    def ingest(
+        self, raw: Raw, table: str, *, prefix: str = "in/", say: Any = None, **changes: Any
+    ) -> ingest.Loaded:
+        """Load what lies at prefix into lake.TABLE. changes: of ingest.Load."""
+        load = ingest.Load(
+            **{
+                "place": raw.place(prefix),
+                "format": "csv",
+                "table": settings.parse_table(f"lake.{table}"),
+                "partitions": (),
+                "mode": "append",
+                "options": {},
+                **changes,
+            }
+        )
+        return ingest.run(
+            self.server, load, open_spark=self.open_spark, say=say or self.said.append
+        )
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Return all rows, as PyIceberg reads them, in order of their first column."""
+        found: list[dict[str, Any]] = self.catalog.load_table(table).scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: next(iter(row.values())))
+
+    def taken(self, table: str) -> set[tuple[str, str]]:
+        return loads.taken(self.server, settings.parse_table(f"lake.{table}"))
+
+    def state(self, table: str) -> object:
+        """Return all that a failed load must leave alone; None for a table that is not there."""
+        if not self.catalog.table_exists(table):
+            return None
+        found = self.catalog.load_table(table)
+        return {
+            "metadata": found.metadata_location,
+            "snapshots": [one.snapshot_id for one in found.metadata.snapshots],
+            "schema": found.schema(),
+            "spec": found.spec(),
+            "rows": self.rows(table),
+            "taken": self.taken(table),
+            "files": self.data_files(table),
+        }
+
+    def data_files(self, table: str) -> list[str]:
+        """Return the data objects in the table's folder, whether or not a snapshot names them."""
+        s3 = sources.client(self.server)
+        prefix = table.replace(".", "/") + "/data/"
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]

@@ -1,0 +1,394 @@
+"""Raw objects become rows exactly once, all or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import io
+import json
+import threading
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyiceberg.exceptions import NoSuchNamespaceError
+
+from pipeline import errors, ingest, settings, sources
+from tests.pipeline.lake import Lake, Raw
+
+pytestmark = pytest.mark.spark
+
+
+def no_spark(_: str) -> NoReturn:
+    raise AssertionError("Spark was started for nothing")
+
+
+def test_ingest_makes_the_namespace_the_table_and_its_rows_in_one_commit(
+    lake: Lake, raw: Raw
+) -> None:
+    one = raw.put("in/1.csv", "id,name,at\n1,a,2013-01-31T10:00:00Z\n2,,2013-02-01T00:00:00Z\n")
+    two = raw.put("in/2.csv", "id,name,at\n3,c,2013-02-28T23:59:59Z\n")
+    done = lake.ingest(
+        raw, "made.deeper.t", partitions=settings.parse_partitions("month(at), bucket(4, id)")
+    )
+    table = lake.catalog.load_table("made.deeper.t")
+    snapshot = table.current_snapshot()
+    assert done == ingest.Loaded(
+        rows=3, sources=2, skipped=0, files=3, columns_added=(), snapshot_id=snapshot.snapshot_id
+    )
+    utc = datetime.UTC
+    assert lake.rows("made.deeper.t") == [
+        {"id": 1, "name": "a", "at": datetime.datetime(2013, 1, 31, 10, tzinfo=utc)},
+        {"id": 2, "name": None, "at": datetime.datetime(2013, 2, 1, tzinfo=utc)},
+        {"id": 3, "name": "c", "at": datetime.datetime(2013, 2, 28, 23, 59, 59, tzinfo=utc)},
+    ]
+    assert [str(field.field_type) for field in table.schema().fields] == [
+        "int", "string", "timestamptz",
+    ]  # fmt: skip
+    assert [str(field.transform) for field in table.spec().fields] == ["month", "bucket[4]"]
+    assert len(table.metadata.snapshots) == 1
+    assert table.metadata.metadata_log == [], "the creation was a commit of its own"
+    wanted = [{"source": raw.uri("in/1.csv"), "etag": one},
+              {"source": raw.uri("in/2.csv"), "etag": two}]  # fmt: skip
+    assert json.loads(snapshot.summary["boathouse.loads"]) == wanted
+    assert lake.taken("made.deeper.t") == {(row["source"], row["etag"]) for row in wanted}
+
+
+def test_ingest_again_loads_only_what_is_new_or_written_anew(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    assert lake.ingest(raw, "again.t").rows == 1
+    before = lake.state("again.t")
+    load = ingest.Load(
+        place=raw.place("in/"),
+        format="csv",
+        table=settings.parse_table("lake.again.t"),
+        partitions=(),
+        mode="append",
+        options={},
+    )
+    said: list[str] = []
+    idle = ingest.run(lake.server, load, open_spark=no_spark, say=said.append)
+    assert (idle.rows, idle.sources, idle.skipped, idle.snapshot_id) == (0, 0, 1, None)
+    assert said == ["nothing to load: all 1 objects are in again.t already"]
+    assert lake.state("again.t") == before
+    raw.put("in/2.csv", "id\n2\n")
+    more = lake.ingest(raw, "again.t")
+    assert (more.rows, more.sources, more.skipped) == (1, 1, 1)
+    raw.put("in/1.csv", "id\n7\n")
+    anew = lake.ingest(raw, "again.t")
+    assert (anew.rows, anew.sources, anew.skipped) == (1, 1, 1)
+    assert lake.rows("again.t") == [{"id": 1}, {"id": 2}, {"id": 7}]
+
+
+def test_ingest_adds_new_columns_and_widens_old_ones(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,zip\n1,A12\n")
+    lake.ingest(raw, "evolve.t")
+    raw.put("in/2.csv", "zip,id,more\n00123,5000000000,x\n")
+    done = lake.ingest(raw, "evolve.t")
+    assert done.columns_added == ("more",)
+    assert lake.rows("evolve.t") == [
+        {"id": 1, "zip": "A12", "more": None},
+        {"id": 5_000_000_000, "zip": "00123", "more": "x"},
+    ]
+    kinds = [str(field.field_type) for field in lake.catalog.load_table("evolve.t").schema().fields]
+    assert kinds == ["long", "string", "string"]
+
+
+def test_ingest_reads_an_empty_column_as_what_the_table_says(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id,score,day\n1,1.5,2026-01-01\n")
+    lake.ingest(raw, "typed.t")
+    raw.put("in/2.csv", "id,score,day\n2,,\n")
+    lake.ingest(raw, "typed.t")
+    raw.put("in/3.csv", "id,score,day\n3,7,2026-01-03\n")
+    lake.ingest(raw, "typed.t")
+    assert lake.rows("typed.t") == [
+        {"id": 1, "score": 1.5, "day": datetime.date(2026, 1, 1)},
+        {"id": 2, "score": None, "day": None},
+        {"id": 3, "score": 7.0, "day": datetime.date(2026, 1, 3)},
+    ]
+
+
+def test_ingest_of_files_with_other_headers_keeps_values_under_their_names(
+    lake: Lake, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "a,b\n1,x\n")
+    raw.put("in/2.csv", "b,a\ny,2\n")
+    raw.put("in/3.csv", "c,a\nz,3\n")
+    raw.put("in/4.csv", "")
+    done = lake.ingest(raw, "headers.t")
+    assert (done.rows, done.sources) == (3, 4)
+    assert lake.rows("headers.t") == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": "y", "c": None},
+        {"a": 3, "b": None, "c": "z"},
+    ]
+
+
+def test_ingest_reads_json_and_parquet_and_reader_options(lake: Lake, raw: Raw) -> None:
+    raw.put("json/1.json", '{"id": 1, "in": {"x": 1}}\n{"id": 2, "in": null}\n')
+    assert lake.ingest(raw, "formats.j", prefix="json/", format="json").rows == 2
+    raw.put("json/2.json", '{"id": 3, "in": {"x": 2, "y": "new"}}\n')
+    done = lake.ingest(raw, "formats.j", prefix="json/", format="json")
+    assert done.columns_added == ("in.y",)
+    assert lake.rows("formats.j") == [
+        {"id": 1, "in": {"x": 1, "y": None}},
+        {"id": 2, "in": None},
+        {"id": 3, "in": {"x": 2, "y": "new"}},
+    ]
+    body = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"id": [1, 2], "s": ["a", None]}), body)
+    raw.put("parquet/1.parquet", body.getvalue())
+    lake.ingest(raw, "formats.p", prefix="parquet/", format="parquet")
+    assert lake.rows("formats.p") == [{"id": 1, "s": "a"}, {"id": 2, "s": None}]
+    raw.put("csv/1.csv", "id;n\n1;NA\n2;5\n")
+    lake.ingest(raw, "formats.c", prefix="csv/", options={"sep": ";", "nullValue": "NA"})
+    assert lake.rows("formats.c") == [{"id": 1, "n": None}, {"id": 2, "n": 5}]
+
+
+def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    raw.put("in/2.csv", "id\n2\n")
+    lake.ingest(raw, "replaced.t")
+    raw.s3.delete_object(Bucket=raw.bucket, Key="in/1.csv")
+    etag = raw.put("in/3.csv", "id\n3\n")
+    done = lake.ingest(raw, "replaced.t", mode="replace")
+    assert (done.rows, done.sources) == (2, 2)
+    assert lake.rows("replaced.t") == [{"id": 2}, {"id": 3}]
+    assert (raw.uri("in/3.csv"), etag) in lake.taken("replaced.t")
+    assert len(lake.taken("replaced.t")) == 2
+    before = lake.state("replaced.t")
+    assert lake.ingest(raw, "replaced.t", mode="replace").snapshot_id is None
+    assert lake.state("replaced.t") == before
+
+
+def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(lake: Lake, raw: Raw) -> None:
+    for number in range(101):
+        raw.put(f"in/{number:03d}.csv", f"id\n{number}\n")
+    done = lake.ingest(raw, "many.t")
+    assert (done.rows, done.sources) == (101, 101)
+    summary = lake.catalog.load_table("many.t").current_snapshot().summary
+    assert list(json.loads(summary["boathouse.loads"])) == ["object"]
+    assert len(lake.taken("many.t")) == 101
+    assert lake.ingest(raw, "many.t").snapshot_id is None
+    assert [row["id"] for row in lake.rows("many.t")] == list(range(101))
+
+
+# A failed load changes nothing: of a live table, or of a house without it.
+
+LIVE = "id,name,day\n1,a,2026-01-01\n"
+
+
+def rewrites(raw: Raw, key: str, body: str) -> Any:
+    """What is said first makes the source change: it is listed by then, and not yet read."""
+
+    def say(line: str) -> None:
+        if line.startswith("loading "):
+            raw.put(key, body)
+
+    return say
+
+
+def deletes(raw: Raw, key: str) -> Any:
+    def say(line: str) -> None:
+        if line.startswith("loading "):
+            raw.s3.delete_object(Bucket=raw.bucket, Key=key)
+
+    return say
+
+
+FAILURES: dict[str, tuple[str, dict[str, Any], type[errors.PipelineError], str]] = {
+    "a row with too many columns": (
+        "id,name,day\n2,b,2026-01-02\n3,c,2026-01-03,more\n", {},
+        errors.SparkFailed, "2026-01-03,more|MALFORMED",
+    ),
+    "text where the table has a number": (
+        "id,name,day\nnone,b,2026-01-02\n", {}, errors.SparkFailed, "none",
+    ),
+    "a fraction where the table has a whole number": (
+        "id,name,day\n2.5,b,2026-01-02\n", {}, errors.SparkFailed, r"2\.5",
+    ),
+    "another partitioning than the live table's": (
+        "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("name")},
+        errors.BadArgument, r"the table is partitioned by identity\(day\) already",
+    ),
+    "a partition column that is not there": (
+        "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("nowhere")},
+        errors.BadArgument, "--partition-by names 'nowhere', but the data has: id, name, day",
+    ),
+    "a partition transform that its column cannot take": (
+        "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("month(name)")},
+        errors.SparkFailed, "month|string",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def live(lake: Lake) -> str:
+    """A table of one row, partitioned by day, that every failing load is aimed at."""
+    raw = Raw(sources.client(lake.server), "pipeline-raw-live")
+    raw.put("in/1.csv", LIVE)
+    lake.ingest(raw, "live.t", partitions=settings.parse_partitions("day"))
+    return "live.t"
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_a_failed_load_into_a_live_table_changes_nothing(
+    lake: Lake, raw: Raw, live: str, what: str
+) -> None:
+    body, changes, kind, said = FAILURES[what]
+    before = lake.state(live)
+    raw.put("in/2.csv", body)
+    with pytest.raises(kind, match=said):
+        lake.ingest(raw, live, **changes)
+    assert lake.state(live) == before
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_source_written_anew_while_it_is_read_is_not_loaded(
+    lake: Lake, raw: Raw, mode: str
+) -> None:
+    table = f"moving.{mode}"
+    raw.put("in/1.csv", LIVE)
+    lake.ingest(raw, table)
+    before = lake.state(table)
+    raw.put("in/2.csv", "id,name,day,more\n2,b,2026-01-02,x\n")
+    say = rewrites(raw, "in/2.csv", "id,name,day,more\n2,B,2026-01-02,y\n")
+    with pytest.raises(errors.SourceChanged) as caught:
+        lake.ingest(raw, table, say=say, mode=mode)
+    assert str(caught.value) == (
+        f"{raw.uri('in/2.csv')} changed while it was being read; nothing was loaded, "
+        "run the same command again"
+    )
+    assert lake.state(table) == before
+    lake.ingest(raw, table, mode=mode)
+    assert [(row["id"], row["name"]) for row in lake.rows(table)] == [(1, "a"), (2, "B")]
+
+
+def test_a_source_deleted_before_it_is_read_is_not_loaded(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", LIVE)
+    raw.put("in/2.csv", LIVE)
+    with pytest.raises(errors.SourceChanged, match=r"^in/2\.csv went away while it was being read"):
+        lake.ingest(raw, "gone.t", say=deletes(raw, "in/2.csv"))
+    assert lake.state("gone.t") is None
+    assert ("gone",) not in lake.catalog.list_namespaces()
+
+
+@pytest.mark.parametrize("what", ["malformed", "changed", "partition"])
+def test_a_failed_load_into_a_new_table_leaves_no_table_and_no_namespace(
+    lake: Lake, raw: Raw, what: str
+) -> None:
+    raw.put("in/1.csv", "id\n1\n2,3\n" if what == "malformed" else "id\n1\n")
+    changes: dict[str, Any] = {
+        "malformed": {},
+        "changed": {"say": rewrites(raw, "in/1.csv", "id\n2\n")},
+        "partition": {"partitions": settings.parse_partitions("nowhere")},
+    }[what]
+    with pytest.raises(errors.PipelineError):
+        lake.ingest(raw, f"fresh_{what}.deep.t", **changes)
+    with pytest.raises(NoSuchNamespaceError):
+        lake.catalog.load_namespace_properties((f"fresh_{what}", "deep"))
+    assert (f"fresh_{what}",) not in lake.catalog.list_namespaces()
+    assert lake.data_files(f"fresh_{what}.deep.t") == []
+
+
+# Two loads of the same sources at the same time.
+
+
+def race(lake: Lake, raw: Raw, table: str, *modes: settings.Mode) -> list[Any]:
+    """Run one load per mode; each has listed its sources before the first reads any."""
+    gate = threading.Barrier(len(modes), timeout=120)
+    ended: list[Any] = [None] * len(modes)
+
+    def listed(line: str) -> None:
+        if line.startswith("loading "):
+            gate.wait()
+
+    def job(number: int, mode: settings.Mode) -> None:
+        try:
+            ended[number] = lake.ingest(raw, table, say=listed, mode=mode)
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            ended[number] = error
+
+    threads = [threading.Thread(target=job, args=each) for each in enumerate(modes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ended
+
+
+def winner_and_loser(ended: list[Any]) -> tuple[ingest.Loaded, errors.PipelineError]:
+    won = [one for one in ended if isinstance(one, ingest.Loaded)]
+    lost = [one for one in ended if isinstance(one, errors.PipelineError)]
+    assert (len(won), len(lost)) == (1, 1), ended
+    return won[0], lost[0]
+
+
+def test_of_two_loads_of_the_same_sources_into_a_live_table_one_wins(lake: Lake, raw: Raw) -> None:
+    raw.put("in/0.csv", "id\n0\n")
+    lake.ingest(raw, "race_live.t")
+    raw.put("in/1.csv", "id\n1\n")
+    won, lost = winner_and_loser(race(lake, raw, "race_live.t", "append", "append"))
+    assert isinstance(lost, errors.Overtaken)
+    assert str(lost) == (
+        "another job has loaded some of these objects into race_live.t meanwhile; nothing was "
+        "loaded, run the same command again for what is missing"
+    )
+    assert (won.rows, won.sources) == (1, 1)
+    assert lake.rows("race_live.t") == [{"id": 0}, {"id": 1}]
+    assert len(lake.catalog.load_table("race_live.t").metadata.snapshots) == 2
+    assert len(lake.data_files("race_live.t")) == 2, "the loser's files were given back"
+
+
+def test_of_two_loads_of_the_same_sources_into_a_new_table_one_wins(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    won, lost = winner_and_loser(race(lake, raw, "race_new.t", "append", "append"))
+    assert isinstance(lost, errors.Overtaken), lost
+    assert "race_new.t" in str(lost)
+    assert "nothing was loaded, run the same command again" in str(lost)
+    assert won.rows == 1
+    assert lake.rows("race_new.t") == [{"id": 1}]
+    assert len(lake.catalog.load_table("race_new.t").metadata.snapshots) == 1
+    assert lake.ingest(raw, "race_new.t").snapshot_id is None
+
+
+def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) -> None:
+    raw.put("in/0.csv", "id\n0\n")
+    lake.ingest(raw, "race_replace.t")
+    raw.put("in/1.csv", "id\n1\n")
+    ended = race(lake, raw, "race_replace.t", "replace", "replace")
+    assert any(isinstance(one, ingest.Loaded) for one in ended)
+    assert lake.rows("race_replace.t") == [{"id": 0}, {"id": 1}]
+    assert len(lake.taken("race_replace.t")) == 2
+
+
+def test_a_job_in_a_warehouse_that_is_not_there_says_so(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    load = ingest.Load(
+        place=raw.place("in/"),
+        format="csv",
+        table=settings.parse_table("nowhere.a.t"),
+        partitions=(),
+        mode="append",
+        options={},
+    )
+
+    conf = lake.spark.session.conf
+    prefix = "spark.sql.catalog.nowhere"
+    made = settings.spark_settings(
+        lake.server, "nowhere", master="local", jars=Path("/jars"), java_options=()
+    )
+    for key, value in made.items():
+        if key.startswith(prefix):
+            conf.set(key, value)
+    before = lake.catalog.list_namespaces()
+    with pytest.raises(errors.SparkFailed, match="nowhere"):
+        ingest.run(
+            lake.server,
+            load,
+            open_spark=lambda _: contextlib.nullcontext(lake.spark),
+            say=lake.said.append,
+        )
+    assert lake.catalog.list_namespaces() == before

@@ -1,0 +1,186 @@
+"""kill -9 of a real job at chosen requests on its wire; the next run loads exactly what is missing.
+
+A job runs as its user starts it, in a process group of its own, against a door before the server.
+At the chosen request the group is killed and the door closes, so that the JVM, should it outlive
+Python by a moment, reaches nothing either: as if the machine had lost its power.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline import settings
+from tests.kit import server as server_kit
+from tests.pipeline import wire
+from tests.pipeline.lake import Lake, Raw
+
+JOB_TIMEOUT_SECONDS = 240
+LEAVE_TIMEOUT_SECONDS = 60
+FILES = 4
+
+
+def _reads_a_source(method: str, path: str) -> bool:
+    return method == "GET" and path.startswith("/pipeline-raw-") and "/in/" in path
+
+
+def _writes_data(method: str, path: str) -> bool:
+    return method == "PUT" and "/data/" in path and path.split("?")[0].endswith(".parquet")
+
+
+def _writes_a_manifest(method: str, path: str) -> bool:
+    return method == "PUT" and "/metadata/" in path and path.split("?")[0].endswith(".avro")
+
+
+def _commits(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/tables/t")
+
+
+# name -> (which request, how many of them there are, before or after the server took it,
+#          into a live table or a new one, whether the commit was made by then)
+MOMENTS = {
+    "as it reads a source": (_reads_a_source, FILES, "before", "live", False),
+    "with some data files written": (_writes_data, FILES, "after", "new", False),
+    "ahead of a manifest": (_writes_a_manifest, 2, "before", "live", False),
+    "with its commit on the way": (_commits, 1, "before", "new", False),
+    "with its commit made and the answer lost": (_commits, 1, "after", "live", True),
+}
+EVERY_RUN = ("with some data files written", "with its commit made and the answer lost")
+CASES = [
+    pytest.param(
+        name, seed, marks=[pytest.mark.spark] + [pytest.mark.long] * (name not in EVERY_RUN)
+    )
+    for seed, name in enumerate(MOMENTS, start=2013)
+]
+
+
+@pytest.mark.parametrize(("moment", "seed"), CASES)
+def test_a_job_killed_at_any_moment_loads_each_row_once_when_run_again(
+    server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path, moment: str, seed: int
+) -> None:
+    matches, count, side, target, committed = MOMENTS[moment]
+    chosen = random.Random(seed).randint(1, count)
+    namespace = f"killed_{seed}"
+    table = f"{namespace}.t"
+    day = settings.parse_partitions("day")
+    expected = []
+    if target == "live":
+        raw.put("in/0.csv", "id,day\n0,2026-01-09\n")
+        lake.ingest(raw, table, partitions=day)
+        expected.append(0)
+    for number in range(1, FILES + 1):
+        raw.put(f"in/{number}.csv", f"id,day,more\n{number},2026-01-{number:02d},x\n")
+        expected.append(number)
+    before = lake.state(table)
+
+    job = Job(tmp_path, server)
+    seen = threading.Semaphore(chosen - 1)
+
+    def strike(method: str, path: str) -> bool:
+        if not matches(method, path) or seen.acquire(blocking=False):
+            return False
+        job.kill()
+        return True
+
+    watches = {side: strike}
+    with wire.door(server.url, **watches) as door:
+        said = job.run(door.url, raw.uri("in/"), f"lake.{table}")
+        assert door.closed.is_set(), f"the moment never came:\n{said}\n{door.passed}"
+        job.wait_until_gone()
+    assert job.secrets_left() == []
+
+    # A killed job can leave files that nothing names, but no other trace.
+    after = lake.state(table)
+    if not committed:
+        assert _without_files(after) == _without_files(before)
+    done = lake.ingest(raw, table, partitions=day)
+    assert done.sources == (0 if committed else FILES)
+    assert [row["id"] for row in lake.rows(table)] == expected
+    assert len(lake.catalog.load_table(table).metadata.snapshots) == (2 if target == "live" else 1)
+    assert lake.ingest(raw, table).snapshot_id is None
+
+
+def _without_files(state: object) -> object:
+    return {**state, "files": None} if isinstance(state, dict) else state
+
+
+class Job:
+    """`python -m pipeline ingest` in a process group of its own, to be killed."""
+
+    def __init__(self, folder: Path, server: server_kit.Running) -> None:
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        self.log = folder / "job.log"
+        self.secret = server.secret_key
+        self.environment = {
+            **server_kit.client_environment(),
+            "BOATHOUSE_ACCESS_KEY": server.access_key,
+            "BOATHOUSE_SECRET_KEY": server.secret_key,
+            "TMPDIR": str(self.temporary),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        self.children: list[int] = []
+
+    def run(self, url: str, source: str, table: str) -> str:
+        """Start the job and wait until it ends, or is ended; return what it said."""
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "pipeline", "ingest", "--url", url, "--from", source,
+                 "--to", table, "--partition-by", "day", "--master", "local[2]"],
+                cwd=server_kit.ROOT, env=self.environment, start_new_session=True,
+                stdout=output, stderr=output,
+            )  # fmt: skip
+            try:
+                self.process.wait(JOB_TIMEOUT_SECONDS)
+            finally:
+                if self.process.poll() is None:
+                    self.kill()
+        return self.log.read_text()
+
+    def kill(self) -> None:
+        """kill -9 of the whole group. The JVM is in another one and must leave by itself."""
+        assert self.process is not None
+        self.children = _children_of(self.process.pid)
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def wait_until_gone(self) -> None:
+        """Wait for the JVM to notice that nobody holds its standard input any more."""
+        assert self.children, "the job had no JVM"
+        deadline = time.monotonic() + LEAVE_TIMEOUT_SECONDS
+        while left := [pid for pid in self.children if _alive(pid)]:
+            assert time.monotonic() < deadline, f"left running: {left}"
+            time.sleep(0.05)
+
+    def secrets_left(self) -> list[Path]:
+        """Return the files below the job's temporary folder that hold the secret key."""
+        secret = self.secret.encode()
+        files = [path for path in self.temporary.rglob("*") if path.is_file()]
+        return [path for path in files if secret in path.read_bytes()]
+
+
+def _children_of(parent: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
