@@ -1,0 +1,652 @@
+"""What a person meets who runs `mini.py`: one line for each mistake, and a server that lasts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.rest import routes as iceberg_routes
+from server import config, connect
+from server.aws import model as aws_model
+from server.s3 import subresources
+from storage import opening
+from tests.kit import rest, s3
+from tests.kit import server as servers
+
+MINI = servers.ROOT / "mini.py"
+END_SECONDS = 60
+PENGUINS = ["SPECIES,BIRDS,GRAMS", "Adelie,152,3701", "Chinstrap,68,3733", "Gentoo,124,5076"]
+"""What the sample query gives, worked out from pipeline/data/penguins.csv by hand."""
+FORGED = (
+    "AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/{service}/aws4_request, "
+    "SignedHeaders=host;x-amz-date, Signature=" + "0" * 64
+)
+
+
+def run(
+    folder: Path,
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    python: tuple[str, ...] = (sys.executable,),
+) -> subprocess.CompletedProcess[str]:
+    """Run `mini.py` in a folder until it ends by itself."""
+    return subprocess.run(
+        [*python, str(MINI), *arguments],
+        cwd=folder,
+        env={**servers.client_environment(), **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=END_SECONDS,
+        check=False,
+    )
+
+
+def refusal(folder: Path, *arguments: str, **options: Any) -> str:
+    """Run what must be refused: exit code 1, nothing printed, and one line that says why."""
+    ended = run(folder, *arguments, **options)
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    assert ended.stderr.endswith("\n")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stderr.removesuffix("\n")
+
+
+def until(condition: Any) -> Any:
+    """Return what a condition gives, as soon as it is true."""
+    deadline = time.monotonic() + END_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[servers.Running]:
+    """A server of the test's own."""
+    running = servers.start(tmp_path / "data")
+    yield running
+    if running.process.poll() is None:
+        running.kill()
+
+
+# One line for each mistake.
+
+
+def test_start_without_the_packages_says_what_to_run(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "--port", "0", python=(sys.executable, "-I", "-S"))
+    assert said == (
+        "Boathouse's packages are not installed for this Python (lmdb is missing). "
+        "Run `make run`, or `make setup` and then `.venv/bin/python mini.py`."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_start_on_a_taken_port_names_the_port_and_touches_nothing(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = refusal(tmp_path, "--port", str(port))
+    assert said == (
+        f"mini.py: port {port} on 127.0.0.1 is taken by another process; stop it, or choose "
+        "another with --port (0 takes a free one)."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_start_on_a_held_folder_names_its_holder(own: servers.Running, tmp_path: Path) -> None:
+    said = refusal(tmp_path, "--port", "0", "--data", str(own.data))
+    assert said == (
+        f"mini.py: another process holds the data folder {own.data} (a server at {own.url}, "
+        f"process {own.pid}); stop it, or choose another folder with --data."
+    )
+    assert servers.get(own.url + "/_health")[0] == 200
+
+
+def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> None:
+    assert servers.start(tmp_path / "data").stop() == 0
+    place = tmp_path / "data" / "format.json"
+    newer = {**json.loads(place.read_text()), "format": opening.FORMAT + 1}
+    place.write_text(json.dumps(newer))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")}
+    said = refusal(tmp_path, "--port", "0", "--data", "data")
+    assert said == (
+        f"mini.py: the data folder data has on-disk format {opening.FORMAT + 1}, this release "
+        f"reads up to {opening.FORMAT}; start it with a newer release"
+    )
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("port = [", "mini.py: mini.toml: Invalid value (at end of document)"),
+        ("prot = 1", "mini.py: mini.toml: unknown key 'prot'"),
+        (
+            "port = 'one'",
+            "mini.py: mini.toml port: 'one' is not a whole number that is not negative",
+        ),
+        ("port = 65536", "mini.py: --port 65536 is not a port (0 to 65535)"),
+        (
+            "table_buckets = []",
+            "mini.py: at least one --table-bucket is needed: it is the default warehouse",
+        ),
+        ("[[users]]\nname = 'a'", "mini.py: mini.toml [[users]] number 1: access_key is missing"),
+        (
+            "[[users]]\nname = 'a'\naccess_key = 'k'\nsecret_key = 's'\npolicies = ['{']",
+            "mini.py: mini.toml [[users]] number 1: a policy is not valid JSON: Expecting property "
+            "name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_settings_file_is_refused_by_name(
+    tmp_path: Path, document: str, said: str
+) -> None:
+    (tmp_path / "mini.toml").write_text(document)
+    assert refusal(tmp_path) == said
+    assert [path.name for path in tmp_path.iterdir()] == ["mini.toml"]
+
+
+def test_a_settings_file_that_is_named_and_absent_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "--config", "no.toml") == "mini.py: no.toml does not exist"
+    named = {"BOATHOUSE_CONFIG": "no.toml"}
+    assert refusal(tmp_path, environment=named) == "mini.py: no.toml does not exist"
+
+
+def test_a_settings_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mini.toml").write_bytes(b"data = '\xff'")
+    assert refusal(tmp_path).startswith("mini.py: mini.toml: ")
+
+
+def test_a_policy_that_says_nothing_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mini.toml").write_text(
+        "[[users]]\nname = 'a'\naccess_key = 'k'\nsecret_key = 's'\n"
+        "[[users.policies]]\nStatement = 1"
+    )
+    assert refusal(tmp_path, "--port", "0").startswith("mini.py: ")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])
+def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: str) -> None:
+    assert refusal(tmp_path, "--no-auth", "--host", host) == (
+        f"mini.py: --no-auth is refused on {host}: it would let everyone who reaches this "
+        "machine in as root. Use --host 127.0.0.1, or leave --no-auth out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--host", "192.0.2.1"], "mini.py: cannot listen on 192.0.2.1:0: "),
+        (["--host", "no such host"], "mini.py: cannot listen on no such host:0: "),
+        (["--account", "1"], "mini.py: account '1' is not 12 digits"),
+        (["--tls-cert", "a.pem"], "mini.py: --tls-cert and --tls-key go together"),
+        (["--tls-cert", "a.pem", "--tls-key", "b.pem"], "mini.py: [Errno 2] "),
+        (["--table-bucket", "iceberg"], "mini.py: "),
+        (["--bucket", "Not_A_Name"], "mini.py: "),
+        (["--bucket", "lake"], "mini.py: 'lake' is a table bucket already"),
+        (["--data", "file"], "mini.py: "),
+        (["--ready-file", "no/such/folder/ready.json"], "mini.py: [Errno 2] "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_setting_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path, flags: list[str], said: str
+) -> None:
+    (tmp_path / "file").write_text("a file")
+    if "--ready-file" in flags:  # the banner comes after it
+        ended = run(tmp_path, "--port", "0", *flags)
+        assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
+        assert ended.stderr.startswith(said)
+        return
+    assert refusal(tmp_path, "--port", "0", *flags).startswith(said)
+
+
+def test_keys_that_were_damaged_are_named_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "root.json").write_text("{")
+    said = refusal(tmp_path, "--port", "0", "--data", "data")
+    assert said == (
+        "mini.py: data/root.json cannot be read; put its backup back, or move it away to get "
+        "new keys"
+    )
+    assert (tmp_path / "data" / "root.json").read_text() == "{"
+
+
+@pytest.mark.parametrize("arguments", [["--prot", "1"], ["--port", "one"], ["connect", "cobol"]])
+def test_a_flag_that_nobody_knows_shows_the_usage(tmp_path: Path, arguments: list[str]) -> None:
+    ended = run(tmp_path, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "usage: mini.py" in ended.stderr
+    assert arguments[-1] in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# The first start, and the second.
+
+
+def test_first_start_shows_the_keys_once_and_keeps_them_from_others(tmp_path: Path) -> None:
+    first = servers.start(tmp_path / "data")
+    keys = json.loads((first.data / "root.json").read_text())
+    assert stat.S_IMODE((first.data / "root.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((first.data / "keys.json").stat().st_mode) == 0o600
+    assert (keys["access_key"], keys["secret_key"]) == (first.access_key, first.secret_key)
+    assert first.stop() == 0
+    clients = "|".join(sorted(connect.CLIENTS))
+    banner = (
+        rf"Boathouse {re.escape(config.VERSION)}  {re.escape(first.url)}\n"
+        rf"  access key  {first.access_key}\n"
+        rf"  secret key  {re.escape(first.secret_key)}   \(shown this once\)\n"
+        rf"  keys        {re.escape(str(first.data))}/root.json\n"
+        rf"  data        {re.escape(str(first.data))}\n"
+        r'  try         \.venv/bin/python mini\.py sql "select current_version\(\)"' + "\n"
+        rf"  clients     \.venv/bin/python mini\.py connect {re.escape(clients)}\n"
+        r"ready in \d+\.\d s\n"
+    )
+    assert re.fullmatch(banner, first.log.read_text())
+
+    first.log.unlink()
+    second = servers.start(tmp_path / "data")
+    assert second.stop() == 0
+    assert (second.access_key, second.secret_key) == (first.access_key, first.secret_key)
+    assert second.secret_key not in second.log.read_text()
+
+
+def test_second_start_is_ready_soon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert servers.start(tmp_path / "data").stop() == 0
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(MINI), "--data", "data", "--port", "0", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env=servers.client_environment(),
+    )
+    try:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        seconds = time.monotonic() - started
+        assert servers.get(said["url"] + "/_health")[0] == 200
+    finally:
+        process.terminate()
+        assert process.wait(END_SECONDS) == 0
+    # A figure to read, not a limit: a busy machine is no defect.
+    with capsys.disabled():
+        print(f"\n[second start: {seconds:.2f} s, of which its own {said['ready_seconds']:.2f} s]")
+    assert said["ready_seconds"] <= seconds
+
+
+def test_json_is_one_object_with_everything_a_script_needs(tmp_path: Path) -> None:
+    serving = [sys.executable, str(MINI), "--data", "data", "--port", "0"]
+    process = subprocess.Popen(
+        [*serving, "--json", "--ready-file", "ready.json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env=servers.client_environment(),
+    )
+    try:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        ready = json.loads((tmp_path / "ready.json").read_text())
+    finally:
+        process.terminate()
+        assert process.wait(END_SECONDS) == 0
+    assert process.stdout.read() == b""
+    keys = json.loads((tmp_path / "data" / "root.json").read_text())
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", ready["url"])
+    assert ready == {
+        "url": ready["url"],
+        "access_key": keys["access_key"],
+        "secret_key": keys["secret_key"],
+        "data": str((tmp_path / "data").resolve()),
+        "pid": process.pid,
+    }
+    assert said == {**ready, "ready_seconds": said["ready_seconds"]}
+    assert 0 < said["ready_seconds"] < END_SECONDS
+    assert not (tmp_path / "data" / "running.json").exists()
+
+
+def test_every_way_to_set_a_setting_works_and_a_flag_wins(tmp_path: Path) -> None:
+    (tmp_path / "mini.toml").write_text(
+        'region = "eu-west-1"\ntable_buckets = ["file"]\nbuckets = ["raw"]\ndata = "nowhere"\n'
+        'account = "111111111111"\n'
+    )
+    running = servers.start(
+        tmp_path / "data",
+        *["--config", str(tmp_path / "mini.toml"), "--region", "eu-west-3"],
+        environment={
+            "BOATHOUSE_TABLE_BUCKET": "one, two",
+            "BOATHOUSE_REGION": "eu-west-2",
+            "BOATHOUSE_ACCESS_KEY": "AKPERSON",
+            "BOATHOUSE_SECRET_KEY": "a secret of her own",
+            "BOATHOUSE_JSON": "yes",
+        },
+    )
+    try:
+        assert (running.access_key, running.secret_key) == ("AKPERSON", "a secret of her own")
+        assert not (running.data / "root.json").exists()
+        names = {bucket["Name"] for bucket in s3.client(running).list_buckets()["Buckets"]}
+        assert names == {"one", "two", "raw"}
+        told = json.loads((running.data / "running.json").read_text())
+        assert told["region"] == "eu-west-3"
+        assert told["table_buckets"] == ["one", "two"]
+        keys = {"BOATHOUSE_ACCESS_KEY": "AKPERSON", "BOATHOUSE_SECRET_KEY": "a secret of her own"}
+        shown = run(tmp_path, "connect", "boto3", "--data", "data", environment=keys)
+        assert "a secret of her own" in shown.stdout
+        arns = [bucket["arn"] for bucket in table_buckets(running)]
+        assert arns == [
+            "arn:aws:s3tables:eu-west-3:111111111111:bucket/one",
+            "arn:aws:s3tables:eu-west-3:111111111111:bucket/two",
+        ]
+    finally:
+        assert running.stop() == 0
+    assert running.log.read_text().count("\n") == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_buckets_of_the_flags_are_there_and_stay(tmp_path: Path) -> None:
+    flags = [
+        "--table-bucket",
+        "lake",
+        "--table-bucket",
+        "dev",
+        "--bucket",
+        "raw",
+        "--bucket",
+        "b2b",
+    ]
+    first = servers.start(tmp_path / "data", *flags)
+    try:
+        s3.client(first).put_object(Bucket="raw", Key="k", Body=b"kept")
+    finally:
+        assert first.stop() == 0
+    second = servers.start(tmp_path / "data", *flags)
+    try:
+        client = s3.client(second)
+        assert {row["Name"] for row in client.list_buckets()["Buckets"]} == {
+            *("b2b", "dev", "lake", "raw")
+        }
+        assert [row["name"] for row in table_buckets(second)] == ["dev", "lake"]
+        assert client.get_object(Bucket="raw", Key="k")["Body"].read() == b"kept"
+    finally:
+        assert second.stop() == 0
+
+
+def table_buckets(running: servers.Running) -> list[dict[str, Any]]:
+    import boto3
+
+    client = boto3.client(
+        "s3tables",
+        endpoint_url=running.url,
+        region_name="eu-west-3" if "eu-west-3" in running.log.read_text() else s3.REGION,
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+    )
+    found: list[dict[str, Any]] = client.list_table_buckets()["tableBuckets"]
+    return sorted(found, key=lambda row: str(row["name"]))
+
+
+# The end.
+
+
+def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
+    s3.client(own).create_bucket(Bucket="raw")
+    body = bytes(range(256)) * 1024
+    target = "/raw/late"
+    headers = s3.sign(own, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
+    sending = http.client.HTTPConnection(own.host, own.port, timeout=END_SECONDS)
+    sending.putrequest("PUT", target, skip_host=True, skip_accept_encoding=True)
+    for name, value in {**headers, "content-length": str(len(body))}.items():
+        sending.putheader(name, value)
+    sending.endheaders(body[: len(body) // 2])
+    # The half has arrived once the server counts it as under way.
+    metrics = "/_metrics"
+    until(lambda: b"boathouse_requests_in_flight 2" in admin(own, metrics)[1])
+
+    own.process.send_signal(signal.SIGTERM)
+    until(lambda: refuses(own))
+    assert own.process.poll() is None
+    sending.send(body[len(body) // 2 :])
+    answer = sending.getresponse()
+    assert (answer.status, answer.read()) == (200, b"")
+    sending.close()
+    assert own.process.wait(END_SECONDS) == 0
+    assert not (own.data / "running.json").exists()
+
+    again = servers.start(own.data)
+    try:
+        found = s3.client(again).get_object(Bucket="raw", Key="late")["Body"].read()
+    finally:
+        assert again.stop() == 0
+    assert found == body
+
+
+def refuses(running: servers.Running) -> bool:
+    try:
+        socket.create_connection((running.host, running.port), timeout=5).close()
+    except OSError:
+        return True
+    return False
+
+
+def admin(running: servers.Running, path: str) -> tuple[int, bytes]:
+    """GET a path of the native API as root."""
+    token = rest.Client(running).token
+    connection = http.client.HTTPConnection(running.host, running.port, timeout=20)
+    try:
+        connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_ctrl_c_ends_the_server_with_exit_code_0(own: servers.Running) -> None:
+    with rest.Client(own) as client:
+        client.make_table("ns", "t")
+    own.process.send_signal(signal.SIGINT)
+    assert own.process.wait(END_SECONDS) == 0
+    assert "Traceback" not in own.log.read_text()
+    again = servers.start(own.data)
+    try:
+        with rest.Client(again) as client:
+            assert client.ask("GET", "namespaces/ns/tables/t")[0] == 200
+    finally:
+        assert again.stop() == 0
+
+
+# Nobody comes in without a credential.
+
+
+def doors() -> list[tuple[str, str, str]]:
+    """Every route of every face: method, path, and the service a forged signature names."""
+    found = []
+    methods = ("GET", "HEAD", "PUT", "POST", "DELETE")
+    for path in ("/", "/kept", "/kept/k", "/lake", "/lake/ns/t/data/f.parquet", "/new"):
+        known = methods if path != "/" else ("GET", "HEAD")
+        found += [(method, path, "s3") for method in known]
+    for below, table in (
+        ("/kept", subresources.BUCKET_SUBRESOURCES),
+        ("/kept/k", subresources.OBJECT_SUBRESOURCES),
+    ):
+        for name, operations in table.items():
+            found += [(method, f"{below}?{name}", "s3") for method in operations]
+    for operation in aws_model.load("s3tables").operations.values():
+        parts = [part if isinstance(part, str) else "x" for part in operation.route]
+        found.append((operation.method, "/" + "/".join(parts), "s3tables"))
+    labels = {"prefix": "lake", "namespace": "ns", "table": "t", "view": "v"}
+    for route in iceberg_routes.ROUTES:
+        if route.name != "getToken":
+            path = re.sub(r"\{([^}]*)\}", lambda m: labels.get(m.group(1), "x"), route.path)
+            found.append((route.method, "/iceberg" + path, "s3tables"))
+    for path in (
+        *("/_metrics", "/_console", "/_api/v1/x", "/_api/v1/warehouses/lake/loads?table=ns.t"),
+        *("/_api/v1/warehouses/lake/metrics?table=ns.t",),
+    ):
+        found += [(method, path, "") for method in methods]
+    return found
+
+
+def test_no_face_answers_anything_but_health_without_a_credential(own: servers.Running) -> None:
+    with rest.Client(own) as client:
+        client.make_table("ns", "t")
+        root = client.token
+    s3.client(own).create_bucket(Bucket="kept")
+    s3.client(own).put_object(Bucket="kept", Key="k", Body=b"kept")
+    before = everything(own, root)
+    proofs: list[dict[str, str]] = [
+        {},
+        {"authorization": "Bearer " + root[:-4] + "AAAA"},
+        {"authorization": "Basic " + "Ym9hdGhvdXNlOmJvYXRob3VzZQ=="},
+        {"authorization": 'Snowflake Token="None"'},
+    ]
+    connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
+    asked = refused = 0
+    for method, path, service in doors():
+        forged = FORGED.format(key=own.access_key, service=service)
+        signed = {"authorization": forged, "x-amz-date": "20260101T000000Z"}
+        for headers in [*proofs, *([signed] if service else [])]:
+            connection.request(method, path, b"{}" if method in ("PUT", "POST") else None, headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status in (400, 401, 403, 405), (method, path, headers, body)
+            refused += answer.status in (401, 403)
+            asked += 1
+    connection.close()
+    # The rest are no requests at all: a method that no path takes, a body without its digest.
+    assert asked > 900
+    assert refused > 0.5 * asked, (refused, asked)
+    assert everything(own, root) == before
+
+    assert servers.get(own.url + "/_health")[0] == 200
+    assert own.stop() == 0
+
+
+def everything(running: servers.Running, token: str) -> Any:
+    """What the server holds, as root sees it."""
+    client = s3.client(running)
+    buckets = [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]
+    with rest.Client(running, token=token) as catalog:
+        return (
+            buckets,
+            [row["name"] for row in table_buckets(running)],
+            [
+                [(row["Key"], row["ETag"], row["LastModified"]) for row in page.get("Contents", [])]
+                for page in (client.list_objects_v2(Bucket=name) for name in [*buckets, "lake"])
+            ],
+            catalog.ask("GET", "namespaces"),
+            catalog.ask("GET", "namespaces/ns/tables/t"),
+        )
+
+
+SNOWFLAKE_DOORS = (
+    ("POST", "/session/v1/login-request?databaseName=lake"),
+    ("POST", "/session/token-request"),
+    ("POST", "/session/heartbeat"),
+    ("POST", "/session?delete=true"),
+    ("POST", "/queries/v1/query-request?requestId=1"),
+    ("POST", "/queries/v1/abort-request"),
+    ("POST", "/queries/1/abort-request"),
+    ("GET", "/queries/1/result"),
+    ("GET", "/queries/1/chunks/0?expires=9999999999999&signature=00"),
+    ("GET", "/monitoring/queries/1"),
+)
+
+
+def test_the_snowflake_face_answers_refusals_alone_without_a_credential(
+    own: servers.Running,
+) -> None:
+    proofs: list[dict[str, str]] = [
+        {},
+        {"authorization": 'Snowflake Token="None"'},
+        {"authorization": 'Snowflake Token="' + rest.Client(own).token + '"'},
+    ]
+    for method, path in SNOWFLAKE_DOORS:
+        for headers in proofs:
+            connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
+            body = json.dumps({"data": {"LOGIN_NAME": own.access_key}, "sqlText": "select 1"})
+            connection.request(method, path, body if method == "POST" else None, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            connection.close()
+            if answer.status == 200:  # a fault of a session, as drivers want it
+                said = json.loads(content)
+                assert said["success"] is False, (path, said)
+                assert "token" not in (said.get("data") or {}), (path, said)
+            else:
+                assert answer.status in (401, 403), (method, path, answer.status, content)
+
+
+# The other subcommands.
+
+
+@pytest.mark.parametrize("client", sorted(connect.CLIENTS))
+def test_connect_prints_settings_with_address_and_keys(
+    server: servers.Running, tmp_path: Path, client: str
+) -> None:
+    ended = run(tmp_path, "connect", client, "--data", str(server.data))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert server.access_key in ended.stdout
+    assert server.secret_key in ended.stdout
+    assert server.url in ended.stdout or f"{server.port}" in ended.stdout
+    other = run(tmp_path, "connect", client, "--data", str(server.data), "--warehouse", "mine")
+    assert other.returncode == 0
+    assert ("mine" in other.stdout) == (client != "boto3")
+
+
+@pytest.mark.parametrize("command", [["sql", "select 1"], ["connect", "boto3"]])
+def test_a_subcommand_without_a_server_says_what_to_run(tmp_path: Path, command: list[str]) -> None:
+    assert refusal(tmp_path, *command) == (
+        "No server runs on the data folder './boathouse-data'. Start one with `make run`, or "
+        "name another folder with --data."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_subcommand_after_a_crash_does_not_take_the_dead_for_the_living(
+    own: servers.Running, tmp_path: Path
+) -> None:
+    own.kill()
+    assert (own.data / "running.json").exists()
+    said = refusal(tmp_path, "connect", "boto3", "--data", str(own.data))
+    assert said.startswith(f"No server runs on the data folder {str(own.data)!r}.")
+
+
+def test_sample_data_is_loaded_through_the_catalog_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        running = servers.start(tmp_path / "data", "--sample-data")
+        try:
+            log = running.log
+            until(lambda log=log: 'try: .venv/bin/python mini.py sql "' in log.read_text())
+            with rest.Client(running) as client:
+                status, loaded = client.ask("GET", "namespaces/samples/tables/penguins")
+            assert status == 200
+            (snapshot,) = loaded["metadata"]["snapshots"]
+            assert snapshot["summary"]["total-records"] == "344"
+            query = re.findall(r'mini\.py sql "(.*)"$', log.read_text(), re.MULTILINE)[-1]
+            asked = run(tmp_path, "sql", query, "--data", "data", "--format", "csv")
+            assert (asked.returncode, asked.stderr) == (0, "")
+            assert asked.stdout.splitlines() == PENGUINS
+        finally:
+            assert running.stop() == 0
+        assert "Traceback" not in running.log.read_text()
+        running.log.unlink()
+
+
+def test_version_is_the_one_of_the_code(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--version")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0, f"Boathouse {config.VERSION}\n", "",
+    )  # fmt: skip
