@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
+import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from catalog.rest import face as rest_face
+from catalog.rest import native as catalog_native
+from catalog.rest import routes as rest_routes
+from s3tables import face as s3tables_face
 from server import config
+from server.aws import model as aws_model
+from sql import errors as sql_errors
+from sql.dialect import operations, parse, show
+from sql.rest import routes as sql_routes
 from storage import batch
+from tests.kit import s3
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -69,3 +80,104 @@ def test_the_makefile_lists_what_the_docs_promise() -> None:
 def test_links_inside_the_repository_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+# COMPATIBILITY.md: every operation of every face.
+
+
+def section(title: str) -> list[list[str]]:
+    """The table rows of one section of COMPATIBILITY.md, heads left out."""
+    text = (DOCS / "COMPATIBILITY.md").read_text()
+    (body,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    found = []
+    for line in body.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if cells and cells[0] != "---":
+            found.append(cells)
+    return [cells for cells in found if "done" not in cells]
+
+
+def states(found: list[list[str]], column: int) -> dict[str, str]:
+    """Name -> what a table says of it; each name stands once, each state is one of three."""
+    said = {cells[0]: cells[column] for cells in found}
+    assert len(said) == len(found)
+    assert set(said.values()) <= {"yes", "partly", "no"}
+    return said
+
+
+def test_compatibility_names_every_s3_operation_as_the_code_has_it() -> None:
+    assert states(section("S3"), 1) == s3.operations_done()
+
+
+def test_compatibility_names_every_s3tables_operation_as_the_code_has_it() -> None:
+    said = states(section("s3tables"), 1)
+    assert set(said) == set(aws_model.load("s3tables").operations)
+    assert {name for name, done in said.items() if done != "no"} == set(s3tables_face.HANDLERS)
+
+
+def test_compatibility_names_every_rest_operation_as_the_code_has_it() -> None:
+    found = section("Iceberg REST catalog")
+    said = states(found, 2)
+    assert {cells[0]: cells[1] for cells in found} == {
+        route.name: f"`{route.endpoint}`" for route in rest_routes.ROUTES
+    }
+    built = {*rest_face.HANDLERS, "getToken"}
+    assert {name for name, done in said.items() if done != "no"} == built
+
+
+def test_compatibility_names_every_snowflake_endpoint_as_the_code_has_it() -> None:
+    found = section("Snowflake protocol")
+    said = states(found, 2)
+    assert set(said) == {kind.__name__ for kind in typing.get_args(sql_routes.Operation)} - {
+        "Unknown"
+    }
+    assert set(said.values()) == {"yes"}
+    for name, route, *_ in found:
+        method, _, target = route.strip("`").partition(" ")
+        path, _, query = target.replace("{query}", "q").replace("{number}", "0").partition("?")
+        pairs = [("expires", "1"), *(tuple(pair.split("=")) for pair in query.split("&") if pair)]
+        operation = sql_routes.identify(method, path.strip("/").split("/"), pairs)
+        assert type(operation).__name__ == name
+
+
+# Read by the grammar, refused where it is run: statement -> the refusal's words in the code.
+REFUSED_LATER = {"INSERT OVERWRITE": 'unsupported("INSERT OVERWRITE")'}
+
+
+def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> None:
+    found = [cells for cells in section("SQL") if len(cells) == 4]
+    said = states(found, 1)
+    kinds = set()
+    for name, done, example, _ in found:
+        text = example.strip("`")
+        if name in REFUSED_LATER:
+            assert done == "no"
+            assert REFUSED_LATER[name] in (ROOT / "sql" / "statements.py").read_text()
+        elif done == "no":
+            with pytest.raises(sql_errors.SqlError) as refused:
+                parse.parse(text)
+            assert refused.value.code == "000002", name
+        else:
+            kinds.add(type(parse.parse(text)))
+    assert set(parse.REFUSED) <= {name for name, done in said.items() if done == "no"}
+    # One example may stand for its opposite: BEGIN for COMMIT, SET for UNSET.
+    paired = {operations.Commit, operations.Rollback, operations.UnsetVariables}
+    assert kinds | paired == set(typing.get_args(operations.Operation))
+
+
+def test_compatibility_names_every_show_as_the_code_has_it() -> None:
+    said = states([cells for cells in section("SQL") if len(cells) == 2], 1)
+    wanted = {}
+    for words in show.KINDS:
+        kind = " ".join(words)
+        done = show.SHOWN_AS.get(kind, kind) in show.ANSWERED
+        wanted[f"SHOW {kind}"] = "yes" if done else "no"
+    assert said == wanted
+
+
+def test_compatibility_names_every_native_route() -> None:
+    routes = catalog_native.make_routes(tables=Any, access=Any)  # type: ignore[arg-type]
+    said = states(section("Native API, health, metrics"), 1)
+    wanted = {f"`{route.method} /_api/v1/{route.template}`" for route in routes}
+    built = {name for name, done in said.items() if done != "no"}
+    assert built == wanted | {"`GET /_health`", "`GET /_metrics`"}
