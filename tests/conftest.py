@@ -14,6 +14,23 @@ os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
 
 
+ORDER = (
+    "test_tidy", "test_docs", "storage", "server", "catalog", "s3tables", "sql", "pipeline",
+    "fuzz", "model", "test_provision", "test_mini", "contract", "crash",
+)  # fmt: skip
+"""Quick and local tests first, those that start processes and clients last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run fast tests first; within a place the order stays as it is."""
+
+    def place(item: pytest.Item) -> int:
+        parts = item.path.relative_to(server_kit.ROOT / "tests").with_suffix("").parts
+        return ORDER.index(parts[0]) if parts[0] in ORDER else len(ORDER)
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_kit.Running]:
     """One server for the whole run, with table bucket `lake`. Use names of your own in it."""
