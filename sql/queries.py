@@ -156,6 +156,7 @@ class Query:
     result: Result | None = None
     error: errors.SqlError | None = None
     task: asyncio.Task[None] | None = None
+    is_begun: bool = False
     is_cancelled: bool = False
 
     @property
@@ -266,7 +267,10 @@ class Queries:
         if query.is_finished or query.task is None:
             return False
         query.is_cancelled = True
-        query.task.cancel()
+        if query.is_begun:
+            query.task.cancel()
+        # A task cancelled before its first step never runs, and would leave no answer: that one
+        # sees by itself that it is not wanted.
         return True
 
     def end_session(self, session: sessions.Session) -> None:
@@ -319,7 +323,10 @@ class Queries:
     async def _run(self, query: Query, session: sessions.Session) -> None:
         self._running += 1
         session.running += 1
+        query.is_begun = True
         try:
+            if query.is_cancelled:
+                raise errors.canceled()
             query.result = await self._answered(query, session)
         except errors.SqlError as error:
             query.error = error
@@ -403,6 +410,7 @@ class Queries:
             one = replace(submission, text=text, request_id="")
             child_id = self._query_id(session, f"{query_id}/{number}")
             child = self._new_query(session, one, child_id)
+            child.is_begun = True
             child.task = asyncio.current_task()
             try:
                 child.result = await self._one(child.id, session, one)

@@ -193,6 +193,20 @@ def test_too_many_running_statements_refuse_the_next(
     lived(tmp_path, story)
 
 
+def test_a_statement_aborted_before_its_first_step_is_answered_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        query = submit(parts, session, "select 1")
+        assert parts.queries.cancel(query)
+        assert await parts.queries.wait(query, 5)
+        assert query.status == "ABORTED"
+        assert parts.statements.calls == []
+        assert (session.running, parts.queries.running) == (0, 0)
+
+    lived(tmp_path, story)
+
+
 def test_stopping_ends_everything_that_runs(tmp_path: Path) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         async def endless(call: served.Call) -> outcomes.Outcome:
