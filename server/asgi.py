@@ -20,6 +20,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -210,12 +211,14 @@ class Response(NamedTuple):
     """One answer. A tuple, not a dataclass: built per request, it costs a third as much.
 
     body: bytes, or pieces in order. Without a content-length header the body's size is sent, so
-    an answer to HEAD gives the header and leaves the body empty.
+    an answer to HEAD gives the header and leaves the body empty. holding: entered while pieces are
+    sent, so that the files of those behind the first are still there when it is their turn.
     """
 
     status: int
     headers: ResponseHeaders = ()
     body: bytes | tuple[Piece, ...] = b""
+    holding: AbstractContextManager[None] | None = None
 
 
 def json_response(value: object, status: int = 200, headers: ResponseHeaders = ()) -> Response:
@@ -277,7 +280,7 @@ class Sender:
         The first file is opened before the status line goes out, so that a missing one, or a
         header that cannot be sent, can still become an error.
         """
-        status, own_headers, body = response
+        status, own_headers, body, holding = response
         wire = [*self._headers]
         has_length = False
         for name, value in own_headers:
@@ -297,7 +300,10 @@ class Sender:
             await self._send(start)
             await self._send({"type": "http.response.body", "body": body})
             return len(body)
-        return await self._send_pieces(start, body)
+        if holding is None:
+            return await self._send_pieces(start, body)
+        with holding:
+            return await self._send_pieces(start, body)
 
     async def _send_pieces(self, start: MutableMapping[str, Any], body: tuple[Piece, ...]) -> int:
         left = total = size_of(body)

@@ -20,7 +20,7 @@ TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING = b"connection: close\r\n\r\n"
 
 
-class Connection(httptools_impl.HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
+class Connection(httptools_impl.HttpToolsProtocol):
     """uvicorn's, with bounds. A head that comes in one piece, as most do, starts no timer."""
 
     head_bytes_max = limits.HEAD_BYTES_MAX

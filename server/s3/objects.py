@@ -22,7 +22,10 @@ async def get_object(
     caller: callers.Caller,
 ) -> asgi.Response:
     info, status, headers, byte_range = _read(house, operation, caller)
-    return asgi.Response(status, tuple(headers), house.objects.pieces(info, byte_range))
+    pieces = house.objects.pieces(info, byte_range)
+    # One file is open from the first byte to the last; of several, each only in its turn.
+    holding = house.blobs.hold(info.body) if len(pieces) > 1 else None
+    return asgi.Response(status, tuple(headers), pieces, holding)
 
 
 async def head_object(
@@ -253,7 +256,8 @@ async def _attributes_of_copy(
     stated, kind = before.checksums, before.checksum_type
     wanted = operation.checksum_algorithm
     if wanted is not None and (wanted not in stated or kind == "COMPOSITE"):
-        digests = await house.blobs.digest(source.body, None, (wanted,))
+        with house.blobs.hold(source.body):
+            digests = await house.blobs.digest(source.body, None, (wanted,))
         stated, kind = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
     replaced = operation.metadata_directive == "REPLACE"
     return model.ObjectAttributes(

@@ -6,6 +6,7 @@ import base64
 import concurrent.futures
 import hashlib
 import io
+import socket
 import zlib
 from typing import Any
 
@@ -317,3 +318,26 @@ def test_the_transfer_manager_uploads_in_parallel_parts(s3: Any, bucket: str) ->
     back = io.BytesIO()
     s3.download_fileobj(bucket, "k", back, Config=config)
     assert back.getvalue() == body
+
+
+def test_a_slow_reader_gets_every_part_of_an_object_deleted_and_swept_meanwhile(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    bodies = [bytes([number]) * (5 * MIB) for number in range(4)]
+    upload = begin(s3, bucket)
+    complete(s3, bucket, upload, put_parts(s3, bucket, upload, *bodies))
+    target = f"/{bucket}/k"
+    signed = kit.sign(house, "GET", target, payload_hash="UNSIGNED-PAYLOAD")
+    wire = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        reader.settimeout(30)
+        reader.connect((house.host, house.port))
+        reader.sendall(f"GET {target} HTTP/1.1\r\n{wire}connection: close\r\n\r\n".encode())
+        got = reader.recv(1000)
+        s3.delete_object(Bucket=bucket, Key="k")
+        house.run(house.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000))
+        while data := reader.recv(1 << 20):
+            got += data
+    assert got.partition(b"\r\n\r\n")[2] == b"".join(bodies)
+    assert house.run(house.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)) == 4
