@@ -1,0 +1,142 @@
+"""What `mini.py connect` prints really runs, pasted as it is, against a running server."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit import environments, rest
+from tests.kit import server as servers
+
+RUN_SECONDS = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table(server: servers.Running) -> None:
+    """Something to be seen: a namespace with a table."""
+    with rest.Client(server) as client:
+        client.make_table("pasted", "seen")
+
+
+def snippet(server: servers.Running, client: str, *flags: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "mini.py", "connect", client, "--data", str(server.data), *flags],
+        cwd=servers.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    return done.stdout
+
+
+def pasted(python: Path | str, text: str, folder: Path) -> list[str]:
+    """Run a snippet as a file in an empty folder; return the lines it prints."""
+    place = folder / "pasted.py"
+    place.write_text(text)
+    done = subprocess.run(
+        [str(python), place.name],
+        cwd=folder,
+        env=servers.client_environment(),
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_pyiceberg_snippet_lists_the_namespaces(
+    server: servers.Running, tmp_path: Path
+) -> None:
+    (printed,) = pasted(sys.executable, snippet(server, "pyiceberg"), tmp_path)
+    assert ("pasted",) in ast.literal_eval(printed)
+
+
+def test_the_boto3_snippet_lists_buckets_of_both_kinds(
+    server: servers.Running, tmp_path: Path
+) -> None:
+    _, tables = pasted(sys.executable, snippet(server, "boto3"), tmp_path)
+    assert "lake" in ast.literal_eval(tables)
+
+
+def test_the_duckdb_snippet_shows_the_tables(server: servers.Running, tmp_path: Path) -> None:
+    import duckdb
+    import duckdb_extensions
+
+    text = snippet(server, "duckdb")
+    connection = duckdb.connect(config={"extension_directory": str(tmp_path)})
+    # The extensions come from their packages here, so that no test needs a network.
+    installs = [line for line in text.splitlines() if line.startswith("INSTALL ")]
+    assert installs == ["INSTALL httpfs; LOAD httpfs;", "INSTALL iceberg; LOAD iceberg;"]
+    for line in installs:
+        text = text.replace(line, line.partition("; ")[2])
+    for name in ("httpfs", "avro", "iceberg"):
+        duckdb_extensions.import_extension(name, con=connection)
+    shown = connection.execute(text).fetchall()
+    connection.close()
+    assert ("lake", "pasted", "seen") in [row[:3] for row in shown]
+
+
+def test_the_snowflake_snippet_asks_for_the_version(
+    server: servers.Running, tmp_path: Path
+) -> None:
+    python = environments.python("snowflake5")
+    (printed,) = pasted(python, snippet(server, "snowflake"), tmp_path)
+    ((version,),) = ast.literal_eval(printed)
+    assert isinstance(version, str)
+
+
+def test_the_trino_snippet_is_a_properties_file(server: servers.Running) -> None:
+    lines = [line for line in snippet(server, "trino").splitlines() if not line.startswith("#")]
+    settings = dict(line.split("=", 1) for line in lines)
+    assert len(settings) == len(lines)
+    assert settings["connector.name"] == "iceberg"
+    assert settings["iceberg.rest-catalog.uri"] == server.iceberg
+
+
+def test_the_spark_snippet_is_one_command(server: servers.Running) -> None:
+    """Its settings run in the Spark tests; here: that a shell takes it as one command."""
+    text = snippet(server, "spark")
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input="spark-sql() { printf '%s\\n' \"$@\"; }\n" + text,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    words = done.stdout.splitlines()
+    assert done.stderr == ""
+    assert words[-2:] == ["-e", "SHOW NAMESPACES IN lake"]
+    assert f"spark.sql.catalog.lake.uri={server.iceberg}" in words
+    assert len([word for word in words if word == "--conf"]) == 8
+
+
+def test_the_dbt_snippet_is_a_profile(server: servers.Running) -> None:
+    lines = [line for line in snippet(server, "dbt").splitlines() if ": " in line]
+    settings = {name.strip(): value for name, value in (line.split(": ", 1) for line in lines)}
+    assert settings["host"] == server.host
+    assert int(settings["port"]) == server.port
+    assert settings["password"] == server.secret_key
+    assert settings["type"] == "snowflake"
+
+
+def test_snippets_name_the_catalog_by_a_word_that_engines_take(server: servers.Running) -> None:
+    assert "ATTACH 'my-lake' AS my_lake (" in snippet(server, "duckdb", "--warehouse", "my-lake")
+    assert "catalog.my_lake.warehouse=my-lake" in snippet(server, "spark", "--warehouse", "my-lake")
+    assert "ATTACH '2024' AS _2024 (" in snippet(server, "duckdb", "--warehouse", "2024")
+
+
+def test_readme_settings_are_the_ones_of_the_snippets(server: servers.Running) -> None:
+    """The table of settings in the README names nothing that a snippet does not."""
+    page = (servers.ROOT / "README.md").read_text()
+    for label, client in (("PyIceberg", "pyiceberg"), ("Snowflake connector", "snowflake")):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {label}")]
+        for word in row.split("|")[2].replace("`", "").split(","):
+            assert f"{word.strip()}=" in snippet(server, client), word
