@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import manifests, parquet_stats, pruning, transforms, values
@@ -51,42 +51,53 @@ VALUES: dict[int, st.SearchStrategy[Any]] = {
     9: st.integers(-12, 12),
 }
 Row = Mapping[int, Any]
-ROWS = st.fixed_dictionaries({field_id: st.none() | VALUES[field_id] for field_id in TYPES})
+EVERY_COLUMN = pytest.mark.parametrize("column", sorted(TYPES))
 
 
-def leaves() -> st.SearchStrategy[Predicate]:
-    def of_column(column: int) -> st.SearchStrategy[Predicate]:
-        value = VALUES[column]
-        ops = ["eq", "not-eq", "lt", "lt-eq", "gt", "gt-eq"]
-        checks = ["null", "not-null"]
-        if TYPES[column] in ("string", "binary"):
-            ops += ["starts-with", "not-starts-with"]
-        if TYPES[column] == "double":
-            checks += ["nan", "not-nan"]
-        return st.one_of(
-            st.builds(Comparison, op=st.sampled_from(ops), column=st.just(column), value=value),
-            st.builds(
-                Membership,
-                column=st.just(column),
-                values=st.lists(value, max_size=3).map(tuple),
-                negated=st.booleans(),
-            ),
-            st.builds(Check, op=st.sampled_from(checks), column=st.just(column)),
-        )
-
-    constants = st.builds(Constant, value=st.sampled_from([True, False, None]))
-    return st.sampled_from(sorted(TYPES)).flatmap(of_column) | constants
+def rows_of(column: int) -> st.SearchStrategy[Row]:
+    """Rows whose other columns are null: what one column can do, it does alone."""
+    value = st.none() | VALUES[column] | VALUES[column]
+    return value.map(lambda one: {**dict.fromkeys(TYPES), column: one})
 
 
-PREDICATES = st.recursive(
-    leaves(),
-    lambda part: st.one_of(
-        st.builds(Not, part=part),
-        st.builds(And, parts=st.lists(part, min_size=1, max_size=3).map(tuple)),
-        st.builds(Or, parts=st.lists(part, min_size=1, max_size=3).map(tuple)),
-    ),
-    max_leaves=5,
-)
+def leaves(column: int) -> st.SearchStrategy[Predicate]:
+    value = VALUES[column]
+    ops = ["eq", "not-eq", "lt", "lt-eq", "gt", "gt-eq"]
+    checks = ["null", "not-null"]
+    if TYPES[column] in ("string", "binary"):
+        ops += ["starts-with", "not-starts-with"]
+    if TYPES[column] == "double":
+        checks += ["nan", "not-nan"]
+    comparison = st.builds(Comparison, op=st.sampled_from(ops), column=st.just(column), value=value)
+    return st.one_of(
+        comparison,
+        comparison,
+        st.builds(
+            Membership,
+            column=st.just(column),
+            values=st.lists(value, max_size=3).map(tuple),
+            negated=st.booleans(),
+        ),
+        st.builds(Check, op=st.sampled_from(checks), column=st.just(column)),
+        st.builds(Constant, value=st.sampled_from([True, False, None])),
+    )
+
+
+def predicates(column: int) -> st.SearchStrategy[Predicate]:
+    return st.recursive(
+        leaves(column),
+        lambda part: st.one_of(
+            st.builds(Not, part=part),
+            st.builds(And, parts=st.lists(part, min_size=1, max_size=3).map(tuple)),
+            st.builds(Or, parts=st.lists(part, min_size=1, max_size=3).map(tuple)),
+        ),
+        max_leaves=3,
+    )
+
+
+ROW = {column: rows_of(column) for column in TYPES}
+ROWS = {column: st.lists(ROW[column], min_size=1, max_size=3) for column in TYPES}
+PREDICATES = {column: predicates(column) for column in TYPES}
 
 
 # --- what engines find --------------------------------------------------------------------------
@@ -186,6 +197,8 @@ def metrics_of(rows: Sequence[Row], draw: Any) -> manifests.Metrics:
         )
     }  # fmt: skip
     for field_id, type_ in TYPES.items():
+        if all(row[field_id] is None for row in rows):
+            continue
         column = [row[field_id] for row in rows]
         nan = [value for value in column if isinstance(value, float) and math.isnan(value)]
         held = [
@@ -228,14 +241,64 @@ def file_of(metrics: manifests.Metrics, rows: int) -> manifests.DataFile:
     )
 
 
-@settings(max_examples=600, deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=4), PREDICATES, st.data())
-def test_a_file_is_kept_if_any_engine_finds_a_row_in_it(
-    rows: list[Row], predicate: Predicate, data: st.DataObject
-) -> None:
+@EVERY_COLUMN
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_a_file_is_kept_if_any_engine_finds_a_row_in_it(column: int, data: st.DataObject) -> None:
+    rows = data.draw(ROWS[column])
+    predicate = data.draw(PREDICATES[column])
     file = file_of(metrics_of(rows, data.draw), len(rows))
     if any(anybody_finds(predicate, row) for row in rows):
         assert pruning.MetricsFilter(predicate, SCHEMA).may_match(file)
+
+
+EDGES: dict[int, list[Any]] = {
+    2: [
+        "",
+        "a",
+        "ab",
+        "aba",
+        "abb",
+        "b",
+        "\ud7ff",
+        "\ud7ffa",
+        "\U0010ffff",
+        "a\U0010ffffb",
+        "\u00e9",
+    ],
+    3: [-math.inf, -1.5, -0.0, 0.0, 1.5, math.inf, math.nan, -math.nan],
+    8: [b"", b"\x00", b"a", b"ab", b"a\xff", b"a\xffb", b"\xff", b"\xff\xff", b"\xffa"],
+}
+COMPARISONS = ["eq", "not-eq", "lt", "lt-eq", "gt", "gt-eq"]
+
+
+@pytest.mark.parametrize("column", sorted(EDGES))
+@pytest.mark.parametrize("width", [None, 1, 2])
+def test_a_file_of_one_edge_value_is_kept_for_every_comparison_that_finds_it(
+    column: int, width: int | None
+) -> None:
+    """All of them: bounds cut to width where the type allows it, counts told."""
+    type_ = TYPES[column]
+    cuts = width is not None and type_ in ("string", "binary")
+    prefixes = ["starts-with", "not-starts-with"] if type_ in ("string", "binary") else []
+    for value in EDGES[column]:
+        is_nan = isinstance(value, float) and math.isnan(value)
+        low = parquet_stats.cut_down(value, width) if cuts and width else value
+        high = parquet_stats.cut_up(value, width) if cuts and width else value
+        metrics = manifests.Metrics(
+            value_counts={column: 1},
+            null_value_counts={column: 0},
+            nan_value_counts={column: int(is_nan)},
+            lower_bounds={} if is_nan else {column: values.to_bytes(type_, low)},
+            upper_bounds=({} if is_nan or high is None else {column: values.to_bytes(type_, high)}),
+        )
+        row = {**dict.fromkeys(TYPES), column: value}
+        for op in COMPARISONS + prefixes:
+            for literal in EDGES[column]:
+                predicate = Comparison(op=op, column=column, value=literal)
+                if anybody_finds(predicate, row):
+                    filter_ = pruning.MetricsFilter(predicate, SCHEMA)
+                    assert filter_.may_match(file_of(metrics, 1)), (value, predicate)
 
 
 def test_pruning_by_metrics_drops_what_it_should() -> None:
@@ -358,22 +421,27 @@ def test_a_filter_nested_beyond_the_bound_keeps_every_file() -> None:
 TRANSFORMS = ["identity", "bucket[3]", "truncate[2]", "year", "month", "day", "hour", "void"]
 
 
-@st.composite
-def specs(draw: Any) -> dict[str, Any]:
-    fields = []
-    for number in range(draw(st.integers(0, 3))):
-        source = draw(st.sampled_from(sorted(TYPES)))
-        name = draw(st.sampled_from(TRANSFORMS))
-        assume(transforms.accepts(transforms.parse(name), TYPES[source]))
-        fields.append(
-            {
-                "source-id": source,
-                "field-id": 1000 + number,
-                "name": f"p{number}",
-                "transform": name,
-            }
-        )
-    return {"spec-id": 0, "fields": fields}
+def specs(column: int) -> st.SearchStrategy[dict[str, Any]]:
+    taken = [
+        name for name in TRANSFORMS if transforms.accepts(transforms.parse(name), TYPES[column])
+    ]
+    return st.lists(st.sampled_from(taken), min_size=1, max_size=2).map(
+        lambda names: {
+            "spec-id": 0,
+            "fields": [
+                {
+                    "source-id": column,
+                    "field-id": 1000 + place,
+                    "name": f"p{place}",
+                    "transform": name,
+                }
+                for place, name in enumerate(names)
+            ],
+        }
+    )
+
+
+SPECS = {column: specs(column) for column in TYPES}
 
 
 def partition_of(spec: dict[str, Any], row: Row, *, rounded_up: bool) -> tuple[Any, ...]:
@@ -391,21 +459,55 @@ def partition_of(spec: dict[str, Any], row: Row, *, rounded_up: bool) -> tuple[A
     return tuple(made)
 
 
-@settings(max_examples=600, deadline=None)
-@given(specs(), ROWS, PREDICATES, st.booleans())
+@EVERY_COLUMN
+@settings(max_examples=120, deadline=None)
+@given(data=st.data(), rounded_up=st.booleans())
 def test_a_partition_is_kept_if_any_engine_finds_its_row(
-    spec: dict[str, Any], row: Row, predicate: Predicate, rounded_up: bool
+    column: int, data: st.DataObject, rounded_up: bool
 ) -> None:
+    spec, row = data.draw(SPECS[column]), data.draw(ROW[column])
+    predicate = data.draw(PREDICATES[column])
     partition = partition_of(spec, row, rounded_up=rounded_up)
     if anybody_finds(predicate, row):
         assert pruning.PartitionFilter(predicate, spec, SCHEMA).may_match_partition(partition)
 
 
-@settings(max_examples=600, deadline=None)
-@given(specs(), st.lists(ROWS, min_size=1, max_size=3), PREDICATES, st.data())
-def test_a_manifest_is_kept_if_any_engine_finds_a_row_in_its_partitions(
-    spec: dict[str, Any], rows: list[Row], predicate: Predicate, data: st.DataObject
+@pytest.mark.parametrize("rounded_up", [False, True])
+@pytest.mark.parametrize("transform", ["year", "month", "day", "hour"])
+def test_a_time_partition_is_kept_for_every_comparison_that_finds_its_row(
+    transform: str, rounded_up: bool
 ) -> None:
+    """All of them around 1970, where writers of old rounded times towards it."""
+    hour = values.DAY_MICROS // 24
+    times = [
+        days * values.DAY_MICROS + offset
+        for days in (-366, -365, -32, -31, -1, 0, 31, 365)
+        for offset in (0, 1, hour)
+    ]
+    spec = {
+        "spec-id": 0,
+        "fields": [{"source-id": 6, "field-id": 1000, "name": "p", "transform": transform}],
+    }
+    for literal in times:
+        for op in COMPARISONS:
+            predicate = Comparison(op=op, column=6, value=literal)
+            filter_ = pruning.PartitionFilter(predicate, spec, SCHEMA)
+            for value in times:
+                row = {**dict.fromkeys(TYPES), 6: value}
+                if anybody_finds(predicate, row):
+                    partition = partition_of(spec, row, rounded_up=rounded_up)
+                    assert filter_.may_match_partition(partition), (value, predicate)
+
+
+@EVERY_COLUMN
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_manifest_is_kept_if_any_engine_finds_a_row_in_its_partitions(
+    column: int, data: st.DataObject
+) -> None:
+    spec = data.draw(SPECS[column])
+    rows = data.draw(ROWS[column])
+    predicate = data.draw(PREDICATES[column])
     types = manifests.partition_types(spec, SCHEMA)
     summaries = manifests._summaries(
         types, [partition_of(spec, row, rounded_up=False) for row in rows]
