@@ -147,7 +147,7 @@ def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> N
     sql(f"CREATE TABLE {source} AS SELECT id, id * id AS square FROM range(4)")
     assert clients.read_by_duckdb("spark_ctas.made") == [(0, 0), (1, 1), (2, 4), (3, 9)]
     sql(f"CREATE OR REPLACE TABLE {source} AS SELECT id FROM range(2)")
-    sql(f"ALTER TABLE {source} RENAME TO documented.spark_ctas.renamed")
+    sql(f"ALTER TABLE {source} RENAME TO spark_ctas.renamed")
     assert clients.read_by_pyiceberg("spark_ctas.renamed") == [(0,), (1,)]
     location = clients.pyiceberg("spark_ctas.renamed").location()
     sql(f"DROP TABLE {target} PURGE")
