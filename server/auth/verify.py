@@ -5,8 +5,9 @@ sign their body's hash without sending it, the body. Three things are remembered
 a day's signatures, tokens already verified, and principals with their connection's condition
 keys; each is bounded and holds nothing that could outlive a change of credentials.
 
-An unknown access key costs the same computation as a wrong signature. Who has no credential at all
-is the anonymous principal, and what that may do is not decided here.
+For S3 an unknown access key costs the same computation as a wrong signature; elsewhere the body is
+not even read. Who has no credential at all is the anonymous principal, and what that may do is not
+decided here.
 """
 
 from __future__ import annotations
@@ -108,10 +109,14 @@ class Verifier:
         else:
             return self._verify_otherwise(request, face, raw)
         payload_hash = signed.payload_hash
+        known = self._known(signed.claim.credential.access_key, signed.token)
         if face != dispatch.S3:
+            if known is None:
+                raise _no_access_key(signed.claim.credential.access_key)
+            # Kept in memory whole, so not for just anybody.
             body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
             payload_hash = hashlib.sha256(body).hexdigest()
-        return self._judge(request, face, signed, payload_hash)
+        return self._judge(request, face, signed, payload_hash, known)
 
     def verify_post(
         self, request: asgi.Request, fields: Mapping[str, str]
@@ -146,7 +151,7 @@ class Verifier:
             access_key, scheme = proof.access_key, "sigv2-query"
         same = sigv4.matches(computed, proof.signature)
         if known is None:
-            raise errors.InvalidAccessKey("the access key does not exist", access_key=access_key)
+            raise _no_access_key(access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
                 "the form's signature is not the one computed here",
@@ -284,7 +289,12 @@ class Verifier:
         )
 
     def _judge(
-        self, request: asgi.Request, face: str, signed: _Signed, payload_hash: str
+        self,
+        request: asgi.Request,
+        face: str,
+        signed: _Signed,
+        payload_hash: str,
+        known: principals.Known | None,
     ) -> callers.Caller:
         """Compute the signature, compare it, and return who made it."""
         claim = signed.claim
@@ -299,13 +309,10 @@ class Verifier:
             payload_hash=payload_hash,
         )
         text = sigv4.string_to_sign(signed.timestamp, credential.scope, canonical)
-        known = self._known(credential.access_key, signed.token)
         key = self._signing_key(NO_SECRET if known is None else known.secret_key, credential)
         same = sigv4.matches(sigv4.sign(key, text), signed.signature)
         if known is None:
-            raise errors.InvalidAccessKey(
-                "the access key does not exist", access_key=credential.access_key
-            )
+            raise _no_access_key(credential.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
                 "the request's signature is not the one computed here; check the secret key and "
@@ -399,9 +406,7 @@ class Verifier:
         computed = sigv2.sign(NO_SECRET if known is None else known.secret_key, text)
         same = sigv4.matches(computed, proof.signature)
         if known is None:
-            raise errors.InvalidAccessKey(
-                "the access key does not exist", access_key=proof.access_key
-            )
+            raise _no_access_key(proof.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
                 "the request's signature is not the one computed here; check the secret key and "
@@ -554,6 +559,10 @@ def _keep(table: dict[_K, _V], key: _K, value: _V, count_max: int) -> None:
     if len(table) >= count_max:
         table.clear()
     table[key] = value
+
+
+def _no_access_key(access_key: str) -> errors.InvalidAccessKey:
+    return errors.InvalidAccessKey("the access key does not exist", access_key=access_key)
 
 
 def _signing_of(claim: sigv4.Claim, *, scheme: callers.Scheme) -> callers.Signing:

@@ -1,10 +1,13 @@
 """face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
 
 Every key is authorised and asked of the guard as a single DELETE would be; those that are simply
-removed go in one index transaction.
+removed go in one index transaction, and the rest are begun together, so that they share syncs.
+Nobody without a credential may ask at all: which keys it is about stands in the body.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from server import asgi
 from server.access import errors as access_errors
@@ -29,6 +32,8 @@ async def delete_objects(
     request: asgi.Request,
     caller: callers.Caller,
 ) -> asgi.Response:
+    if caller.principal.kind == "anonymous":
+        raise errors.AccessDenied("Access Denied")
     bucket = operation.bucket
     integrity = operation.integrity
     if integrity.content_md5 is None and integrity.checksum is None and integrity.trailer is None:
@@ -41,12 +46,19 @@ async def delete_objects(
     house.buckets.get(bucket)
     failed: dict[int, Exception] = {}
     together: list[int] = []
+    alone: list[int] = []
     for number, target in enumerate(deletes.targets):
         try:
-            if await _begin(house, bucket, target, caller):
-                together.append(number)
+            (together if _is_plain(house, bucket, target, caller) else alone).append(number)
         except Exception as error:  # noqa: BLE001 - each key has its own answer
             failed[number] = _known(error)
+    outcomes = await asyncio.gather(
+        *(_delete(house, bucket, deletes.targets[number], caller) for number in alone),
+        return_exceptions=True,
+    )
+    for number, done in zip(alone, outcomes, strict=True):
+        if isinstance(done, Exception):
+            failed[number] = _known(done)
     if together:
         keys = [deletes.targets[number].key for number in together]
         outcome = await house.objects.delete_many(bucket, keys)
@@ -63,21 +75,24 @@ async def delete_objects(
     return asgi.Response(200, wire.XML_HEADERS, wire.delete_result(rows, quiet=deletes.quiet))
 
 
-async def _begin(
+def _is_plain(
     house: engines.Engines, bucket: str, target: documents.Target, caller: callers.Caller
 ) -> bool:
-    """Authorise one key and delete it, unless it can go with the others: then return True."""
+    """Authorise one key; say whether it can go with others. Raises AccessDenied."""
     demand = demands.key(house.guard, bucket, target.key, "s3:DeleteObject")
     house.authoriser.check(caller.principal, demand)
     if target.version_id not in (None, model.NULL_VERSION):
         raise errors.InvalidArgument("Invalid version id specified")
-    if target.etag is None and house.guard.on_delete(bucket, target.key) == "remove":
-        return True
+    return target.etag is None and house.guard.on_delete(bucket, target.key) == "remove"
+
+
+async def _delete(
+    house: engines.Engines, bucket: str, target: documents.Target, caller: callers.Caller
+) -> None:
     precondition = (
         model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
     )
     await objects.delete(house, bucket, target.key, precondition, by=caller.principal.arn)
-    return False
 
 
 def _known(error: Exception) -> Exception:

@@ -18,6 +18,8 @@ CLOSED = [
     ("GET", "/lake/any/key"),
     ("PUT", "/lake/any/key"),
     ("DELETE", "/lake"),
+    ("POST", "/lake?delete"),
+    ("POST", "/no-such-bucket?delete"),
     ("GET", "/buckets"),
     ("PUT", "/tables/x"),
     ("GET", "/iceberg/v1/config"),

@@ -233,6 +233,15 @@ def test_amz_header_repeated_to_add_a_value_is_refused():
         verify(as_request(prepared, more_headers=[("x-amz-meta-a", "2")]))
 
 
+@pytest.mark.parametrize("service", ["s3tables", "glue"])
+def test_body_of_an_unknown_key_is_not_read(service):
+    face = "s3tables" if service == "s3tables" else "iceberg"
+    asked = as_request(signed("POST", access_key="NOBODY", service=service, body=b"{}"))
+    with pytest.raises(errors.InvalidAccessKey):
+        verify(asked, face)
+    assert not asked.body_started
+
+
 def test_wrong_secret_and_unknown_key_are_refused():
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(signed(secret_key="wrong")))
