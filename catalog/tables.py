@@ -398,7 +398,7 @@ class Tables:
                 old,
                 metadata_location=metadata_location,
                 table_uuid=file.table.table_uuid,
-                modified_at_ms=now_ms,
+                modified_at_ms=_later(now_ms, old),
                 modified_by=by,
             )
             change = commits.change(
@@ -479,7 +479,9 @@ class Tables:
                 _check_token(found.pointer, version_token)
                 holder = self._store.namespace(view, place, target.namespace)
                 sites.check_rename_free(self._store, view, place, source, target)
-            pointer = msgspec.structs.replace(found.pointer, modified_at_ms=now_ms, modified_by=by)
+            pointer = msgspec.structs.replace(
+                found.pointer, modified_at_ms=_later(now_ms, found.pointer), modified_by=by
+            )
             summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
             changes = [
                 commits.change(
@@ -563,6 +565,11 @@ class Tables:
         model.check_history(file.table)
         commits.check_placement(file.table)
         return file
+
+
+def _later(now_ms: int, before: records.Pointer) -> int:
+    """Return a time after a pointer's last change, so that its version token changes with it."""
+    return max(now_ms, before.modified_at_ms + 1)
 
 
 def _check_token(pointer: records.Pointer, version_token: str | None) -> None:

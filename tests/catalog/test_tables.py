@@ -700,6 +700,15 @@ def test_a_drop_is_remembered_with_its_intent_and_frees_nothing(
         ns.run(ns.tables.drop(ns.ident("ns.t"), by=BY))
 
 
+def test_a_rename_within_one_millisecond_changes_the_token_both_ways(ns: lakes.Lake) -> None:
+    made = create(ns)
+    there, back = ns.ident("ns.other"), ns.ident("ns.t")
+    seen = {records.version_token(made.pointer)}
+    for source, target in ((back, there), (there, back)):
+        seen.add(records.version_token(ns.run(ns.tables.rename(source, target, by=BY))))
+    assert len(seen) == 3
+
+
 def test_a_drop_with_a_stale_token_is_refused(ns: lakes.Lake) -> None:
     made = create(ns)
     stale = records.version_token(made.pointer)
