@@ -24,6 +24,9 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
+if sys.version_info < (3, 11):  # noqa: UP036 - below, an older Python finds what it cannot read
+    sys.exit(f"Boathouse needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -55,9 +58,6 @@ SAMPLE_QUERY = (
 
 def main(arguments: list[str]) -> int:
     """Run one subcommand; return the process's exit code."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python should hear it in one sentence
-        found = ".".join(str(part) for part in sys.version_info[:2])
-        return _fail(f"Boathouse needs Python 3.11 or newer; this is {found}.")
     try:
         import lmdb  # noqa: F401 - asked here so that a bare Python gets a sentence
         import msgspec  # noqa: F401

