@@ -140,7 +140,7 @@ class Objects:
                 made[:] = [(info, used)]
                 return writes
 
-            await self._index.commit(Batch(derive=(derive,)))
+            await self._index.commit(Batch(derive=(derive, *_tidy(bucket_id, encoded))))
         except (errors.CommitUnknown, errors.IndexClosed):
             raise
         except Exception:
@@ -238,7 +238,7 @@ class Objects:
             made[:] = [info]
             return writes
 
-        await self._index.commit(Batch(derive=(derive,)))
+        await self._index.commit(Batch(derive=(derive, *_tidy(bucket_id, encoded))))
         return made[0]
 
     async def delete(self, bucket: str, key: str, *, precondition: Precondition = ALWAYS) -> None:
@@ -330,10 +330,7 @@ class Objects:
                 Delete(store=Store.TOMBSTONES, key=address),
             )
 
-        def tidy(reading: Reading) -> Sequence[Write]:
-            return keys.vacate(reading, bucket_id, encoded)
-
-        await self._index.commit(Batch(derive=(derive, tidy)))
+        await self._index.commit(Batch(derive=(derive, *_tidy(bucket_id, encoded))))
 
     def tombstones(
         self, bucket: str, *, prefix: str = "", start_after: str = "", max_keys: int = 1000
@@ -494,9 +491,14 @@ def plan_delete(
         writes.extend(bodies.recount(reading, added=(), removed=record.segments, now_ms=now_ms))
         return writes
 
+    return (derive, *_tidy(bucket_id, encoded))
+
+
+def _tidy(bucket_id: int, encoded: bytes) -> tuple[Derivation, ...]:
+    """Return what must follow every change that may have removed a row of the key."""
     if len(encoded) <= keys.CHUNK_BYTES:
-        return (derive,)
-    return (derive, lambda reading: keys.vacate(reading, bucket_id, encoded))
+        return ()
+    return (lambda reading: keys.vacate(reading, bucket_id, encoded),)
 
 
 def _plan_put(

@@ -30,22 +30,19 @@ from tests.kit import folders, invariants
 
 Result = TypeVar("Result")
 LONG = "n" * 398
-keys = st.one_of(
-    st.sampled_from(["a", "a/", "a/b", "a/c", "a-b", "b", "é", "😀", "\uffff", "\x00", "a\x00"]),
-    st.sampled_from([LONG, LONG + "xx", LONG + "xxx", LONG + "é", LONG * 2, LONG * 2 + "é/" * 70]),
-    st.text(st.sampled_from("a/-é\x00~"), min_size=1, max_size=4),
-    st.builds(
-        lambda stem, tail: stem + tail,
-        st.sampled_from([LONG + "/x", LONG * 2 + "yyyyy"]),
-        st.text(st.sampled_from("a/é"), max_size=3),
-    ),
-)
+KEYS = (
+    "a", "a/", "a/b", "a-b", "é", "\x00",
+    LONG + "xx", LONG + "xxx", LONG + "/xé", LONG * 2, LONG * 2 + "yyyyy", LONG * 2 + "yyyyya/b",
+)  # fmt: skip
+"""Few, so that operations meet; neighbours in byte order, on both sides of 400 and 800 bytes."""
+
+keys = st.sampled_from(KEYS)
 data = st.one_of(
     st.binary(max_size=20),
     st.integers(65_530, 65_545).map(lambda size: hashlib.shake_128(b"s").digest(size)),
     st.integers(1_048_570, 1_048_580).map(lambda size: hashlib.shake_128(b"b").digest(size)),
 )
-buckets = st.sampled_from(["one", "two"])
+buckets = st.sampled_from(["one", "one", "one", "two"])
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -294,7 +291,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 SHORT = settings(
     max_examples=80,
-    stateful_step_count=30,
+    stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -387,12 +387,16 @@ def test_deleting_a_tombstoned_object_removes_both(storage: Storage, key: str) -
 
 
 @pytest.mark.parametrize("precondition", [Precondition(), ONCE])
-def test_a_put_over_a_tombstone_lifts_it(storage: Storage, precondition: Precondition) -> None:
-    put(storage, "k", b"x")
-    run(storage.objects.tombstone("raw", "k", by="me"))
-    put(storage, "k", b"x", precondition=precondition)
-    assert [info.key for info in storage.objects.list("raw").objects] == ["k"]
+@pytest.mark.parametrize("key", ["k", "k" * 401])
+def test_a_put_over_a_tombstone_lifts_it(
+    storage: Storage, key: str, precondition: Precondition
+) -> None:
+    put(storage, key, b"x")
+    run(storage.objects.tombstone("raw", key, by="me"))
+    put(storage, key, b"x", precondition=precondition)
+    assert [info.key for info in storage.objects.list("raw").objects] == [key]
     assert storage.objects.tombstones("raw") == ()
+    assert count(storage, Store.TOMBSTONES) == 0
 
 
 def test_a_tombstoned_key_counts_as_existing(storage: Storage) -> None:
