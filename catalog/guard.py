@@ -8,12 +8,12 @@ buckets have no rules here. Reads are never judged: what is absent is simply not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NoReturn
 
 from catalog import claims, idents, layout, records
 from catalog.store import CatalogStore
 from server.access import arns
-from server.s3 import guard
+from server.s3 import errors, guard
 from storage import batch
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -22,7 +22,7 @@ LAYOUT: Final = "layout"
 REQUIRE_REGISTERED: Final = "require_registered"
 AWS_STRICT: Final = "aws_strict"
 
-Layout = Literal["off", "names", "strict"]
+Layout = Literal["off", "names"]
 
 
 class TableGuard:
@@ -59,6 +59,10 @@ class TableGuard:
             return False
         with self._store.index.view() as view:
             return self._is_table_file(view, info, key)
+
+    def refuse_overwrite(self, key: str) -> NoReturn:
+        """Raise what a file of a table answers to other bytes."""
+        layout.refuse_write_once(key)
 
     def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
         """Say what a DELETE does: files of tables are only hidden, for the sweep to free."""
@@ -140,10 +144,17 @@ _ACTIONS: Final[Mapping[guard.Access, str]] = {
 
 
 def layout_mode(info: storage_model.BucketInfo) -> Layout:
-    """Return how strictly a table bucket judges what is written: names, unless set otherwise."""
-    match info.settings.get(LAYOUT):
+    """Return how strictly a table bucket judges what is written: names, unless set otherwise.
+
+    Raises NotImplementedHere for a mode that is not done: a bucket must not seem better kept than
+    it is.
+    """
+    match info.settings.get(LAYOUT, "names"):
         case "off":
             return "off"
-        case "strict":
-            return "strict"
-    return "names"
+        case "names":
+            return "names"
+        case mode:
+            raise errors.NotImplementedHere(
+                f"The layout mode {mode} of this table bucket is not implemented.", Layout=str(mode)
+            )

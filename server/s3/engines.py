@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NoReturn
 
 from server.access import decide, principals
 from server.access import model as access_model
@@ -77,23 +76,6 @@ def precondition_of(
     if engines.guard.write_once(bucket, key):
         return dataclasses.replace(asked, write_once=True)
     return asked
-
-
-def refuse_overwrite(key: str) -> NoReturn:
-    """Raise what a write-once key answers to other bytes."""
-    segments = key.split("/")
-    position = len(segments) - 1
-    segment = segments[-1][: guard.SEGMENT_CHARACTERS_MAX]
-    raise guard.LayoutRefused(
-        rule="write-once",
-        segment=segment,
-        position=position,
-        message=(
-            f'Table bucket layout rule write-once: segment "{segment}" (position {position}) '
-            "exists with other bytes, and the files of a table never change; expected a new name "
-            "or identical bytes"
-        ),
-    )
 
 
 def find(

@@ -8,7 +8,7 @@ and answers them for a house without tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, NoReturn, Protocol, TypeAlias
 
 OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
 Access: TypeAlias = Literal["read", "write", "list"]
@@ -51,6 +51,9 @@ class Guard(Protocol):
     def write_once(self, bucket: str, key: str) -> bool:
         """Say whether key, once written, only accepts identical bytes."""
 
+    def refuse_overwrite(self, key: str) -> NoReturn:
+        """Raise LayoutRefused (write-once): key was written before, with other bytes."""
+
     def on_delete(self, bucket: str, key: str) -> OnDelete:
         """Say what a DELETE of key does: remove it, write a tombstone, or be refused."""
 
@@ -70,6 +73,10 @@ class OpenGuard:
     def write_once(self, bucket: str, key: str) -> bool:
         """Let every key be overwritten."""
         return False
+
+    def refuse_overwrite(self, key: str) -> NoReturn:
+        """Never called."""
+        raise AssertionError("nothing is written once here")
 
     def on_delete(self, bucket: str, key: str) -> OnDelete:
         """Remove every key."""

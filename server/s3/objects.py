@@ -67,7 +67,7 @@ async def put_object(
             bucket, key, received, attributes=attributes, precondition=precondition
         )
     except storage_errors.ContentDiffers:
-        engines.refuse_overwrite(key)
+        house.guard.refuse_overwrite(key)
     return asgi.Response(200, (("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
 
 
@@ -103,7 +103,7 @@ async def copy_object(
             source, bucket, key, attributes=attributes, precondition=precondition
         )
     except storage_errors.ContentDiffers:
-        engines.refuse_overwrite(key)
+        house.guard.refuse_overwrite(key)
     body = wire.copy_result(
         "CopyObjectResult",
         etag=info.etag,

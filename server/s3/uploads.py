@@ -133,7 +133,7 @@ async def complete_upload(
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
         )
     except storage_errors.ContentDiffers:
-        engines.refuse_overwrite(key)
+        house.guard.refuse_overwrite(key)
     location = f"{request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
     return asgi.Response(200, wire.XML_HEADERS, body)

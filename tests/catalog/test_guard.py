@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catalog import guard
+from server.s3 import errors as s3_errors
 from server.s3 import guard as questions
 from tests.kit import lakes
 
@@ -138,7 +139,6 @@ def test_outside_every_table_it_is_the_bucket_and_listing_is_for_administrators(
     [
         ({"layout": "off"}, "f.csv", None),
         ({"layout": "names"}, "f.csv", "no-anchor"),
-        ({"layout": "strict"}, "f.csv", "no-anchor"),
         ({"require_registered": True}, "x/y/data/f.parquet", "unregistered"),
         ({"require_registered": True}, "ns/t/data/f.parquet", None),
     ],
@@ -152,6 +152,20 @@ def test_a_buckets_settings_say_how_strict_it_is(
 ) -> None:
     lake.run(lake.storage.buckets.update("lake", settings))
     assert rule_of(answers, key) == rule
+
+
+@pytest.mark.parametrize("mode", ["strict", "nmaes", None])
+def test_a_layout_mode_that_is_not_done_takes_no_write(
+    lake: lakes.Lake, answers: guard.TableGuard, mode: str | None
+) -> None:
+    lake.run(lake.storage.buckets.update("lake", {"layout": mode}))
+    for refuse in (
+        lambda: answers.check_write("lake", "ns/t/data/f.parquet"),
+        lambda: answers.check_body("lake", "ns/t/data/f.parquet", 1),
+    ):
+        with pytest.raises(s3_errors.NotImplementedHere) as caught:
+            refuse()
+        assert str(mode) in str(caught.value)
 
 
 def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableGuard) -> None:
