@@ -101,10 +101,9 @@ def _fill(
     _fetch(runtime, environment, cache, folder, say=say)
     try:
         _verify(folder, locked)
-    except errors.JarsMissing:
-        # Ivy would hand out the same files again.
+    finally:
+        # A second copy of right jars, and of wrong ones Ivy would hand out the same again.
         shutil.rmtree(cache / "ivy", ignore_errors=True)
-        raise
     (folder / ".complete").touch()
     say(f"fetched {len(locked)} jars in {time.monotonic() - started:.0f} s")
 

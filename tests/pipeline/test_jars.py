@@ -71,6 +71,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_ensure_fetches_the_locked_jars_once_and_says_so(place: Place) -> None:
     folder = place.ensure()
     assert contents(folder) == JARS
+    assert not (place.cache / "ivy").exists(), "the jars lie there twice"
     assert place.said[0] == f"fetching Spark's jars, 63 MB, once, into {place.cache}"
     assert place.said[-1].startswith("fetched 2 jars in ")
     place.said.clear()
