@@ -9,8 +9,8 @@ Batch tried by itself, so that a large write cannot take small ones, or deletion
 Room for deletions: the last reserve_bytes of the map, and a file of as many real bytes that gives
 way when the disk itself is full. Batches that do not make room are refused until both are back.
 
-A transaction whose sync fails has an unknown outcome: its Batches get CommitUnknown and every later
-one is refused, because after a failed sync the kernel no longer says what is on the disk.
+When LMDB fails to write its meta page, the outcome is unknown: the Batches get CommitUnknown, and
+every later one is refused. A failure before that page is definite, for the old state is in force.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ GROUP_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
 MAP_SIZE_BYTES = 1 << 40
 RESERVE_BYTES = 8 << 20
+SHORT_OF_ROOM_BYTES = 32 << 20
 READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 META_MAGIC = 0xBEEFC0DE
@@ -263,8 +264,12 @@ class Index:
         except BaseException as error:
             with contextlib.suppress(lmdb.Error):
                 transaction.abort()
-            if _is_full(error):
+            if _is_full(error) or self._is_short_write(error):
                 raise _NoRoom(str(error)) from error
+            if isinstance(error, lmdb.Error) and not self._is_poisoned():
+                failure = errors.CommitRefused(f"the disk failed the index: {error}")
+                settled[:] = [(each, failure) for each in group]
+                return
             raise
         if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
             self._crowded = self._map_is_crowded()
@@ -320,6 +325,24 @@ class Index:
 
     def _is_crowded(self) -> bool:
         return not self._disk.exists(self._ballast) or self._map_is_crowded()
+
+    def _is_poisoned(self) -> bool:
+        """Say whether LMDB failed to write a meta page: then alone is the outcome unknown.
+
+        Whatever fails before that leaves the old meta page, and so the old state, in force.
+        """
+        try:
+            self._environment.begin(write=True).abort()
+        except lmdb.Error:
+            return True
+        return False
+
+    def _is_short_write(self, error: BaseException) -> bool:
+        """Say whether LMDB means a full disk: it calls a write cut short an I/O error."""
+        if not isinstance(error, lmdb.Error) or "Input/output error" not in str(error):
+            return False
+        room_bytes = self._disk.room_bytes(self._ballast.parent)
+        return room_bytes < SHORT_OF_ROOM_BYTES and not self._is_poisoned()
 
     def _map_is_crowded(self) -> bool:
         if self._environment.info()["last_pgno"] < self._soft_pages_max:
