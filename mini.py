@@ -427,8 +427,7 @@ class LateSql:
         authoriser: Authoriser,
         new_id: NewId,
     ) -> None:
-        from server import config
-        from sql import opening, statements
+        from sql import opening, sessions, statements
         from sql.dialect import parse
         from sql.rest import opening as face_opening
 
@@ -443,7 +442,7 @@ class LateSql:
             default_database=default_database,
             region=settings.region,
             account_id=settings.account,
-            version=config.VERSION,
+            version=sessions.SERVER_VERSION,
             limits=statements.Limits(
                 timeout_seconds=settings.sql_timeout_seconds,
                 memory_bytes=settings.sql_memory_mib << 20,
