@@ -20,7 +20,6 @@ import orjson
 
 from server import limits
 from server.access import errors, model
-from storage import errors as storage_errors
 from storage import model as storage_model
 
 GATHER_SECONDS: Final = 0.1
@@ -176,8 +175,8 @@ class Audit:
                 return
             try:
                 await asyncio.to_thread(self._write, lines)
-            except (OSError, storage_errors.DiskFull) as error:
-                self._fault = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on
+                self._fault = str(error) or type(error).__name__
                 self._abandon_file()
             else:
                 self._fault = None
@@ -187,7 +186,7 @@ class Audit:
     def _write(self, lines: list[dict[str, Any]]) -> None:
         if self._descriptor < 0 or self._written_bytes >= limits.AUDIT_FILE_BYTES_MAX:
             self._open_next()
-        data = b"".join(orjson.dumps(_dated(line)) + b"\n" for line in lines)
+        data = b"".join(_encode(line) + b"\n" for line in lines)
         self._disk.write(self._descriptor, data)
         self._written_bytes += len(data)
 
@@ -213,6 +212,21 @@ class Audit:
             with contextlib.suppress(OSError):
                 self._disk.close(self._descriptor)
             self._descriptor = -1
+
+
+def _encode(line: dict[str, Any]) -> bytes:
+    dated = _dated(line)
+    try:
+        return orjson.dumps(dated)
+    except TypeError:
+        # A key that is not UTF-8 came with surrogates, which JSON cannot hold.
+        return orjson.dumps({name: _shown(value) for name, value in dated.items()})
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
 
 
 def _dated(line: dict[str, Any]) -> dict[str, Any]:

@@ -176,6 +176,21 @@ def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
     assert len(lines(tmp_path)) == 2
 
 
+def test_a_key_that_is_not_text_does_not_end_the_log(tmp_path):
+    log = make(tmp_path)
+    odd = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::b/\udcff", place="b/\udcff")
+
+    async def live():
+        await log.start()
+        log.record(ROOT, odd, DENIED)
+        await log._write_waiting()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log.stop()
+
+    run(live())
+    assert [line["place"] for line in lines(tmp_path)] == ["b/\\udcff", "b/k"]
+
+
 def test_lines_that_wait_are_bounded_and_a_gap_says_how_many_are_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "AUDIT_WAITING_MAX", 3)
     log = make(tmp_path)
