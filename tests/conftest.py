@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kit import server as server_kit
 
+RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
+RUN = uuid.uuid4().hex
+"""Stands in the environment of every process that a test starts, and of theirs."""
+
+PROCESSES = Path("/proc")
+END_SECONDS = 20
+
+os.environ[RUN_VARIABLE] = RUN
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
 
@@ -29,6 +40,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return ORDER.index(parts[0]) if parts[0] in ORDER else len(ORDER)
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_running() -> Iterator[None]:
+    """When all is done, no process that a test started is still there."""
+    yield
+    deadline = time.monotonic() + END_SECONDS
+    while left := processes_of_this_run():
+        assert time.monotonic() < deadline, f"left running: {left}"
+        time.sleep(0.05)
+
+
+def processes_of_this_run() -> list[str]:
+    """The command lines of this run's processes but this one, where /proc tells."""
+    mark = f"{RUN_VARIABLE}={RUN}".encode()
+    found = []
+    for folder in PROCESSES.glob("[0-9]*"):
+        if folder.name == str(os.getpid()):
+            continue
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append(f"{folder.name}: {command}")
+        except OSError:
+            continue  # ended meanwhile, or not ours to see
+    return found
 
 
 @pytest.fixture(scope="session")
