@@ -437,10 +437,13 @@ def _project_comparison(
         )
     if transform.name == "bucket" or leaf.op not in ("lt", "lt-eq", "gt", "gt-eq"):
         return ALWAYS
-    bound = transforms.apply(transform, field.source_type, leaf.value)
+    upward = leaf.op in ("gt", "gt-eq")
+    value = leaf.value
+    if isinstance(value, int) and not isinstance(value, bool):  # whole numbers have neighbours
+        value += {"lt": -1, "gt": 1}.get(leaf.op, 0)
+    bound = transforms.apply(transform, field.source_type, value)
     if bound is None:
         return ALWAYS
-    upward = leaf.op in ("gt", "gt-eq")
     if not upward and _was_rounded_up(transform, bound):
         assert isinstance(bound, int)
         bound += 1

@@ -1,0 +1,124 @@
+"""Decoding in a child: the same entries, and a server that outlives the child and any manifest."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from catalog import decoding, decoding_child, manifests
+from tests.catalog import test_manifests as samples
+
+DATA, _ = samples.encode([samples.added(samples.data_file(number)) for number in range(1, 40)])
+
+
+async def with_child(work: Any) -> Any:
+    decoder = decoding.ChildDecoder(inline_bytes_max=0)
+    try:
+        return await work(decoder)
+    finally:
+        await decoder.close()
+
+
+def test_the_child_gives_the_entries_that_decoding_here_gives() -> None:
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        expected = manifests.decode_manifest(DATA, spec_id=2)
+        assert decoder.process_id is None  # started at first use
+        assert await decoder.decode(DATA, spec_id=2) == expected
+        child = decoder.process_id
+        assert await asyncio.gather(*(decoder.decode(DATA, spec_id=2) for _ in range(3))) == (
+            [expected] * 3
+        )
+        assert decoder.process_id == child
+        assert await decoding.InlineDecoder().decode(DATA, spec_id=2) == expected
+
+    asyncio.run(with_child(work))
+
+
+def test_small_manifests_start_no_child() -> None:
+    async def work() -> int | None:
+        decoder = decoding.ChildDecoder()
+        await decoder.decode(DATA, spec_id=2)
+        return decoder.process_id
+
+    assert len(DATA) < decoding.INLINE_BYTES_MAX
+    assert asyncio.run(work()) is None
+
+
+def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        await decoder.decode(DATA, spec_id=2)
+        child = decoder.process_id
+        with pytest.raises(manifests.InvalidManifest, match="not an Avro container file"):
+            await decoder.decode(b"garbage", spec_id=2)
+        assert await decoder.decode(DATA, spec_id=2)
+        assert decoder.process_id == child
+
+    asyncio.run(with_child(work))
+
+
+def test_a_child_that_dies_is_replaced() -> None:
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        await decoder.decode(DATA, spec_id=2)
+        child = decoder.process_id
+        assert child is not None
+        os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
+        asking = asyncio.create_task(decoder.decode(DATA, spec_id=2))
+        await asyncio.sleep(0)
+        os.kill(child, signal.SIGKILL)
+        with pytest.raises(manifests.InvalidManifest, match="died"):
+            await asking
+        assert await decoder.decode(DATA, spec_id=2)
+        assert decoder.process_id != child
+
+    asyncio.run(with_child(work))
+
+
+def test_a_cancelled_question_never_answers_the_next_one() -> None:
+    other, _ = samples.encode([samples.added(samples.data_file(7))])
+
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        await decoder.decode(DATA, spec_id=2)
+        asking = asyncio.create_task(decoder.decode(DATA, spec_id=2))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        (entry,) = await decoder.decode(other, spec_id=2)
+        assert entry.data_file == samples.data_file(7)
+
+    asyncio.run(with_child(work))
+
+
+def test_close_ends_the_child() -> None:
+    async def work() -> int:
+        decoder = decoding.ChildDecoder(inline_bytes_max=0)
+        await decoder.decode(DATA, spec_id=2)
+        child = decoder.process_id
+        assert child is not None
+        await decoder.close()
+        return child
+
+    child = asyncio.run(work())
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_the_child_serves_until_its_input_ends() -> None:
+    requests = io.BytesIO(
+        decoding_child.REQUEST.pack(len(DATA), 2) + DATA + decoding_child.REQUEST.pack(1, 0) + b"x"
+    )
+    answers = io.BytesIO()
+    decoding_child.serve(requests, answers)
+    answers.seek(0)
+    size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert sound
+    assert len(manifests.unpack_entries(answers.read(size))) == 39
+    size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert not sound
+    assert answers.read(size) == b"not an Avro container file"
+    assert answers.read() == b""

@@ -1,0 +1,147 @@
+"""Which deletes reach which data file: sequence numbers, partitions, paths, vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from catalog import deletes
+from catalog.manifests import Content, DataFile, ManifestEntry, Metrics, Status
+
+DATA = DataFile(
+    file_path="s3://lake/t/data/a.parquet",
+    file_format="PARQUET",
+    record_count=10,
+    file_size_in_bytes=1,
+    spec_id=1,
+    partition=("p",),
+)
+
+
+def delete(name: str, content: Content, **more: Any) -> DataFile:
+    given: dict[str, Any] = {
+        "file_path": f"s3://lake/t/data/{name}",
+        "file_format": "PARQUET",
+        "record_count": 1,
+        "file_size_in_bytes": 1,
+        "spec_id": 1,
+        "partition": ("p",),
+        "content": content,
+    }
+    return DataFile(**{**given, **more})
+
+
+def position(name: str = "pos", **more: Any) -> DataFile:
+    return delete(name, Content.POSITION_DELETES, **more)
+
+
+def equality(name: str = "eq", **more: Any) -> DataFile:
+    return delete(name, Content.EQUALITY_DELETES, equality_ids=(1,), **more)
+
+
+def vector(name: str = "dv", path: str = DATA.file_path) -> DataFile:
+    return position(
+        name,
+        file_format="PUFFIN",
+        referenced_data_file=path,
+        content_offset=4,
+        content_size_in_bytes=9,
+    )
+
+
+def bounds(lower: str, upper: str) -> Metrics:
+    return Metrics(
+        lower_bounds={deletes.FILE_PATH_ID: lower.encode()},
+        upper_bounds={deletes.FILE_PATH_ID: upper.encode()},
+    )
+
+
+def applying(
+    *found: tuple[int, DataFile], data: DataFile = DATA, at: int = 5, unpartitioned: Any = (0,)
+) -> list[str]:
+    index = deletes.DeleteIndex(
+        [
+            ManifestEntry(
+                status=Status.ADDED,
+                snapshot_id=1,
+                sequence_number=number,
+                file_sequence_number=number,
+                data_file=file,
+            )
+            for number, file in found
+        ],
+        unpartitioned=unpartitioned,
+    )
+    return [file.file_path.rpartition("/")[2] for file in index.applying_to(data, at)]
+
+
+@pytest.mark.parametrize(("number", "applies"), [(4, False), (5, True), (6, True)])
+def test_position_deletes_reach_files_of_their_own_commit_and_older(
+    number: int, applies: bool
+) -> None:
+    assert applying((number, position())) == (["pos"] if applies else [])
+    named = position(referenced_data_file=DATA.file_path)
+    assert applying((number, named)) == (["pos"] if applies else [])
+    assert applying((number, vector())) == (["dv"] if applies else [])
+
+
+@pytest.mark.parametrize(("number", "applies"), [(4, False), (5, False), (6, True)])
+def test_equality_deletes_reach_only_older_files(number: int, applies: bool) -> None:
+    assert applying((number, equality())) == (["eq"] if applies else [])
+    everywhere = equality(spec_id=0, partition=())
+    assert applying((number, everywhere)) == (["eq"] if applies else [])
+
+
+@pytest.mark.parametrize(
+    ("spec_id", "partition", "applies"),
+    [(1, ("p",), True), (1, ("q",), False), (1, (None,), False), (2, ("p",), False)],
+)
+def test_deletes_stay_within_their_partition(
+    spec_id: int, partition: tuple[Any, ...], applies: bool
+) -> None:
+    for file in (position(), equality()):
+        moved = delete(
+            "d", file.content, spec_id=spec_id, partition=partition, equality_ids=file.equality_ids
+        )
+        assert applying((9, moved)) == (["d"] if applies else [])
+
+
+def test_equality_deletes_of_an_unpartitioned_spec_reach_every_partition_position_ones_do_not() -> (
+    None
+):
+    assert applying((9, equality(spec_id=0, partition=()))) == ["eq"]
+    assert applying((9, position(spec_id=0, partition=()))) == []
+
+
+def test_null_and_nan_partitions_equal_themselves() -> None:
+    for value in (None, math.nan, -0.0):
+        data = DataFile(
+            file_path="a", file_format="PARQUET", record_count=1, file_size_in_bytes=1,
+            spec_id=1, partition=(value,),
+        )  # fmt: skip
+        assert applying((9, position(partition=(value,))), data=data) == ["pos"]
+    assert applying((9, position(partition=(0.0,))), data=data) == []  # data's is -0.0
+
+
+def test_a_deletion_vector_stands_in_for_position_deletes_but_not_for_equality_ones() -> None:
+    assert applying((5, position()), (6, vector()), (7, equality())) == ["eq", "dv"]
+    assert applying((6, position()), (4, vector())) == ["pos"]
+    assert applying((6, vector(path="other"))) == []
+
+
+def test_position_deletes_are_matched_by_path_where_they_say_so() -> None:
+    other = "s3://lake/t/data/b.parquet"
+    assert applying((9, position(referenced_data_file=other))) == []
+    assert applying((9, position(metrics=bounds(DATA.file_path, DATA.file_path)))) == ["pos"]
+    assert applying((9, position(metrics=bounds(other, other)))) == []
+    assert applying((9, position(metrics=bounds("s3://lake/t/data/a", "s3://lake/t/data/c")))) == [
+        "pos"
+    ]
+    assert applying((9, position(metrics=bounds("s3://lake/t/data/b", "s3://lake/t/data/c")))) == []
+
+
+def test_bounds_cut_short_never_pass_for_a_path() -> None:
+    cut = "s3://lake/t/data"  # lower and upper cut alike; a careless writer did not round up
+    assert applying((9, position(metrics=bounds(cut, "s3://lake/t/datb")))) == ["pos"]

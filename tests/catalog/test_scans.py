@@ -1,0 +1,254 @@
+"""Scan planning: the right files of one snapshot, pruned, cached, whatever else is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from catalog import decoding, errors, files, manifests, pruning, scans
+from catalog.commits import LoadedTable
+from catalog.metadata import model
+from tests.kit import datafiles, lakes
+
+BY = lakes.BY
+PARTITIONED = {
+    "fields": [{"source-id": 1, "field-id": 1000, "name": "id_bucket", "transform": "truncate[10]"}]
+}
+
+
+@pytest.fixture
+def bench(lake: lakes.Lake) -> datafiles.Bench:
+    return datafiles.bench(lake)
+
+
+def rows(*numbers: int) -> list[dict[str, Any]]:
+    return [{"id": number, "name": f"n{number}"} for number in numbers]
+
+
+def records(plan: scans.ScanPlan) -> int:
+    return sum(task.data_file.record_count for task in plan.tasks)
+
+
+class Counting(files.Files):
+    """Counts what is read."""
+
+    def __init__(self, lake: lakes.Lake) -> None:
+        super().__init__(objects=lake.storage.objects, blobs=lake.storage.blobs)
+        self.read_uris: list[str] = []
+
+    def read(self, uri: str, *, table_bucket: str) -> bytes:
+        self.read_uris.append(uri)
+        return super().read(uri, table_bucket=table_bucket)
+
+
+def test_plan_of_a_table_without_snapshots_is_empty(bench: datafiles.Bench) -> None:
+    async def work() -> scans.ScanPlan:
+        return await bench.scans.plan(await bench.create())
+
+    plan = asyncio.run(work())
+    assert (plan.snapshot_id, plan.tasks, plan.manifests_total) == (None, (), 0)
+    assert plan.schema == lakes.SCHEMA
+
+
+def test_plan_prunes_manifests_by_partition_and_files_by_bounds(bench: datafiles.Bench) -> None:
+    async def work() -> tuple[LoadedTable, list[scans.ScanPlan]]:
+        loaded = await bench.create(partition_spec=PARTITIONED)
+        for decade in (0, 10, 20):
+            low, high = [
+                await bench.write(loaded, rows(*numbers), partition=(decade,))
+                for numbers in ((decade, decade + 1), (decade + 8, decade + 9))
+            ]
+            loaded = await bench.appends.commit_files(
+                loaded.ident, [low, high], operation="append", by=BY
+            )
+        plans = [
+            await bench.scans.plan(loaded, predicate=predicate)
+            for predicate in (
+                pruning.ALWAYS,
+                pruning.Comparison(op="eq", column=1, value=11),
+                pruning.Comparison(op="gt", column=1, value=18),
+                pruning.Comparison(op="lt", column=1, value=0),
+                pruning.Membership(column=1, values=(0, 29)),
+            )
+        ]
+        return loaded, plans
+
+    _, plans = asyncio.run(work())
+    assert [
+        (plan.manifests_total, plan.manifests_read, plan.files_considered, len(plan.tasks))
+        for plan in plans
+    ] == [(3, 3, 6, 6), (3, 1, 2, 1), (3, 2, 4, 3), (3, 0, 0, 0), (3, 2, 4, 2)]
+
+
+def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
+    bench: datafiles.Bench,
+) -> None:
+    async def work() -> tuple[scans.ScanPlan, scans.ScanPlan]:
+        loaded = await bench.create()
+        first = await bench.add(loaded, rows(1, 2))
+        wider = {"id": 3, "name": "more", "required": False, "type": "int"}
+        await bench.lake.tables.commit(
+            first.ident,
+            [],
+            [
+                {
+                    "action": "add-schema",
+                    "schema": {"fields": [*lakes.SCHEMA["fields"], wider]},
+                },
+                {"action": "set-current-schema", "schema-id": -1},
+            ],
+            by=BY,
+        )
+        second = await bench.add(bench.lake.tables.load(first.ident), rows(3))
+        old = await bench.scans.plan(second, snapshot_id=first.metadata.current_snapshot_id)
+        return old, await bench.scans.plan(second)
+
+    old, new = asyncio.run(work())
+    assert (records(old), old.schema) == (2, lakes.SCHEMA)
+    assert records(new) == 3
+    assert [column["name"] for column in new.schema["fields"]] == ["id", "name", "more"]
+
+
+def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
+    async def work() -> None:
+        with pytest.raises(errors.NoSuchSnapshot, match="Snapshot does not exist: 99"):
+            await bench.scans.plan(await bench.create(), snapshot_id=99)
+
+    asyncio.run(work())
+
+
+def test_plan_twice_reads_no_file_twice(bench: datafiles.Bench) -> None:
+    counting = Counting(bench.lake)
+    planner = scans.Scans(files=counting, decoder=decoding.InlineDecoder())
+
+    async def work() -> None:
+        loaded = await bench.create()
+        loaded = await bench.add(loaded, rows(1))
+        loaded = await bench.add(loaded, rows(2))
+        await planner.plan(loaded)
+        assert len(counting.read_uris) == len(set(counting.read_uris)) == 3
+        again = await planner.plan(loaded)
+        assert len(counting.read_uris) == 3
+        assert records(again) == 2
+        loaded = await bench.add(loaded, rows(3))
+        await planner.plan(loaded)
+        assert len(counting.read_uris) == 5  # a new list, a new manifest
+
+    asyncio.run(work())
+
+
+def test_plans_at_the_same_time_read_each_file_once(bench: datafiles.Bench) -> None:
+    counting = Counting(bench.lake)
+    planner = scans.Scans(files=counting, decoder=decoding.InlineDecoder())
+
+    async def work() -> None:
+        loaded = await bench.add(await bench.create(), rows(1))
+        await asyncio.gather(*(planner.plan(loaded) for _ in range(8)))
+        manifests_read = [uri for uri in counting.read_uris if uri.endswith("-m0.avro")]
+        assert len(manifests_read) <= scans.READS_AT_ONCE_MAX
+
+    asyncio.run(work())
+
+
+def test_what_is_cached_stays_within_its_bound(bench: datafiles.Bench) -> None:
+    counting = Counting(bench.lake)
+    planner = scans.Scans(
+        files=counting, decoder=decoding.InlineDecoder(), cache_bytes_max=2 * scans.ENTRY_BYTES
+    )
+
+    async def work() -> None:
+        loaded = await bench.create()
+        for number in range(4):
+            loaded = await bench.add(loaded, rows(number))
+        for _ in range(2):
+            assert records(await planner.plan(loaded)) == 4
+        assert planner._cache._bytes <= 2 * scans.ENTRY_BYTES
+        assert len(counting.read_uris) > 5
+
+    asyncio.run(work())
+
+
+def test_a_missing_manifest_is_told_by_name(bench: datafiles.Bench) -> None:
+    async def work() -> None:
+        loaded = await bench.add(await bench.create(), rows(1))
+        (name,) = [key for key in bench.keys(loaded) if key.endswith("-m0.avro")]
+        uri = f"{loaded.metadata.location}/metadata/{name}"
+        await bench.files.remove(uri, table_bucket="lake")
+        with pytest.raises(errors.MetadataFileMissing, match=f"file: {uri}$"):
+            await bench.scans.plan(loaded)
+
+    asyncio.run(work())
+
+
+def test_a_manifest_that_is_none_is_told_by_name(bench: datafiles.Bench) -> None:
+    async def work() -> None:
+        loaded = await bench.create()
+        uri = f"{loaded.metadata.location}/metadata/snap-1-1-x.avro"
+        await bench.files.write(uri, b"no avro", table_bucket="lake", owner=lakes.ACCOUNT)
+        snapshot = {
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": lakes.NOW_MS,
+            "manifest-list": uri,
+            "summary": {"operation": "append"},
+        }
+        loaded = await bench.lake.tables.commit(
+            loaded.ident, [], [{"action": "add-snapshot", "snapshot": snapshot}], by=BY
+        )
+        with pytest.raises(errors.InvalidMetadataFile, match="not an Avro container file"):
+            await bench.scans.plan(loaded, snapshot_id=1)
+
+    asyncio.run(work())
+
+
+def test_files_outside_the_table_bucket_are_not_read(bench: datafiles.Bench) -> None:
+    for uri in ("file:///etc/passwd", "s3://other/x.avro", "s3://lake/", "s3://lake"):
+        with pytest.raises(errors.MetadataFileMissing):
+            bench.files.read(uri, table_bucket="lake")
+
+
+def test_snapshots_of_v1_that_list_their_manifests_are_read(bench: datafiles.Bench) -> None:
+    async def work() -> scans.ScanPlan:
+        loaded = await bench.create(properties={"format-version": "1"})
+        loaded = await bench.add(loaded, rows(1, 2))
+        snapshot = loaded.metadata.current_snapshot()
+        assert snapshot is not None
+        listed = await bench.scans.manifests_of(loaded.metadata, snapshot["snapshot-id"], "lake")
+        document = json.loads(model.encode(loaded.metadata))
+        (old,) = document["snapshots"]
+        del old["manifest-list"]
+        old["manifests"] = [manifest.manifest_path for manifest in listed]
+        aged = LoadedTable(
+            ident=loaded.ident,
+            pointer=loaded.pointer,
+            metadata=model.decode(json.dumps(document).encode()),
+            data=b"",
+        )
+        return await bench.scans.plan(aged)
+
+    plan = asyncio.run(work())
+    assert records(plan) == 2
+    assert [task.sequence_number for task in plan.tasks] == [0]
+
+
+def test_live_files_are_data_and_deletes_alike(bench: datafiles.Bench) -> None:
+    async def work() -> list[manifests.Content]:
+        loaded = await bench.create()
+        data = await bench.write(loaded, rows(1))
+        equality = manifests.DataFile(
+            file_path=f"{loaded.metadata.location}/data/eq.parquet",
+            file_format="PARQUET",
+            record_count=1,
+            file_size_in_bytes=1,
+            content=manifests.Content.EQUALITY_DELETES,
+            equality_ids=(1,),
+        )
+        loaded = await bench.appends.commit_files(
+            loaded.ident, [data, equality], operation="overwrite", by=BY
+        )
+        return sorted(file.content for file in await bench.scans.live_files(loaded))
+
+    assert asyncio.run(work()) == [manifests.Content.DATA, manifests.Content.EQUALITY_DELETES]
