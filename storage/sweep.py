@@ -12,6 +12,7 @@ name: what a user stored and the disk lost is for the user to hear about.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,13 +72,24 @@ class Sweep:
         self._scratch = scratch
         self._cache = cache
         self._now_ms = now_ms
+        self._log = logging.getLogger("boathouse.sweep")
 
     async def run(self, *, interval_s: float = INTERVAL_S) -> None:
-        """Sweep until cancelled. A full disk is no reason to stop, but one to go on."""
+        """Sweep until cancelled, whatever fails: what stays is there for the next time.
+
+        A failure is logged once, not again every second.
+        """
+        said = ""
         while True:
             await asyncio.sleep(interval_s)
-            await self.once()
-            await self._blobs.run(self._index.tend)
+            try:
+                await self.once()
+                await self._blobs.run(self._index.tend)
+                said = ""
+            except Exception as error:  # noqa: BLE001 - nobody else frees anything
+                if repr(error) != said:
+                    said = repr(error)
+                    self._log.warning("the sweep failed, and goes on", exc_info=error)
 
     async def once(
         self, *, row_grace_ms: int = ROW_GRACE_MS, file_grace_ms: int = FILE_GRACE_MS

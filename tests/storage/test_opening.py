@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import errors, opening
+from storage import disk, errors, opening
 from storage.batch import Store
 from storage.sweep import Missing
 from tests.kit import folders
@@ -242,3 +242,39 @@ def test_the_sweep_runs_by_itself_and_stops_when_told(tmp_path: Path) -> None:
 
     asyncio.run(serve())
     storage.close()
+
+
+class Refusing(disk.Disk):
+    """A disk that refuses to unlink blobs while told to."""
+
+    refusals = 0
+
+    def unlink(self, path: Path) -> None:
+        if self.refusals and path.parent.parent.name == "blobs":
+            self.refusals -= 1
+            raise PermissionError(f"not now: {path}")
+        super().unlink(path)
+
+
+def test_the_sweep_goes_on_after_a_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusing, clock = Refusing(), folders.Clock()
+    storage = folders.open_folder(tmp_path / "data", disk=refusing, clock=clock)
+
+    async def serve() -> None:
+        await folders.make_bucket(storage)
+        await folders.put(storage, "k", BIG)
+        await storage.objects.delete("raw", "k")
+        refusing.refusals = 3
+        clock.move(60_001)
+        sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
+        async with asyncio.timeout(10):
+            while folders.blob_files(tmp_path / "data"):  # noqa: ASYNC110 - files say nothing
+                await asyncio.sleep(0.002)
+        sweeping.cancel()
+
+    asyncio.run(serve())
+    storage.close()
+    assert refusing.refusals == 0
+    assert [record.message for record in caplog.records] == ["the sweep failed, and goes on"]
