@@ -13,7 +13,7 @@ from catalog.rest import face as rest_face
 from catalog.rest import native as catalog_native
 from catalog.rest import routes as rest_routes
 from s3tables import face as s3tables_face
-from server import config
+from server import config, connect
 from server.aws import model as aws_model
 from sql import errors as sql_errors
 from sql.dialect import operations, parse, show
@@ -59,6 +59,18 @@ def test_readme_names_every_flag() -> None:
     for setting in config.SETTINGS:
         if setting.name not in config.NOT_FLAGS:
             assert f"`{setting.flag}`" in text, setting.flag
+
+
+@pytest.mark.parametrize("client", ["pyiceberg", "boto3", "duckdb", "snowflake", "spark", "trino"])
+def test_readme_shows_what_connect_prints(client: str) -> None:
+    place = connect.Place(
+        url="http://127.0.0.1:5253",
+        access_key="ACCESS_KEY",
+        secret_key="SECRET_KEY",
+        warehouse="lake",
+        region="us-east-1",
+    )
+    assert f"\n{connect.snippet(client, place)}```\n" in (ROOT / "README.md").read_text()
 
 
 def test_on_disk_describes_every_store() -> None:

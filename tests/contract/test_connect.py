@@ -131,12 +131,3 @@ def test_snippets_name_the_catalog_by_a_word_that_engines_take(server: servers.R
     assert "ATTACH 'my-lake' AS my_lake (" in snippet(server, "duckdb", "--warehouse", "my-lake")
     assert "catalog.my_lake.warehouse=my-lake" in snippet(server, "spark", "--warehouse", "my-lake")
     assert "ATTACH '2024' AS _2024 (" in snippet(server, "duckdb", "--warehouse", "2024")
-
-
-def test_readme_settings_are_the_ones_of_the_snippets(server: servers.Running) -> None:
-    """The table of settings in the README names nothing that a snippet does not."""
-    page = (servers.ROOT / "README.md").read_text()
-    for label, client in (("PyIceberg", "pyiceberg"), ("Snowflake connector", "snowflake")):
-        (row,) = [line for line in page.splitlines() if line.startswith(f"| {label}")]
-        for word in row.split("|")[2].replace("`", "").split(","):
-            assert f"{word.strip()}=" in snippet(server, client), word
