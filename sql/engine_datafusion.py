@@ -25,7 +25,7 @@ from sql import deletes, engine, kernels, parquet_files, rowforms
 CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
 
-PATHS = re.compile(r"(?:file://)?/?(?:[\w.@+-]+/){2,}[\w.@+-]*")
+PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
 
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",

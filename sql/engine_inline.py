@@ -106,8 +106,9 @@ class _InlineResults:
                 return await step
         finally:
             if not step.done():
+                # Some joins hear nothing until they end; nobody waits for those.
                 step.cancel()
-                await asyncio.wait((step,))
+                await asyncio.wait((step,), timeout=engine.STOP_GRACE_SECONDS)
         if self._stopped.result() == "timed_out":
             raise engine.EngineFault("timed_out", f"{self.query.limits.seconds:g}")
         raise engine.EngineFault(self._stopped.result(), "canceled")

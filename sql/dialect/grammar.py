@@ -79,11 +79,11 @@ class Boathouse(snowflake.Snowflake):
         ) -> exp.Expr | None:
             # DATE '2024-01-01'::TIMESTAMP casts the date, not its text.
             curr, following = self._curr, self._next
-            if curr and following and following.token_type is TokenType.STRING:
-                if curr.token_type in LITERAL_TYPES:
-                    kind = self._parse_types(check_func=True, allow_identifiers=False)
-                    cast = self.expression(exp.Cast(this=self._parse_primary(), to=kind))
-                    return self._parse_column_ops(cast)
+            before_text = following and following.token_type is TokenType.STRING
+            if curr and before_text and curr.token_type in LITERAL_TYPES:
+                kind = self._parse_types(check_func=True, allow_identifiers=False)
+                cast = self.expression(exp.Cast(this=self._parse_primary(), to=kind))
+                return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
 
         def _parse_as_command(self, start: Token) -> exp.Command:

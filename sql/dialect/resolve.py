@@ -664,7 +664,7 @@ class QueryScope:
             if part
         )
         scope: QueryScope | None = self
-        passed = []
+        passed: list[QueryScope] = []
         while scope is not None:
             found = scope.local(wanted, path)
             if found is not None:

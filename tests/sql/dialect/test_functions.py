@@ -9,6 +9,7 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
+import datafusion
 import pytest
 
 from sql import engine, errors
@@ -382,8 +383,6 @@ def test_what_is_not_known_is_refused_by_name(expression: str, code: str) -> Non
 
 def test_only_listed_functions_reach_the_engine() -> None:
     """Every name the engine has and the list lacks is refused (trap 8)."""
-    import datafusion  # noqa: PLC0415 - only this test asks the library itself
-
     config = datafusion.SessionConfig().with_information_schema(True)
     context = datafusion.SessionContext(config)
     names = context.sql(

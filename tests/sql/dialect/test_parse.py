@@ -260,7 +260,7 @@ def test_alter_session_reads_values_of_each_kind() -> None:
                 kind="FUNCTIONS", scope_kind="schema", scope=(ident("a"), ident("b"))
             ),
         ),
-        ("show primary keys in account", operations.Show(kind="PRIMARY KEYS", scope_kind="account")),
+        ("show primary keys", operations.Show(kind="PRIMARY KEYS")),
     ],
 )  # fmt: skip
 def test_show_is_read_with_all_its_clauses(text: str, expected: operations.Show) -> None:

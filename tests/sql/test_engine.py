@@ -1,0 +1,476 @@
+"""The engine's one interface: children and in-process alike, limits, cancelling, and the traps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sql import engine, engine_inline
+
+ROWS = 20_000
+SCHEMA = pa.schema(
+    [pa.field("id", pa.int64()), pa.field("v", pa.int64()), pa.field("s", pa.string_view())]
+)
+HEAVY = "select count(*) from t a, t b, t c where (a.id * 7 + b.id * 11 + c.id * 13) % 1000003 = 5"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(2):
+        start = number * ROWS // 2
+        ids = range(start, start + ROWS // 2)
+        table = pa.table(
+            {
+                "id": pa.array(ids, pa.int64()),
+                "v": pa.array([item % 10 for item in ids], pa.int64()),
+                "s": pa.array([f"s{item % 3}" for item in ids]),
+            }
+        )
+        pq.write_table(table, folder / f"{number}.parquet")
+    return folder
+
+
+def relation(files: Path, name: str = "t") -> engine.Relation:
+    schema = engine.ipc_schema(SCHEMA)
+    group = engine.Group(directory=str(files), schema=schema)
+    return engine.Relation(name=name, schema=schema, groups=(group,))
+
+
+def with_engine(
+    tmp_path: Path,
+    work: Callable[[Any], Coroutine[Any, Any, Any]],
+    *,
+    workers: int = 1,
+) -> Any:
+    async def inside() -> Any:
+        spill = tmp_path / "spill"
+        spill.mkdir(exist_ok=True)
+        made: Any = (
+            engine.WorkerEngine(workers=workers, spill_directory=spill)
+            if workers
+            else engine_inline.InlineEngine(spill_directory=spill)
+        )
+        try:
+            return await work(made)
+        finally:
+            await made.close()
+
+    return asyncio.run(inside())
+
+
+async def collected(made: engine.Engine, query: engine.Query) -> list[dict[str, Any]]:
+    table, _ = await engine.collect(await made.run(query))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+async def fault_of(made: engine.Engine, query: engine.Query) -> engine.EngineFault:
+    with pytest.raises(engine.EngineFault) as caught:
+        await collected(made, query)
+    return caught.value
+
+
+def is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_query_over_files_gives_their_rows(tmp_path: Path, files: Path, workers: int) -> None:
+    text = 'select "s", count(*) as n, sum("v") as v from t group by "s" order by "s"'
+
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(text=text, relations=(relation(files),))
+        expected = [
+            {
+                "s": f"s{rest}",
+                "n": len(range(rest, ROWS, 3)),
+                "v": sum(item % 10 for item in range(rest, ROWS, 3)),
+            }
+            for rest in range(3)
+        ]
+        assert await collected(made, query) == expected
+
+    with_engine(tmp_path, work, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_describe_gives_the_schema_and_no_rows(tmp_path: Path, files: Path, workers: int) -> None:
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(
+            text='select "id", "s" from t', relations=(relation(files),), purpose="describe"
+        )
+        table, finished = await engine.collect(await made.run(query))
+        assert table.schema == pa.schema([("id", pa.int64()), ("s", pa.string())])
+        assert (table.num_rows, finished.rows) == (0, 0)
+
+    with_engine(tmp_path, work, workers=workers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "insert into t values (1, 2, 'x')",
+        "update t set id = 1",
+        "delete from t",
+        "create table x as select 1",
+        "create view x as select 1",
+        "create external table x stored as parquet location '/etc'",
+        "drop table t",
+        "set datafusion.execution.batch_size = 1",
+        "copy t to '/tmp/x.parquet'",
+        "prepare p as select 1",
+        "begin",
+    ],
+)
+def test_whatever_is_no_query_is_refused_and_changes_nothing(
+    tmp_path: Path, files: Path, text: str
+) -> None:
+    """Trap 1: the engine's own INSERT would put a file into the directory."""
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
+
+    async def work(made: engine.Engine) -> None:
+        fault = await fault_of(made, engine.Query(text=text, relations=(relation(files),)))
+        assert fault.kind == "plan"
+
+    with_engine(tmp_path, work, workers=0)
+
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "file:///etc/passwd", "https://localhost/x.parquet", "secret.parquet"]
+)
+def test_a_path_as_a_table_name_reads_nothing(tmp_path: Path, name: str) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "secret.parquet")
+
+    async def work(made: engine.Engine) -> None:
+        target = str(tmp_path / name) if name == "secret.parquet" else name
+        fault = await fault_of(made, engine.Query(text=f'select * from "{target}"'))
+        assert fault.kind == "plan"
+        assert str(tmp_path) not in fault.message
+        assert "/etc" not in fault.message
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
+    """Trap 2: another letter case would read NULL without a word; so groups carry the files' own."""
+    folder = tmp_path / "cased"
+    folder.mkdir()
+    pq.write_table(pa.table({"Id": pa.array([7], pa.int64())}), folder / "0.parquet")
+    wrong, right = pa.schema([("id", pa.int64())]), pa.schema([("Id", pa.int64())])
+
+    async def work(made: engine.Engine) -> None:
+        for schema, projection, expected in (
+            (wrong, (), None),
+            (right, (("id", '"Id"'),), 7),
+        ):
+            group = engine.Group(
+                directory=str(folder), schema=engine.ipc_schema(schema), projection=projection
+            )
+            made_relation = engine.Relation(
+                name="t", schema=engine.ipc_schema(wrong), groups=(group,)
+            )
+            query = engine.Query(text='select "id" from t', relations=(made_relation,))
+            assert await collected(made, query) == [{"id": expected}]
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_groups_and_rows_of_one_relation_are_one_table(tmp_path: Path, files: Path) -> None:
+    folder = tmp_path / "renamed"
+    folder.mkdir()
+    pq.write_table(pa.table({"old": pa.array([1, 2], pa.int32())}), folder / "0.parquet")
+    groups = (
+        relation(files).groups[0],
+        engine.Group(
+            directory=str(folder),
+            schema=engine.ipc_schema(pa.schema([("old", pa.int64())])),
+            projection=(("id", '"old"'), ("v", "arrow_cast(NULL, 'Int64')"), ("s", "'new'")),
+        ),
+    )
+    rows = pa.table({"id": [-1], "v": [0], "s": pa.array(["row"], pa.string_view())})
+    made_relation = engine.Relation(
+        name="t",
+        schema=engine.ipc_schema(SCHEMA),
+        groups=groups,
+        rows=engine.ipc_rows(rows),
+    )
+
+    async def work(made: engine.Engine) -> None:
+        text = 'select "id", "s" from t where "s" in (\'new\', \'row\') order by "id"'
+        assert await collected(made, engine.Query(text=text, relations=(made_relation,))) == [
+            {"id": -1, "s": "row"},
+            {"id": 1, "s": "new"},
+            {"id": 2, "s": "new"},
+        ]
+        count = engine.Query(text="select count(*) as n from t", relations=(made_relation,))
+        assert await collected(made, count) == [{"n": ROWS + 3}]
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_a_child_answers_many_queries_and_stays_one_process(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        for _ in range(3):
+            query = engine.Query(text="select count(*) as n from t", relations=(relation(files),))
+            assert await collected(made, query) == [{"n": ROWS}]
+        (process_id,) = made.process_ids
+        assert is_alive(process_id)
+        await made.close()
+        assert not is_alive(process_id)
+
+    with_engine(tmp_path, work)
+
+
+def test_no_child_is_started_before_the_first_query(tmp_path: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        assert made.process_ids == ()
+
+    with_engine(tmp_path, work)
+
+
+def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        query = engine.Query(text='select * from t order by "id"', relations=(relation(files),))
+        first, second = await made.run(query), await made.run(query)
+        assert len(made.process_ids) == 2
+        waiting = asyncio.create_task(made.run(query))
+        done, _ = await asyncio.wait({waiting}, timeout=0.3)
+        assert not done
+        await first.close()
+        third = await asyncio.wait_for(waiting, 20)
+        assert len(made.process_ids) == 2
+        await second.close()
+        await third.close()
+
+    with_engine(tmp_path, work, workers=2)
+
+
+LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
+
+
+@pytest.mark.parametrize(("workers", "text"), [(0, LONG), (1, LONG), (1, HEAVY)])
+def test_an_overrunning_query_ends_and_the_next_one_runs(
+    tmp_path: Path, files: Path, workers: int, text: str
+) -> None:
+    async def work(made: engine.Engine) -> None:
+        heavy = engine.Query(
+            text=text, relations=(relation(files),), limits=engine.Limits(seconds=0.5)
+        )
+        started = time.monotonic()
+        fault = await fault_of(made, heavy)
+        assert fault.kind == "timed_out"
+        assert time.monotonic() - started < 15
+        light = engine.Query(text="select 1 as a")
+        assert await collected(made, light) == [{"a": 1}]
+
+    with_engine(tmp_path, work, workers=workers)
+
+
+def test_a_query_that_will_not_stop_ends_with_its_process(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        await collected(made, engine.Query(text="select 1 as a"))
+        (before,) = made.process_ids
+        os.kill(before, 19)  # SIGSTOP: nothing it is asked will be heard
+        heavy = engine.Query(
+            text="select 1 as a", query_id="stuck", limits=engine.Limits(seconds=0.2)
+        )
+        fault = await fault_of(made, heavy)
+        assert fault.kind == "timed_out"
+        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert made.process_ids != (before,)
+        assert not is_alive(before)
+
+    with_engine(tmp_path, work)
+
+
+def test_cancel_by_id_ends_the_query_and_says_whether_there_was_one(
+    tmp_path: Path, files: Path
+) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        query = engine.Query(text=HEAVY, query_id="q1", relations=(relation(files),))
+        running = asyncio.create_task(fault_of(made, query))
+        while not made.process_ids:
+            await asyncio.sleep(0.01)
+        assert not await made.cancel("other")
+        while not await made.cancel("q1"):
+            await asyncio.sleep(0.01)
+        assert (await asyncio.wait_for(running, 20)).kind == "canceled"
+        assert await collected(made, engine.Query(text="select 1 as a")) == [{"a": 1}]
+
+    with_engine(tmp_path, work)
+
+
+def test_closing_half_read_results_frees_the_child(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        query = engine.Query(
+            text="select a.* from t a, t b", relations=(relation(files),), query_id="big"
+        )
+        results = await made.run(query)
+        async for batch in results.batches():
+            assert batch.num_rows
+            break
+        await results.close()
+        await results.close()
+        assert await collected(made, engine.Query(text="select 1 as a")) == [{"a": 1}]
+
+    with_engine(tmp_path, work)
+
+
+def test_a_cancelled_task_frees_the_child(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        query = engine.Query(text=HEAVY, relations=(relation(files),))
+        running = asyncio.create_task(collected(made, query))
+        await asyncio.wait({running}, timeout=1.5)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        again = collected(made, engine.Query(text="select 1 as a"))
+        assert await asyncio.wait_for(again, 20) == [{"a": 1}]
+
+    with_engine(tmp_path, work)
+
+
+def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        await collected(made, engine.Query(text="select 1 as a"))
+        (process_id,) = made.process_ids
+        query = engine.Query(text=HEAVY, relations=(relation(files),))
+        running = asyncio.create_task(fault_of(made, query))
+        await asyncio.wait({running}, timeout=0.5)
+        os.kill(process_id, 9)
+        assert (await asyncio.wait_for(running, 20)).kind == "crashed"
+        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work)
+
+
+def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        await collected(made, engine.Query(text="select 1 as a"))
+        query = engine.Query(
+            text=HEAVY, relations=(relation(files),), limits=engine.Limits(seconds=1.0)
+        )
+        running = asyncio.create_task(fault_of(made, query))
+        steps = 0
+        while not running.done():
+            await asyncio.sleep(0.005)
+            steps += 1
+        assert steps > 50
+
+    with_engine(tmp_path, work)
+
+
+def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path) -> None:
+    folder = tmp_path / "wide"
+    folder.mkdir()
+    count = 300_000
+    table = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "text": pa.array([f"{(item * 7919) % count:012d}" * 4 for item in range(count)]),
+        }
+    )
+    pq.write_table(table, folder / "0.parquet", row_group_size=20_000)
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string_view())])
+    group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
+    made_relation = engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(
+            text='select "id" from (select * from t order by "text") limit 300000',
+            relations=(made_relation,),
+            limits=engine.Limits(memory_bytes=24 << 20),
+        )
+        table, finished = await engine.collect(await made.run(query))
+        assert finished.rows == count
+        first = table["id"][0].as_py()
+        assert (first * 7919) % count == 0
+
+    with_engine(tmp_path, work)
+
+
+def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(
+            text='select count(*) from t a join t b on a."id" = b."id" join t c on b."v" = c."v"',
+            relations=(relation(files),),
+            limits=engine.Limits(memory_bytes=1 << 10),
+        )
+        assert (await fault_of(made, query)).kind == "resources"
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_more_rows_than_allowed_are_a_fault(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(
+            text="select * from t",
+            relations=(relation(files),),
+            limits=engine.Limits(rows_max=100),
+        )
+        assert (await fault_of(made, query)).kind == "resources"
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_footers_tell_columns_with_their_field_ids(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    field = pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "7"})
+    pq.write_table(pa.table([[1]], schema=pa.schema([field])), path)
+
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(purpose="footers", paths=(str(path),))
+        (row,) = await collected(made, query)
+        schema = pa.ipc.read_schema(pa.py_buffer(row["schema"]))
+        assert row["path"] == str(path)
+        assert schema.field("a").metadata[b"PARQUET:field_id"] == b"7"
+
+    with_engine(tmp_path, work, workers=1)
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_an_explained_plan_shows_no_path(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.Engine) -> None:
+        query = engine.Query(
+            text='select * from t where "id" = 5', relations=(relation(files),), purpose="explain"
+        )
+        text = "\n".join(row["plan"] for row in await collected(made, query))
+        assert "DataSourceExec" in text
+        assert "predicate" in text
+        assert str(files).strip("/") not in text
+
+    with_engine(tmp_path, work, workers=0)
+
+
+def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
+    folder = tmp_path / "nested"
+    folder.mkdir()
+    kind = pa.struct([("b", pa.int64()), ("a", pa.list_(pa.string()))])
+    rows = pa.array([{"b": 1, "a": ["x", None]}, None], kind)
+    pq.write_table(pa.table({"n": rows}), folder / "0.parquet")
+    schema = pa.schema([("n", kind)])
+    group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
+
+    async def work(made: engine.Engine) -> None:
+        made_relation = engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+        query = engine.Query(text='select "n" from t', relations=(made_relation,))
+        found = await collected(made, query)
+        assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
+
+    with_engine(tmp_path, work, workers=0)
