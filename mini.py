@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mini.py",
         description="Boathouse: S3, s3tables, Iceberg REST and Snowflake SQL on one port.",
-        epilog="`mini.py serve --help` lists the server's settings; `serve` itself may be left out.",
+        epilog="`mini.py serve --help` lists the settings; `serve` itself may be left out.",
     )
     parser.add_argument("--version", action="version", version=f"Boathouse {config.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
