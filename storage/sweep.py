@@ -109,7 +109,7 @@ class Sweep:
         """Set the folder right. Blocks; before the first reader and writer."""
         temporary = self._disk.names(self._scratch)
         for name in temporary:
-            self._disk.unlink(self._scratch / name)
+            self._discard(self._scratch / name)
         self._disk.remove_tree(self._cache)
         self._disk.make_folder(self._cache)
         always_ms = self._now_ms() + (1 << 40)
@@ -183,6 +183,13 @@ class Sweep:
             return _Step(files=(), count=len(derive), batch=Batch(derive=derive, makes_room=True))
         done = Delete(store=Store.RELEASED, key=row)
         return _Step(files=(), count=1, batch=Batch(writes=(done,), makes_room=True))
+
+    def _discard(self, path: Path) -> None:
+        """Remove what a process that is gone left behind: a file, or a folder of them."""
+        try:
+            self._disk.unlink(path)
+        except (IsADirectoryError, PermissionError):  # Linux says the one, others the other
+            self._disk.remove_tree(path)
 
     def _unlink(self, files: Sequence[str]) -> None:
         for blob in files:

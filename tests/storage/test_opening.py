@@ -221,6 +221,18 @@ def test_recovery_reports_names_whose_blob_is_missing_and_removes_no_name(tmp_pa
     again.close()
 
 
+def test_a_start_empties_the_temporary_folder_of_files_and_of_folders(tmp_path: Path) -> None:
+    folders.open_folder(tmp_path / "data").close()
+    scratch = tmp_path / "data" / "tmp"
+    (scratch / "spill" / "deep").mkdir(parents=True)
+    (scratch / "spill" / "deep" / "file").write_bytes(b"x")
+    (scratch / "part").write_bytes(b"x")
+    again = folders.open_folder(tmp_path / "data")
+    assert again.recovery.temporary_removed == 2
+    assert list(scratch.iterdir()) == []
+    again.close()
+
+
 def test_the_sweep_runs_by_itself_and_stops_when_told(tmp_path: Path) -> None:
     clock = folders.Clock()
     storage = folders.open_folder(tmp_path / "data", clock=clock)
