@@ -25,7 +25,8 @@ setup-all: ## prepare everything: server, Spark with its jars, test tools and cl
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PYTHON) provision.py server test spark
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest tests -m "not spark and not clients and not long" $(ARGS)
+	@$(BIN)/python -m pytest tests -m "not spark and not clients and not long" \
+		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
 	@$(BIN)/python -m pipeline.jars
 	@$(BIN)/python -m pytest tests -m "spark and not clients and not long" $(ARGS)
 

@@ -467,6 +467,49 @@ def test_ctrl_c_ends_the_server_with_exit_code_0(own: servers.Running) -> None:
         assert again.stop() == 0
 
 
+def test_a_killed_server_leaves_neither_a_worker_nor_a_lock(
+    own: servers.Running, tmp_path: Path
+) -> None:
+    asked = run(tmp_path, "sql", "select 40 + 2 as a", "--data", str(own.data), "--format", "csv")
+    assert (asked.returncode, asked.stdout.splitlines()) == (0, ["A", "42"]), asked.stderr
+    workers = children_of(own.pid)
+    assert workers
+    own.kill()
+    again = servers.start(own.data)
+    try:
+        until(lambda: not any(is_there(pid) for pid in workers))
+        assert servers.get(again.url + "/_health")[0] == 200
+    finally:
+        assert again.stop() == 0
+
+
+def is_there(pid: int) -> bool:
+    """Say whether a process runs; one that only waits for its parent to look does not."""
+    state = subprocess.run(
+        ["ps", "-p", str(pid), "-o", "stat="], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+def children_of(pid: int) -> list[int]:
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout.split()
+    pairs = zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True)
+    return [child for child, parent in pairs if parent == pid]
+
+
+def test_no_auth_lets_everybody_on_this_machine_in_and_says_so(tmp_path: Path) -> None:
+    running = servers.start(tmp_path / "data", "--no-auth")
+    try:
+        assert servers.get(running.url + "/lake")[0] == 200
+        assert servers.get(running.iceberg + "/v1/config")[0] == 200
+        warning = "  WARNING     --no-auth: every process on this machine is let in as root\n"
+        assert warning in running.log.read_text()
+    finally:
+        assert running.stop() == 0
+
+
 # Nobody comes in without a credential.
 
 
