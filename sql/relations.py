@@ -135,6 +135,8 @@ class Relations:
 
         Raises SqlError for files that cannot be read, and as `Scans.plan` does.
         """
+        if table.snapshot_id is None:
+            return self.empty(table, name, zone=zone)
         schema = _engine_schema(table.fields, zone)
         plan = await self._scans.plan(
             table.loaded,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from catalog import appends, decoding, files, scans
 from catalog.rest import access as catalog_access
-from server.access import decide, model
+from server.access import arns, decide, model, policies
 from sql import (
     engine,
     engine_inline,
@@ -185,3 +185,22 @@ def in_house(
             await made.close()
 
     return asyncio.run(inside())
+
+
+def user(name: str, statements: list[dict[str, Any]]) -> model.Principal:
+    """Return a user whose only policy has these statements."""
+    document = {"Version": "2012-10-17", "Statement": statements}
+    return model.Principal(
+        kind="user",
+        name=name,
+        arn=f"arn:aws:iam::{lakes.ACCOUNT}:user/{name}",
+        account_id=lakes.ACCOUNT,
+        canonical_id="u",
+        display_name=name,
+        policies=(policies.parse_policy(document, kind="identity"),),
+    )
+
+
+def table_arn(house: House, dotted: str) -> str:
+    pointer = house.lake.tables.pointer(house.lake.ident(dotted))
+    return arns.table_arn("us-east-1", lakes.ACCOUNT, "lake", pointer.object_uuid)

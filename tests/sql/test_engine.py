@@ -168,7 +168,7 @@ def test_a_path_as_a_table_name_reads_nothing(tmp_path: Path, name: str) -> None
 
 
 def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
-    """Trap 2: another letter case would read NULL without a word; so groups carry the files' own."""
+    """Trap 2: another letter case reads NULL without a word; groups carry the files' own."""
     folder = tmp_path / "cased"
     folder.mkdir()
     pq.write_table(pa.table({"Id": pa.array([7], pa.int64())}), folder / "0.parquet")
@@ -305,11 +305,9 @@ def test_cancel_by_id_ends_the_query_and_says_whether_there_was_one(
     async def work(made: engine.WorkerEngine) -> None:
         query = engine.Query(text=HEAVY, query_id="q1", relations=(relation(files),))
         running = asyncio.create_task(fault_of(made, query))
-        while not made.process_ids:
-            await asyncio.sleep(0.01)
         assert not await made.cancel("other")
         while not await made.cancel("q1"):
-            await asyncio.sleep(0.01)
+            await asyncio.wait({running}, timeout=0.01)
         assert (await asyncio.wait_for(running, 20)).kind == "canceled"
         assert await collected(made, engine.Query(text="select 1 as a")) == [{"a": 1}]
 

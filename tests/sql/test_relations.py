@@ -1,0 +1,604 @@
+"""Reading Iceberg tables: schema evolution, partitions, every kind of delete, time travel.
+
+Files are made by hand with pyarrow and committed through the catalog, so that what a file holds is
+known without asking the code under test.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyroaring
+import pytest
+
+from catalog import manifests, parquet_stats
+from sql import errors, relations
+from storage import model
+from tests.kit import lakes, sql_house
+
+IDS = "PARQUET:field_id"
+COLUMNS = {
+    1: ("id", pa.int64()),
+    2: ("name", pa.string()),
+    3: ("v", pa.int32()),
+}
+
+
+@dataclass(kw_only=True)
+class Maker:
+    """Makes files of one table."""
+
+    house: sql_house.House
+    ident: Any
+
+    @property
+    def metadata(self) -> Any:
+        return self.house.lake.tables.load(self.ident).metadata
+
+    async def put(self, name: str, data: bytes) -> str:
+        uri = f"{self.metadata.location}/data/{name}"
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        receiver = self.house.lake.storage.blobs.receive(
+            size_hint=len(data), digests=frozenset({"md5"})
+        )
+        await receiver.write(data)
+        await self.house.lake.storage.objects.put(
+            bucket,
+            key,
+            await receiver.finish(),
+            attributes=model.ObjectAttributes(owner=lakes.ACCOUNT),
+        )
+        return uri
+
+    async def parquet(
+        self,
+        columns: Mapping[int, tuple[str, pa.DataType]],
+        rows: Sequence[Sequence[Any]],
+        *,
+        with_ids: bool = True,
+    ) -> tuple[str, pq.FileMetaData, int]:
+        fields = [
+            pa.field(name, kind, metadata={IDS: str(field_id)} if with_ids else None)
+            for field_id, (name, kind) in columns.items()
+        ]
+        arrays = [
+            pa.array([row[index] for row in rows], field.type) for index, field in enumerate(fields)
+        ]
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table(arrays, schema=pa.schema(fields)), sink)
+        data = sink.getvalue().to_pybytes()
+        uri = await self.put(f"{uuid.uuid4().hex}.parquet", data)
+        return uri, pq.read_metadata(pa.BufferReader(data)), len(data)
+
+    async def data_file(
+        self,
+        columns: Mapping[int, tuple[str, pa.DataType]],
+        rows: Sequence[Sequence[Any]],
+        *,
+        partition: Sequence[Any] = (),
+        with_ids: bool = True,
+    ) -> manifests.DataFile:
+        uri, footer, size_bytes = await self.parquet(columns, rows, with_ids=with_ids)
+        return parquet_stats.data_file(
+            footer,
+            path=uri,
+            size_bytes=size_bytes,
+            schema=self.metadata.current_schema(),
+            spec_id=self.metadata.default_spec_id,
+            partition=partition,
+        )
+
+    async def commit(self, *files: manifests.DataFile, operation: str = "append") -> int:
+        loaded = await self.house.appends.commit_files(
+            self.ident,
+            files,
+            operation=operation,
+            based_on=self.metadata.current_snapshot_id,
+            by=lakes.BY,
+        )
+        return int(loaded.metadata.current_snapshot_id)
+
+    async def update(self, *updates: Mapping[str, Any]) -> None:
+        await self.house.lake.tables.commit(self.ident, [], list(updates), by=lakes.BY)
+
+    async def new_schema(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        await self.update(
+            {"action": "add-schema", "schema": {"type": "struct", "fields": list(fields)}},
+            {"action": "set-current-schema", "schema-id": -1},
+        )
+
+
+def field(field_id: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"id": field_id, "name": name, "type": kind, "required": False, **more}
+
+
+BASE = [field(1, "id", "long"), field(2, "name", "string"), field(3, "v", "int")]
+
+
+async def make(
+    house: sql_house.House,
+    *,
+    fields: Sequence[Mapping[str, Any]] = BASE,
+    spec: Any = None,
+    properties: Mapping[str, str] | None = None,
+) -> Maker:
+    ident = house.lake.ident("ns.t")
+    await house.lake.tables.create(
+        ident,
+        schema={"type": "struct", "schema-id": 0, "fields": list(fields)},
+        partition_spec=spec,
+        properties=properties,
+        by=lakes.BY,
+    )
+    return Maker(house=house, ident=ident)
+
+
+def test_a_table_without_snapshot_has_columns_and_no_rows(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await make(house)
+        assert await house.rows("select id, name from t where v > 1") == []
+        assert await house.rows("select count(*), max(v) from t") == [(0, None)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_columns_are_found_by_field_id_whatever_they_are_called_now(tmp_path: Path) -> None:
+    """Renamed, reordered, promoted, added and dropped-then-added-again columns."""
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 10), (2, "b", 20)]))
+        await maker.new_schema(
+            [
+                field(3, "value", "long"),  # renamed and promoted
+                field(1, "id", "long"),
+                field(4, "name", "string"),  # "name" was dropped and added again
+                field(5, "extra", "double"),
+            ]
+        )
+        newer = {
+            1: ("id", pa.int64()),
+            5: ("extra", pa.float64()),
+            4: ("name", pa.string()),
+            3: ("value", pa.int64()),
+        }
+        await maker.commit(await maker.data_file(newer, [(3, 1.5, "c", 2**40)]))
+
+        assert await house.rows("select * from t order by id") == [
+            (10, 1, None, None),
+            (20, 2, None, None),
+            (2**40, 3, "c", 1.5),
+        ]
+        assert await house.rows("select id from t where name is null order by id") == [(1,), (2,)]
+        assert await house.rows("select sum(value) from t") == [(2**40 + 30,)]
+        assert await house.rows("select id from t where value = 20") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_one_name_for_two_columns_over_time_is_told_apart(tmp_path: Path) -> None:
+    """a and b swap names: matching by name would swap the values."""
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, fields=[field(1, "a", "long"), field(2, "b", "long")])
+        two = {1: ("a", pa.int64()), 2: ("b", pa.int64())}
+        await maker.commit(await maker.data_file(two, [(1, 2)]))
+        await maker.new_schema([field(1, "tmp", "long"), field(2, "b", "long")])
+        await maker.new_schema([field(1, "b", "long"), field(2, "a", "long")])
+        swapped = {1: ("b", pa.int64()), 2: ("a", pa.int64())}
+        await maker.commit(await maker.data_file(swapped, [(3, 4)]))
+
+        assert await house.rows("select a, b from t order by b") == [(2, 1), (4, 3)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_initial_defaults_stand_in_for_columns_that_older_files_lack(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, properties={"format-version": "3"})
+        await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 10)]))
+        await maker.new_schema(
+            [
+                *BASE,
+                field(4, "c", "string", **{"initial-default": "it's", "write-default": "it's"}),
+                field(5, "d", "date", **{"initial-default": "2024-02-29"}),
+                field(6, "n", "decimal(9,2)", **{"initial-default": "1.50"}),
+            ]
+        )
+
+        text = "select id, c, d::varchar, n::varchar from t"
+        assert await house.rows(text) == [(1, "it's", "2024-02-29", "1.50")]
+        await house.run("insert into t (id, n) values (2, 3)")
+        assert await house.rows(text + " order by id") == [
+            (1, "it's", "2024-02-29", "1.50"),
+            (2, "it's", None, "3.00"),
+        ]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_partition_column_that_files_leave_out_takes_the_partitions_value(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        spec = {"fields": [{"source-id": 2, "name": "name", "transform": "identity"}]}
+        maker = await make(house, spec=spec)
+        without = {1: COLUMNS[1], 3: COLUMNS[3]}
+        await maker.commit(
+            await maker.data_file(without, [(1, 10)], partition=("x",)),
+            await maker.data_file(without, [(2, 20)], partition=("y'z",)),
+            await maker.data_file(without, [(3, 30)], partition=(None,)),
+        )
+
+        assert await house.rows("select id, name from t order by id") == [
+            (1, "x"),
+            (2, "y'z"),
+            (3, None),
+        ]
+        assert await house.rows("select id from t where name = 'x'") == [(1,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_files_without_field_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        mapping = '[{"field-id": 1, "names": ["ID", "key"]}, {"field-id": 3, "names": ["v"]}]'
+        maker = await make(house, properties={relations.NAME_MAPPING: mapping})
+        columns = {1: ("key", pa.int64()), 2: ("name", pa.string()), 3: ("v", pa.int32())}
+        file = await maker.data_file(columns, [(7, "unmapped", 9)], with_ids=False)
+        await maker.commit(file)
+
+        assert await house.rows("select id, name, v from t") == [(7, None, 9)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_files_without_ids_and_mapping_are_refused_not_guessed(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(await maker.data_file(COLUMNS, [(7, "x", 9)], with_ids=False))
+
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select id from t")
+        assert caught.value.code == "000002"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def position_file(
+    rows: Sequence[tuple[str, int]],
+) -> tuple[Mapping[int, tuple[str, pa.DataType]], list[tuple[str, int]]]:
+    columns = {2147483546: ("file_path", pa.string()), 2147483545: ("pos", pa.int64())}
+    return columns, sorted(rows)
+
+
+def test_position_deletes_apply_to_their_file_and_to_older_data_only(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        first = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(10)])
+        second = await maker.data_file(COLUMNS, [(number, "b", number) for number in range(10, 20)])
+        await maker.commit(first, second)
+        columns, rows = position_file(
+            [(first.file_path, 0), (first.file_path, 9), (second.file_path, 5), ("s3://x/y", 1)]
+        )
+        uri, footer, size_bytes = await maker.parquet(columns, rows)
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.POSITION_DELETES,
+            ),
+            operation="delete",
+        )
+        third = await maker.data_file(COLUMNS, [(100, "c", 1)])
+        await maker.commit(third)
+
+        left = [*range(1, 9), *range(10, 15), *range(16, 20), 100]
+        assert await house.rows("select id from t order by id") == [(item,) for item in left]
+        assert await house.rows("select count(*) from t") == [(len(left),)]
+        assert await house.rows("select id from t where id in (0, 9, 15)") == []
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_equality_deletes_match_null_and_spare_newer_rows(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(
+            await maker.data_file(COLUMNS, [(1, "a", 1), (2, None, 2), (3, "c", 3), (4, "a", 4)])
+        )
+        uri, footer, size_bytes = await maker.parquet({2: COLUMNS[2]}, [("a",), (None,)])
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.EQUALITY_DELETES,
+                equality_ids=(2,),
+            ),
+            operation="delete",
+        )
+        await maker.commit(await maker.data_file(COLUMNS, [(5, "a", 5), (6, None, 6)]))
+
+        assert await house.rows("select id from t order by id") == [(3,), (5,), (6,)]
+
+        # The compared column may be renamed, or gone from the schema, by now.
+        await maker.new_schema([field(1, "id", "long"), field(3, "v", "int")])
+        assert await house.rows("select id from t order by id") == [(3,), (5,), (6,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def vector(positions: Sequence[int]) -> bytes:
+    body = b"\xd1\xd3\x39\x64" + pyroaring.BitMap64(positions).serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_deletion_vectors_hide_their_rows_and_damaged_ones_hide_nothing_silently(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, properties={"format-version": "3"})
+        file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
+        await maker.commit(file)
+        blob = vector([0, 3])
+        if is_damaged:
+            blob = blob[:-1] + bytes([blob[-1] ^ 1])
+        puffin = b"PFA1" + blob + b"rest of the file"
+        uri = await maker.put(f"{uuid.uuid4().hex}.puffin", puffin)
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PUFFIN",
+                record_count=2,
+                file_size_in_bytes=len(puffin),
+                content=manifests.Content.POSITION_DELETES,
+                referenced_data_file=file.file_path,
+                content_offset=4,
+                content_size_in_bytes=len(blob),
+            ),
+            operation="delete",
+        )
+
+        if is_damaged:
+            with pytest.raises(errors.SqlError):
+                await house.rows("select id from t")
+        else:
+            assert await house.rows("select id from t order by id") == [(1,), (2,), (4,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_pruning_leaves_files_out_and_never_rows(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        for start in range(0, 50, 10):
+            rows = [(number, f"n{number}", number) for number in range(start, start + 10)]
+            await maker.commit(await maker.data_file(COLUMNS, rows))
+        seen: list[int] = []
+        plan = house.scans.plan
+
+        async def counting(*arguments: Any, **more: Any) -> Any:
+            found = await plan(*arguments, **more)
+            seen.append(len(found.tasks))
+            return found
+
+        house.scans.plan = counting  # type: ignore[method-assign]
+        for text, files, expected in (
+            ("select id from t where id = 25", 1, [(25,)]),
+            ("select count(*) from t where id < 20", 2, [(20,)]),
+            ("select count(*) from t where id between 15 and 24", 2, [(10,)]),
+            ("select id from t where id in (5, 45) order by 1", 2, [(5,), (45,)]),
+            ("select id from t where name = 'n31'", 2, [(31,)]),  # between n0 and n9, too
+            ("select count(*) from t where id > 100", 0, [(0,)]),
+            ("select count(*) from t where id = 5 or id = 45", 5, [(2,)]),
+            ("select count(*) from t where name is null", 0, [(0,)]),
+            ("select count(*) from t where id = 25.5", 5, [(0,)]),
+        ):
+            seen.clear()
+            assert await house.rows(text) == expected, text
+            assert seen == [files], text
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        clock = house.lake.clock
+        maker = await make(house)
+        start_ms = clock.now_ms
+        clock.now_ms += 10_000
+        first = await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
+        clock.now_ms += 60_000
+        await maker.update(
+            {"action": "set-snapshot-ref", "ref-name": "v1", "type": "tag", "snapshot-id": first}
+        )
+        await maker.new_schema([field(1, "key", "long"), field(2, "name", "string")])
+        newer = {1: ("key", pa.int64()), 2: ("name", pa.string())}
+        second = await maker.commit(await maker.data_file(newer, [(2, "b")]))
+        clock.now_ms += 60_000
+
+        assert await house.rows("select * from t order by key") == [(1, "a"), (2, "b")]
+        for clause in (
+            f"at(version => {first})",
+            f"before(version => {second})",
+            "at(ref => 'v1')",
+            "at(offset => -90)",
+            "at(timestamp => dateadd(second, -90, current_timestamp()))",
+        ):
+            assert await house.rows(f"select id, v from t {clause}") == [(1, 1)], clause
+        assert await house.rows(f"select * from t at(version => {second}) order by key") == [
+            (1, "a"),
+            (2, "b"),
+        ]
+        seconds = (clock.now_ms - start_ms) // 1000
+        assert await house.rows(f"select * from t at(offset => -{seconds})") == []
+        for clause in (
+            "at(version => 5)",
+            "at(ref => 'nosuch')",
+            "at(statement => 'nosuch')",
+            f"at(offset => -{seconds + 100})",
+        ):
+            with pytest.raises(errors.SqlError) as caught:
+                await house.rows(f"select * from t {clause}")
+            assert caught.value.code == "000707", clause
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_rollback_decides_what_was_current_not_the_newest_snapshot(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        clock = house.lake.clock
+        maker = await make(house)
+        first = await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
+        clock.now_ms += 60_000
+        await maker.commit(await maker.data_file(COLUMNS, [(2, "b", 2)]))
+        clock.now_ms += 60_000
+        await maker.update(
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": first,
+            }
+        )
+        clock.now_ms += 60_000
+
+        assert await house.rows("select id from t") == [(1,)]
+        assert await house.rows("select id from t at(offset => -90) order by id") == [(1,), (2,)]
+        assert await house.rows("select id from t at(offset => -30)") == [(1,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_query_id_names_the_state_its_statement_made(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table w (a int)")
+        await house.run("insert into w values (1)")
+        one = house.last_id
+        await house.run("insert into w values (2)")
+        two = house.last_id
+
+        text = "select a from w {}(statement => '{}') order by a"
+        assert await house.rows(text.format("at", one)) == [(1,)]
+        assert await house.rows(text.format("at", two)) == [(1,), (2,)]
+        assert await house.rows(text.format("before", two)) == [(1,)]
+        assert await house.rows(text.format("before", one)) == []
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_one_query_sees_one_snapshot_whatever_is_committed_meanwhile(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
+        outcome = await house.run("select count(*) from t")
+        await maker.commit(await maker.data_file(COLUMNS, [(2, "b", 2)]))
+        assert outcome.batches is not None
+        found = [batch.column(0)[0].as_py() async for batch in outcome.batches]
+        assert found == [1]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_file_outside_the_table_is_read_only_with_rights_of_its_own(tmp_path: Path) -> None:
+    """Manifests are written by clients: a path that leaves the table is asked for as the caller."""
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        file = await maker.data_file(COLUMNS, [(1, "a", 1)])
+        await house.run("create table other (id int)")
+        other = Maker(house=house, ident=house.lake.ident("ns.other"))
+        await other.commit(
+            manifests.DataFile(
+                file_path=file.file_path,
+                file_format="PARQUET",
+                record_count=1,
+                file_size_in_bytes=file.file_size_in_bytes,
+            )
+        )
+        assert await house.rows("select id from other") == [(1,)]  # root may read both
+
+        reader = sql_house.user(
+            "reader",
+            [
+                {"Effect": "Allow", "Action": "s3tables:List*", "Resource": "*"},
+                {"Effect": "Allow", "Action": "s3tables:Get*", "Resource": "*"},
+                {
+                    "Effect": "Deny",
+                    "Action": "s3tables:GetTableData",
+                    "Resource": sql_house.table_arn(house, "ns.t"),
+                },
+            ],
+        )
+        house.session.principal = reader
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select id from other")
+        assert caught.value.code == "003001"
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize("file_format", ["ORC", "AVRO"])
+def test_other_file_formats_are_refused_by_name(tmp_path: Path, file_format: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        uri = await maker.put(f"x.{file_format.lower()}", b"not read")
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri, file_format=file_format, record_count=1, file_size_in_bytes=8
+            )
+        )
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select id from t")
+        assert caught.value.code == "000002"
+        assert file_format in caught.value.message
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        inner = {"type": "struct", "fields": [field(3, "x", "long"), field(4, "y", "string")]}
+        listed = {"type": "list", "element-id": 6, "element": "int", "element-required": False}
+        fields = [field(1, "id", "long"), field(2, "s", inner), field(5, "l", listed)]
+        maker = await make(house, fields=fields)
+        made = {item["name"]: item for item in maker.metadata.current_schema()["fields"]}
+        kind = pa.struct(
+            [
+                pa.field(name, type_, metadata={IDS: str(made["s"]["type"]["fields"][place]["id"])})
+                for place, (name, type_) in enumerate((("x", pa.int64()), ("y", pa.string())))
+            ]
+        )
+        element_id = str(made["l"]["type"]["element-id"])
+        element = pa.field("element", pa.int32(), metadata={IDS: element_id})
+        columns = {
+            made["id"]["id"]: ("id", pa.int64()),
+            made["s"]["id"]: ("s", kind),
+            made["l"]["id"]: ("l", pa.list_(element)),
+        }
+        await maker.commit(
+            await maker.data_file(columns, [(1, {"x": 5, "y": "q"}, [1, None]), (2, None, None)])
+        )
+
+        assert await house.rows("select s, l from t order by id") == [
+            ('{"x":5,"y":"q"}', "[1,null]"),
+            (None, None),
+        ]
+        assert await house.rows("select count(s), count(*) from t where l is not null") == [(1, 1)]
+        with pytest.raises(errors.SqlError):
+            await house.rows("select s || 'x' from t")
+
+    sql_house.in_house(tmp_path, work)
