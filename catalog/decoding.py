@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
+
 from catalog import decoding_child, manifests
 
 INLINE_BYTES_MAX: Final = 16 * 1024
@@ -26,16 +28,20 @@ _PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 class Decoder(Protocol):
     """Decodes manifests off the event loop, or on it."""
 
-    async def decode(self, data: bytes, *, spec_id: int) -> list[manifests.ManifestEntry]:
-        """Return a manifest's entries as `manifests.decode_manifest` does."""
+    async def decode(
+        self, data: bytes, manifest: manifests.ManifestFile
+    ) -> list[manifests.ManifestEntry]:
+        """Return a manifest's live entries as `manifests.live_entries` does."""
         ...
 
 
 class InlineDecoder:
     """Decodes in the caller's own process."""
 
-    async def decode(self, data: bytes, *, spec_id: int) -> list[manifests.ManifestEntry]:
-        return manifests.decode_manifest(data, spec_id=spec_id)
+    async def decode(
+        self, data: bytes, manifest: manifests.ManifestFile
+    ) -> list[manifests.ManifestEntry]:
+        return manifests.live_entries(data, manifest)
 
 
 class ChildDecoder:
@@ -51,13 +57,15 @@ class ChildDecoder:
         """The child's, while there is one."""
         return None if self._child is None else self._child.pid
 
-    async def decode(self, data: bytes, *, spec_id: int) -> list[manifests.ManifestEntry]:
-        """Return a manifest's entries. Raises InvalidManifest, also if the child dies of it."""
+    async def decode(
+        self, data: bytes, manifest: manifests.ManifestFile
+    ) -> list[manifests.ManifestEntry]:
+        """Return live entries. Raises InvalidManifest, also if the child dies of the manifest."""
         if len(data) <= self._inline_bytes_max:
-            return manifests.decode_manifest(data, spec_id=spec_id)
+            return manifests.live_entries(data, manifest)
         async with self._turn:
             try:
-                sound, answer = await asyncio.wait_for(self._ask(data, spec_id), SECONDS_MAX)
+                sound, answer = await asyncio.wait_for(self._ask(data, manifest), SECONDS_MAX)
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
                 await self._end()
                 raise manifests.InvalidManifest("the decoder died of the manifest") from error
@@ -73,7 +81,7 @@ class ChildDecoder:
         async with self._turn:
             await self._end()
 
-    async def _ask(self, data: bytes, spec_id: int) -> tuple[bool, bytes]:
+    async def _ask(self, data: bytes, manifest: manifests.ManifestFile) -> tuple[bool, bytes]:
         if self._child is None or self._child.returncode is not None:
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -87,7 +95,9 @@ class ChildDecoder:
         writer, reader = self._child.stdin, self._child.stdout
         assert writer is not None
         assert reader is not None
-        writer.writelines((decoding_child.REQUEST.pack(len(data), spec_id), data))
+        described = msgspec.msgpack.encode(manifest)
+        head = decoding_child.REQUEST.pack(len(described), len(data))
+        writer.writelines((head, described, data))
         await writer.drain()
         size_bytes, sound = decoding_child.ANSWER.unpack(
             await reader.readexactly(decoding_child.ANSWER.size)

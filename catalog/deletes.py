@@ -23,7 +23,14 @@ FILE_PATH_ID = 2_147_483_546
 class DeleteIndex:
     """The delete files of a snapshot, found by data file. Immutable once made."""
 
-    __slots__ = ("_everywhere", "_of_file", "_of_partition", "_vectors", "_within")
+    __slots__ = (
+        "_everywhere",
+        "_of_file",
+        "_of_partition",
+        "_vectors",
+        "_within",
+        "is_empty",
+    )
 
     def __init__(self, entries: Iterable[ManifestEntry], *, unpartitioned: Collection[int]) -> None:
         """entries: live and inherited. unpartitioned: ids of specs without fields."""
@@ -32,7 +39,9 @@ class DeleteIndex:
         self._of_partition: dict[Any, _BySequence] = {}
         self._everywhere = _BySequence()
         self._within: dict[Any, _BySequence] = {}
+        self.is_empty = True
         for entry in entries:
+            self.is_empty = False
             self._add(entry.data_file, entry.sequence_number or 0, unpartitioned)
 
     def _add(self, file: DataFile, sequence_number: int, unpartitioned: Collection[int]) -> None:

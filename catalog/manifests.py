@@ -55,9 +55,10 @@ class Status(enum.IntEnum):
 
 
 class Metrics:
-    """Column metrics of a content file, by field id. Immutable; unpacked at first need.
+    """Column metrics of a content file, by field id. Immutable.
 
-    None for a whole map, or no entry, means unknown. Bounds are bytes in single-value form.
+    None for a whole map, or no entry, means unknown. Bounds are bytes in single-value form. What
+    came packed from another process stays so: unpacked, it takes twenty times the memory.
     """
 
     __slots__ = ("_maps", "_packed")
@@ -91,52 +92,53 @@ class Metrics:
 
     def packed(self) -> bytes:
         """Return the metrics as bytes for another process."""
-        return msgspec.msgpack.encode(self._all()) if self._packed is None else self._packed
+        return msgspec.msgpack.encode(self.unpacked()) if self._packed is None else self._packed
 
-    def _all(self) -> tuple[Any, ...]:
-        if self._maps is None:
-            assert self._packed is not None
-            self._maps = tuple(_unpack_maps(self._packed))
-        return self._maps
+    def unpacked(self) -> tuple[Any, ...]:
+        """Return the six maps, in the order of the properties below."""
+        if self._maps is not None:
+            return self._maps
+        assert self._packed is not None
+        return _unpack_maps(self._packed)
 
     @property
     def column_sizes(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self._all()[0]
+        found: Mapping[int, int] | None = self.unpacked()[0]
         return found
 
     @property
     def value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self._all()[1]
+        found: Mapping[int, int] | None = self.unpacked()[1]
         return found
 
     @property
     def null_value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self._all()[2]
+        found: Mapping[int, int] | None = self.unpacked()[2]
         return found
 
     @property
     def nan_value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self._all()[3]
+        found: Mapping[int, int] | None = self.unpacked()[3]
         return found
 
     @property
     def lower_bounds(self) -> Mapping[int, bytes] | None:
-        found: Mapping[int, bytes] | None = self._all()[4]
+        found: Mapping[int, bytes] | None = self.unpacked()[4]
         return found
 
     @property
     def upper_bounds(self) -> Mapping[int, bytes] | None:
-        found: Mapping[int, bytes] | None = self._all()[5]
+        found: Mapping[int, bytes] | None = self.unpacked()[5]
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Metrics) and self._all() == other._all()
+        return isinstance(other, Metrics) and self.unpacked() == other.unpacked()
 
     def __hash__(self) -> int:
         return hash(Metrics)  # maps hash slowly; files are told apart by their paths
 
     def __repr__(self) -> str:
-        return f"Metrics{self._all()}"
+        return f"Metrics{self.unpacked()}"
 
 
 _unpack_maps = msgspec.msgpack.Decoder(
@@ -496,6 +498,14 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[Ma
             )
         )
     return made
+
+
+def live_entries(
+    data: bytes, manifest: ManifestFile, *, isolated: bool = False
+) -> list[ManifestEntry]:
+    """Return the live entries of a manifest with all they inherit. Raises InvalidManifest."""
+    decoded = decode_manifest(data, spec_id=manifest.partition_spec_id, isolated=isolated)
+    return [entry for entry in inherit(decoded, manifest) if entry.is_live]
 
 
 # --- between processes --------------------------------------------------------------------------

@@ -167,6 +167,38 @@ def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
             return op != "nan" or range_.may_be_nan
 
 
+def matching(
+    predicate: Predicate, ranges_of: Callable[[int], Sequence[Range]], count: int
+) -> list[bool]:
+    """Say of each of count files what `may_match` says; leaf by leaf, which is faster for many.
+
+    ranges_of: the ranges of a column in each file, in the same order.
+    """
+    match predicate:
+        case And(parts=parts):
+            found = [True] * count
+            for part in parts:
+                more = matching(part, ranges_of, count)
+                found = [one and other for one, other in zip(found, more, strict=True)]
+            return found
+        case Or(parts=parts):
+            found = [False] * count
+            for part in parts:
+                more = matching(part, ranges_of, count)
+                found = [one or other for one, other in zip(found, more, strict=True)]
+            return found
+        case Comparison(op=op, column=column, value=literal):
+            return [_compare(range_, op, literal) for range_ in ranges_of(column)]
+        case Constant() | Not():
+            return [may_match(predicate, lambda _: EVERYTHING)] * count
+        case Membership(column=column) | Check(column=column):
+            return [_leaf_matches(predicate, range_) for range_ in ranges_of(column)]
+
+
+def _leaf_matches(leaf: Predicate, range_: Range) -> bool:
+    return may_match(leaf, lambda _: range_)
+
+
 def _compare(range_: Range, op: str, literal: Any) -> bool:
     if op == "not-eq":
         return _not_equal(range_, literal)
@@ -232,14 +264,15 @@ def _not_starting(range_: Range, prefix: Any) -> bool:
 
 def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> Range:
     """Return what a file's metrics say of a column. What they do not say keeps the file."""
-    count = _count(metrics.value_counts, field_id)
-    nulls = _count(metrics.null_value_counts, field_id)
-    nans = _count(metrics.nan_value_counts, field_id)
+    _, counts, null_counts, nan_counts, lower_bounds, upper_bounds = metrics.unpacked()
+    count = _count(counts, field_id)
+    nulls = _count(null_counts, field_id)
+    nans = _count(nan_counts, field_id)
     is_float = datatypes.kind_of(type_) in ("float", "double")
     may_be_value = count is None or nulls is None or nulls < count
     return Range(
-        lower=_bound(type_, _get(metrics.lower_bounds, field_id)),
-        upper=_bound(type_, _get(metrics.upper_bounds, field_id)),
+        lower=_bound(type_, _get(lower_bounds, field_id)),
+        upper=_bound(type_, _get(upper_bounds, field_id)),
         may_be_null=nulls is None or nulls > 0,
         may_be_nan=is_float and may_be_value and (nans is None or nans > 0),
         may_be_value=may_be_value,
@@ -490,13 +523,29 @@ class MetricsFilter:
         if self.keeps_all:
             return True
 
-        def range_of(field_id: int) -> Range:
-            type_ = self._types.get(field_id)
-            if type_ is None:
-                return EVERYTHING
-            return range_of_metrics(file.metrics, field_id, type_)
+        return may_match(self._predicate, lambda field_id: self.range_in(file, field_id))
 
-        return may_match(self._predicate, range_of)
+    def choose(self, files: Sequence[manifests.DataFile], kept: dict[Any, Any]) -> list[bool]:
+        """Say of each file whether it may match.
+
+        kept: ranges of these files' columns found before, for the same files; more are added.
+        """
+        if self.keeps_all:
+            return [file.record_count != 0 for file in files]
+
+        def ranges_of(field_id: int) -> Sequence[Range]:
+            key = (field_id, str(self._types.get(field_id)))
+            found: Sequence[Range] | None = kept.get(key)
+            if found is None:
+                found = kept[key] = [self.range_in(file, field_id) for file in files]
+            return found
+
+        chosen = matching(self._predicate, ranges_of, len(files))
+        return [one and file.record_count != 0 for one, file in zip(chosen, files, strict=True)]
+
+    def range_in(self, file: manifests.DataFile, field_id: int) -> Range:
+        type_ = self._types.get(field_id)
+        return EVERYTHING if type_ is None else range_of_metrics(file.metrics, field_id, type_)
 
 
 def _row_columns(schema: Mapping[str, Any]) -> dict[int, Any]:

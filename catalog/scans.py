@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from catalog import commits, decoding, deletes, errors, files, manifests, pruning
 from catalog.manifests import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
@@ -22,11 +24,13 @@ ENTRY_BYTES: Final = 1_200
 """What an entry takes in memory beside its metrics."""
 
 READS_AT_ONCE_MAX: Final = 4
+CHUNK_ENTRIES: Final = 250
+"""Entries looked at without a pause: some milliseconds when their metrics are unpacked."""
+
 EMPTY_LIST: Final[tuple[ManifestFile, ...]] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileTask:
+class FileTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A data file to read. deletes: delete files to apply, deletion vectors among them."""
 
     data_file: DataFile
@@ -89,35 +93,24 @@ class Scans:
             for manifest in listed
             if manifest.has_live_files and filters.may_match_manifest(manifest)
         ]
-        read = await asyncio.gather(
-            *(self.entries_of(manifest, table_bucket) for manifest in chosen)
-        )
+        read = await asyncio.gather(*(self._read_manifest(one, table_bucket) for one in chosen))
         index = deletes.DeleteIndex(
             (
                 entry
-                for manifest, entries in zip(chosen, read, strict=True)
+                for manifest, found in zip(chosen, read, strict=True)
                 if manifest.content == ManifestContent.DELETES
-                for entry in entries
+                for entry in found.entries
             ),
             unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]],
         )
-        tasks = []
+        tasks: list[FileTask] = []
         considered = 0
-        for manifest, entries in zip(chosen, read, strict=True):
-            if manifest.content != ManifestContent.DATA:
-                continue
-            considered += len(entries)
-            may_match = filters.of_files(manifest.partition_spec_id)
-            for entry in entries:
-                if may_match(entry.data_file):
-                    number = entry.sequence_number or 0
-                    tasks.append(
-                        FileTask(
-                            data_file=entry.data_file,
-                            sequence_number=number,
-                            deletes=index.applying_to(entry.data_file, number),
-                        )
-                    )
+        for manifest, found in zip(chosen, read, strict=True):
+            if manifest.content == ManifestContent.DATA:
+                considered += len(found.entries)
+                for chunk in found.chunks:
+                    tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
+                    await asyncio.sleep(0)  # nobody else waits longer than one chunk takes
         return ScanPlan(
             schema=schema,
             snapshot_id=wanted,
@@ -185,6 +178,9 @@ class Scans:
         self, manifest: ManifestFile, table_bucket: str
     ) -> tuple[ManifestEntry, ...]:
         """Return the live entries of a manifest, with all they inherit."""
+        return (await self._read_manifest(manifest, table_bucket)).entries
+
+    async def _read_manifest(self, manifest: ManifestFile, table_bucket: str) -> _Entries:
         key = (
             table_bucket,
             manifest.manifest_path,
@@ -192,28 +188,23 @@ class Scans:
             manifest.first_row_id,
             manifest.added_snapshot_id,
         )
-        kept: tuple[ManifestEntry, ...] | None = self._cache.get(key)
+        kept: _Entries | None = self._cache.get(key)
         if kept is not None:
             return kept
         async with self._reads:
             kept = self._cache.get(key)  # another query may have read it meanwhile
             if kept is None:
-                kept, size_bytes = await self._decode(manifest, table_bucket)
-                self._cache.put(key, kept, size_bytes)
+                data = await self._read(manifest.manifest_path, table_bucket)
+                try:
+                    live = await self._decoder.decode(data, manifest)
+                except manifests.InvalidManifest as error:
+                    raise errors.InvalidMetadataFile(
+                        f"{manifest.manifest_path}: {error}"
+                    ) from error
+                kept = _Entries(tuple(live))
+                # compressed metrics unpack to some ten times their size
+                self._cache.put(key, kept, len(live) * ENTRY_BYTES + 10 * len(data))
             return kept
-
-    async def _decode(
-        self, manifest: ManifestFile, table_bucket: str
-    ) -> tuple[tuple[ManifestEntry, ...], int]:
-        data = await self._read(manifest.manifest_path, table_bucket)
-        try:
-            decoded = await self._decoder.decode(data, spec_id=manifest.partition_spec_id)
-        except manifests.InvalidManifest as error:
-            raise errors.InvalidMetadataFile(f"{manifest.manifest_path}: {error}") from error
-        inherited = manifests.inherit(decoded, manifest)
-        live = tuple([entry for entry in inherited if entry.is_live])
-        # compressed metrics unpack to some ten times their size
-        return live, len(live) * ENTRY_BYTES + 10 * len(data)
 
     async def _read(self, uri: str, table_bucket: str) -> bytes:
         return self._files.read(uri, table_bucket=table_bucket)
@@ -262,17 +253,54 @@ class _Filters:
         filter_ = self._of_spec(manifest.partition_spec_id)
         return filter_ is None or filter_.may_match_manifest(manifest)
 
-    def of_files(self, spec_id: int) -> Any:
-        """Return the function that says whether a file of this spec may hold matching rows."""
+    def choose(self, found: _Chunk, spec_id: int) -> list[bool]:
+        """Say of each entry's file, all of this spec, whether it may hold matching rows."""
+        files = [entry.data_file for entry in found.entries]
+        chosen = self._metrics.choose(files, found.ranges)
         partitions = self._of_spec(spec_id)
-        metrics = self._metrics
         if partitions is None or partitions.keeps_all:
-            return metrics.may_match
+            return chosen
+        return [
+            one and partitions.may_match_partition(file.partition)
+            for one, file in zip(chosen, files, strict=True)
+        ]
 
-        def may_match(file: DataFile) -> bool:
-            return partitions.may_match_partition(file.partition) and metrics.may_match(file)
 
-        return may_match
+class _Chunk:
+    """Some of a manifest's live entries, and what filters have found of their columns."""
+
+    __slots__ = ("entries", "ranges")
+
+    def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
+        self.entries = entries
+        self.ranges: dict[Any, Any] = {}
+
+
+class _Entries:
+    """A manifest's live entries, all of them and in chunks."""
+
+    __slots__ = ("chunks", "entries")
+
+    def __init__(self, entries: tuple[ManifestEntry, ...]) -> None:
+        self.entries = entries
+        self.chunks = [
+            _Chunk(entries[start : start + CHUNK_ENTRIES])
+            for start in range(0, len(entries), CHUNK_ENTRIES)
+        ]
+
+
+def _tasks(
+    found: _Chunk, filters: _Filters, spec_id: int, index: deletes.DeleteIndex
+) -> list[FileTask]:
+    tasks = []
+    for entry, chosen in zip(found.entries, filters.choose(found, spec_id), strict=True):
+        if chosen:
+            number = entry.sequence_number or 0
+            applying = () if index.is_empty else index.applying_to(entry.data_file, number)
+            tasks.append(
+                FileTask(data_file=entry.data_file, sequence_number=number, deletes=applying)
+            )
+    return tasks
 
 
 class _Cache:

@@ -8,12 +8,16 @@ import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 
 from catalog import decoding, decoding_child, manifests
 from tests.catalog import test_manifests as samples
 
-DATA, _ = samples.encode([samples.added(samples.data_file(number)) for number in range(1, 40)])
+DATA, WRITTEN = samples.encode(
+    [samples.added(samples.data_file(number)) for number in range(1, 40)]
+)
+MANIFEST = msgspec.structs.replace(WRITTEN, sequence_number=9, first_row_id=100)
 
 
 async def with_child(work: Any) -> Any:
@@ -26,15 +30,15 @@ async def with_child(work: Any) -> Any:
 
 def test_the_child_gives_the_entries_that_decoding_here_gives() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
-        expected = manifests.decode_manifest(DATA, spec_id=2)
+        expected = manifests.live_entries(DATA, MANIFEST)
         assert decoder.process_id is None  # started at first use
-        assert await decoder.decode(DATA, spec_id=2) == expected
+        assert await decoder.decode(DATA, MANIFEST) == expected
         child = decoder.process_id
-        assert await asyncio.gather(*(decoder.decode(DATA, spec_id=2) for _ in range(3))) == (
+        assert await asyncio.gather(*(decoder.decode(DATA, MANIFEST) for _ in range(3))) == (
             [expected] * 3
         )
         assert decoder.process_id == child
-        assert await decoding.InlineDecoder().decode(DATA, spec_id=2) == expected
+        assert await decoding.InlineDecoder().decode(DATA, MANIFEST) == expected
 
     asyncio.run(with_child(work))
 
@@ -42,7 +46,7 @@ def test_the_child_gives_the_entries_that_decoding_here_gives() -> None:
 def test_small_manifests_start_no_child() -> None:
     async def work() -> int | None:
         decoder = decoding.ChildDecoder()
-        await decoder.decode(DATA, spec_id=2)
+        await decoder.decode(DATA, MANIFEST)
         return decoder.process_id
 
     assert len(DATA) < decoding.INLINE_BYTES_MAX
@@ -51,11 +55,11 @@ def test_small_manifests_start_no_child() -> None:
 
 def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
-        await decoder.decode(DATA, spec_id=2)
+        await decoder.decode(DATA, MANIFEST)
         child = decoder.process_id
         with pytest.raises(manifests.InvalidManifest, match="not an Avro container file"):
-            await decoder.decode(b"garbage", spec_id=2)
-        assert await decoder.decode(DATA, spec_id=2)
+            await decoder.decode(b"garbage", MANIFEST)
+        assert await decoder.decode(DATA, MANIFEST)
         assert decoder.process_id == child
 
     asyncio.run(with_child(work))
@@ -63,16 +67,16 @@ def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
 
 def test_a_child_that_dies_is_replaced() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
-        await decoder.decode(DATA, spec_id=2)
+        await decoder.decode(DATA, MANIFEST)
         child = decoder.process_id
         assert child is not None
         os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
-        asking = asyncio.create_task(decoder.decode(DATA, spec_id=2))
+        asking = asyncio.create_task(decoder.decode(DATA, MANIFEST))
         await asyncio.sleep(0)
         os.kill(child, signal.SIGKILL)
         with pytest.raises(manifests.InvalidManifest, match="died"):
             await asking
-        assert await decoder.decode(DATA, spec_id=2)
+        assert await decoder.decode(DATA, MANIFEST)
         assert decoder.process_id != child
 
     asyncio.run(with_child(work))
@@ -82,14 +86,14 @@ def test_a_cancelled_question_never_answers_the_next_one() -> None:
     other, _ = samples.encode([samples.added(samples.data_file(7))])
 
     async def work(decoder: decoding.ChildDecoder) -> None:
-        await decoder.decode(DATA, spec_id=2)
-        asking = asyncio.create_task(decoder.decode(DATA, spec_id=2))
+        await decoder.decode(DATA, MANIFEST)
+        asking = asyncio.create_task(decoder.decode(DATA, MANIFEST))
         await asyncio.sleep(0)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        (entry,) = await decoder.decode(other, spec_id=2)
-        assert entry.data_file == samples.data_file(7)
+        (entry,) = await decoder.decode(other, MANIFEST)
+        assert entry.data_file.file_path == samples.data_file(7).file_path
 
     asyncio.run(with_child(work))
 
@@ -97,7 +101,7 @@ def test_a_cancelled_question_never_answers_the_next_one() -> None:
 def test_close_ends_the_child() -> None:
     async def work() -> int:
         decoder = decoding.ChildDecoder(inline_bytes_max=0)
-        await decoder.decode(DATA, spec_id=2)
+        await decoder.decode(DATA, MANIFEST)
         child = decoder.process_id
         assert child is not None
         await decoder.close()
@@ -109,15 +113,19 @@ def test_close_ends_the_child() -> None:
 
 
 def test_the_child_serves_until_its_input_ends() -> None:
+    described = msgspec.msgpack.encode(MANIFEST)
+    size_of = decoding_child.REQUEST.pack
     requests = io.BytesIO(
-        decoding_child.REQUEST.pack(len(DATA), 2) + DATA + decoding_child.REQUEST.pack(1, 0) + b"x"
+        b"".join(
+            size_of(len(described), len(data)) + described + data for data in (DATA, b"garbage")
+        )
     )
     answers = io.BytesIO()
     decoding_child.serve(requests, answers)
     answers.seek(0)
     size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
     assert sound
-    assert len(manifests.unpack_entries(answers.read(size))) == 39
+    assert manifests.unpack_entries(answers.read(size)) == manifests.live_entries(DATA, MANIFEST)
     size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
     assert not sound
     assert answers.read(size) == b"not an Avro container file"

@@ -392,6 +392,20 @@ def test_negative_counts_of_careless_writers_say_nothing() -> None:
     assert pruning.MetricsFilter(Comparison(op="eq", column=1, value=1), SCHEMA).may_match(file)
 
 
+@EVERY_COLUMN
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObject) -> None:
+    files = []
+    for _ in range(data.draw(st.integers(0, 4))):
+        rows = data.draw(ROWS[column])
+        files.append(file_of(metrics_of(rows, data.draw), data.draw(st.sampled_from([0, 1]))))
+    kept: dict[Any, Any] = {}
+    for _ in range(2):
+        filter_ = pruning.MetricsFilter(data.draw(PREDICATES[column]), SCHEMA)
+        assert filter_.choose(files, kept) == [filter_.may_match(file) for file in files]
+
+
 def test_columns_inside_lists_are_never_asked() -> None:
     element = {"type": "list", "element-id": 2, "element": "int", "element-required": True}
     schema = {"fields": [{"id": 1, "name": "l", "required": False, "type": element}]}
