@@ -506,7 +506,7 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, functools.partial(setattr, server, "should_exit", True))
+        loop.add_signal_handler(number, functools.partial(_drain, server))
     sweeping = asyncio.create_task(house.storage.sweep.run())
     announcing = asyncio.create_task(_announce(settings, house, server, url))
     # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
@@ -523,6 +523,12 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
         _forget(house.storage)
     if not announcing.cancelled():
         announcing.result()
+
+
+def _drain(server: Any) -> None:
+    """Let requests in flight finish; at the second signal, let them go."""
+    server.force_exit = server.should_exit
+    server.should_exit = True
 
 
 def _end_if_failed(server: Any, announcing: asyncio.Task[None]) -> None:

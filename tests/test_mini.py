@@ -27,6 +27,9 @@ from tests.kit import server as servers
 
 MINI = servers.ROOT / "mini.py"
 END_SECONDS = 60
+DRAIN_SECONDS_MIN = 20
+"""Less than the time that a server gives requests in flight."""
+
 PENGUINS = ["SPECIES,BIRDS,GRAMS", "Adelie,152,3701", "Chinstrap,68,3733", "Gentoo,124,5076"]
 """What the sample query gives, worked out from pipeline/data/penguins.csv by hand."""
 FORGED = (
@@ -401,24 +404,29 @@ def table_buckets(running: servers.Running) -> list[dict[str, Any]]:
 # The end.
 
 
-def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
-    s3.client(own).create_bucket(Bucket="raw")
-    body = bytes(range(256)) * 1024
-    target = "/raw/late"
-    headers = s3.sign(own, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")
-    sending = http.client.HTTPConnection(own.host, own.port, timeout=END_SECONDS)
-    sending.putrequest("PUT", target, skip_host=True, skip_accept_encoding=True)
-    for name, value in {**headers, "content-length": str(len(body))}.items():
-        sending.putheader(name, value)
-    sending.endheaders(body[: len(body) // 2])
-    # The half has arrived once the server counts it as under way.
-    metrics = "/_metrics"
-    until(lambda: b"boathouse_requests_in_flight 2" in admin(own, metrics)[1])
+BODY = bytes(range(256)) * 1024
 
+
+def send_half(running: servers.Running) -> http.client.HTTPConnection:
+    """Begin to put `raw/late`; return the connection once half of BODY has arrived."""
+    s3.client(running).create_bucket(Bucket="raw")
+    headers = s3.sign(running, "PUT", "/raw/late", payload_hash="UNSIGNED-PAYLOAD")
+    sending = http.client.HTTPConnection(running.host, running.port, timeout=END_SECONDS)
+    sending.putrequest("PUT", "/raw/late", skip_host=True, skip_accept_encoding=True)
+    for name, value in {**headers, "content-length": str(len(BODY))}.items():
+        sending.putheader(name, value)
+    sending.endheaders(BODY[: len(BODY) // 2])
+    # It has arrived once the server counts a second request beside the one that asks.
+    until(lambda: b"boathouse_requests_in_flight 2" in admin(running, "/_metrics")[1])
+    return sending
+
+
+def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
+    sending = send_half(own)
     own.process.send_signal(signal.SIGTERM)
     until(lambda: refuses(own))
     assert own.process.poll() is None
-    sending.send(body[len(body) // 2 :])
+    sending.send(BODY[len(BODY) // 2 :])
     answer = sending.getresponse()
     assert (answer.status, answer.read()) == (200, b"")
     sending.close()
@@ -430,7 +438,22 @@ def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
         found = s3.client(again).get_object(Bucket="raw", Key="late")["Body"].read()
     finally:
         assert again.stop() == 0
-    assert found == body
+    assert found == BODY
+
+
+def test_a_second_ctrl_c_waits_for_nobody(own: servers.Running) -> None:
+    sending = send_half(own)
+    own.process.send_signal(signal.SIGINT)
+    until(lambda: refuses(own))
+    assert own.process.poll() is None
+    own.process.send_signal(signal.SIGINT)
+    assert own.process.wait(DRAIN_SECONDS_MIN) == 0
+    sending.close()
+    again = servers.start(own.data)
+    try:
+        assert s3.client(again).list_objects_v2(Bucket="raw")["KeyCount"] == 0
+    finally:
+        assert again.stop() == 0
 
 
 def refuses(running: servers.Running) -> bool:

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,22 +101,42 @@ def test_the_trino_snippet_is_a_properties_file(server: servers.Running) -> None
     assert settings["iceberg.rest-catalog.uri"] == server.iceberg
 
 
-def test_the_spark_snippet_is_one_command(server: servers.Running) -> None:
-    """Its settings run in the Spark tests; here: that a shell takes it as one command."""
-    text = snippet(server, "spark")
+def spark_words(server: servers.Running) -> list[str]:
+    """The arguments that a shell gives spark-sql when the snippet is pasted."""
     done = subprocess.run(
         ["bash", "-eu"],
-        input="spark-sql() { printf '%s\\n' \"$@\"; }\n" + text,
+        input="spark-sql() { printf '%s\\n' \"$@\"; }\n" + snippet(server, "spark"),
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
         check=True,
     )
-    words = done.stdout.splitlines()
     assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_spark_snippet_is_one_command(server: servers.Running) -> None:
+    words = spark_words(server)
     assert words[-2:] == ["-e", "SHOW NAMESPACES IN lake"]
     assert f"spark.sql.catalog.lake.uri={server.iceberg}" in words
     assert len([word for word in words if word == "--conf"]) == 8
+
+
+@pytest.mark.spark
+def test_the_settings_of_the_spark_snippet_open_the_catalog(
+    server: servers.Running, spark: Any
+) -> None:
+    """Under a name of their own, since the session has a catalog `lake` already."""
+    found = 0
+    for word in spark_words(server):
+        name, _, value = word.partition("=")
+        if name.startswith("spark.sql.catalog.lake"):
+            name = name.replace("spark.sql.catalog.lake", "spark.sql.catalog.pasted_catalog", 1)
+            spark.session.conf.set(name, value)
+            found += 1
+    assert found == 7
+    rows = spark.session.sql("SHOW NAMESPACES IN pasted_catalog").collect()
+    assert ("pasted",) in [tuple(row) for row in rows]
 
 
 def test_the_dbt_snippet_is_a_profile(server: servers.Running) -> None:
