@@ -176,6 +176,11 @@ def parse_date(text: str) -> datetime.date:
     return moment.date()
 
 
+def parse_moment(text: str) -> datetime.datetime:
+    """Return text as a moment, aware when the text has an offset; raises ValueError."""
+    return _parse_moment(text, "Timestamp")
+
+
 def parse_timestamp(text: str) -> datetime.datetime:
     """Return text as a TIMESTAMP_NTZ: an offset in the text is dropped, as Snowflake does."""
     return _parse_moment(text, "Timestamp").replace(tzinfo=None)
@@ -372,6 +377,17 @@ def _real_to_text(_: re.Match[str]) -> Kernel:
     )
 
 
+def _iso_moment(match: re.Match[str]) -> Kernel:
+    """Text of any known form as ISO 8601, its offset kept: the engine knows the session's zone."""
+    lenient = bool(match.group(1))
+    return _text_kernel(
+        lambda array: per_value(
+            array, lambda text: parse_moment(text).isoformat(), pa.string(), lenient=lenient
+        ),
+        pa.string(),
+    )
+
+
 def _to_binary(match: re.Match[str]) -> Kernel:
     def parse(text: str) -> bytes:
         try:
@@ -400,6 +416,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile(r"_(try_)?to_binary"), _to_binary),
     (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
     (re.compile("_convert_zone"), _convert_zone),
+    (re.compile(r"_(try_)?iso_moment"), _iso_moment),
     (re.compile("_add_months"), _add_months),
     (re.compile("_epoch_to_timestamp"), _epoch),
     (re.compile("_real_to_text"), _real_to_text),

@@ -108,6 +108,8 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
                 return bounds.date(kernels.parse_date(text))
             case "timestamp_ntz":
                 return bounds.timestamp(kernels.parse_timestamp(text))
+            case "timestamp_ltz":
+                return _instant_literal(kernels.parse_moment(text), target)
             case "time":
                 return bounds.time(kernels.parse_time(text))
             case "boolean" if text.strip().lower() in kernels.TRUE_WORDS:
@@ -119,6 +121,14 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
     except ValueError:
         return bounds.null(target) if lenient else None
     return None
+
+
+def _instant_literal(moment: datetime.datetime, target: sqltypes.SqlType) -> Bound:
+    if moment.tzinfo is not None:
+        return bounds.timestamp(moment)
+    # Which instant it is depends on the session's zone, which the engine knows.
+    sql = sqltypes.exactly(bounds.quoted_text(moment.isoformat()), target)
+    return Bound(sql=sql, type=target, nullable=False)
 
 
 def _cast_same(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -223,6 +233,13 @@ def _cast_moment(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bou
     return bounds.derived(as_arrow(operand, target), target, [operand])
 
 
+def _cast_text_to_instant(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
+    name = "_try_iso_moment" if lenient else "_iso_moment"
+    text = f"{name}({as_arrow(operand, sqltypes.TEXT)})"
+    sql = sqltypes.exactly(text, target, lenient=lenient)
+    return bounds.derived(sql, target, [operand], nullable=lenient or None)
+
+
 def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     if not operand.type.is_integer:
         raise _no_cast(operand.type, target)
@@ -244,9 +261,7 @@ CASTS = {
     ("text", "date"): _cast_kernel,
     ("text", "time"): _cast_kernel,
     ("text", "timestamp_ntz"): _cast_kernel,
-    ("text", "timestamp_ltz"): lambda operand, target, lenient: _cast_moment(
-        _cast_kernel(operand, sqltypes.TIMESTAMP_NTZ, lenient), target, lenient
-    ),
+    ("text", "timestamp_ltz"): _cast_text_to_instant,
     ("text", "binary"): _cast_from_hex,
     ("fixed", "fixed"): _cast_fixed,
     ("fixed", "real"): _cast_plain,

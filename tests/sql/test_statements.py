@@ -1,0 +1,684 @@
+"""Statements over a real catalog: DDL, DML, sessions, transactions, rights."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sql import bindings, errors, outcomes, parameters, statements
+from tests.kit import sql_house
+
+
+async def code_of(house: sql_house.House, text: str, **more: Any) -> str:
+    with pytest.raises(errors.SqlError) as caught:
+        await house.rows(text, **more)
+    return caught.value.code
+
+
+def count_files(house: sql_house.House, dotted: str) -> int:
+    prefix = "/".join(dotted.split(".")) + "/data/"
+    page = house.lake.storage.objects.list("lake", prefix=prefix)
+    return len(page.objects)
+
+
+def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        created = "create table t (id int not null, v varchar(5), n number(10,2), d date, f float)"
+        assert await house.rows(created) == [("Table T successfully created.",)]
+        outcome = await house.run(
+            "insert into t values (1, 'a', 1.255, '2024-02-29', 1.5), (2, null, null, null, null)"
+        )
+        assert [column.name for column in outcome.columns] == ["number of rows inserted"]
+        assert outcome.rows == ((2,),)
+        assert outcome.statement_type_id == outcomes.StatementType.INSERT
+        assert outcome.stats == outcomes.Stats(rows_inserted=2)
+
+        metadata = house.lake.tables.load(house.lake.ident("ns.t")).metadata
+        assert [
+            (item["name"], item["type"], item["required"])
+            for item in metadata.current_schema()["fields"]
+        ] == [
+            ("id", "long", True),
+            ("v", "string", False),
+            ("n", "decimal(10,2)", False),
+            ("d", "date", False),
+            ("f", "double", False),
+        ]
+        summary = metadata.snapshot(metadata.current_snapshot_id)["summary"]
+        assert summary["operation"] == "append"
+        assert summary["added-records"] == "2"
+        assert await house.rows("select * from t order by id") == [
+            (1, "a", Decimal("1.26"), datetime.date(2024, 2, 29), 1.5),
+            (2, None, None, None, None),
+        ]
+        assert await house.rows("drop table t") == [("T successfully dropped.",)]
+        assert await code_of(house, "select * from t") == "002003"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_written_files_carry_field_ids_and_statistics(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (id int, name varchar)")
+        await house.run("insert into t select column1, column2 from values (5, 'x'), (7, 'y')")
+        (file,) = await house.scans.live_files(house.lake.tables.load(house.lake.ident("ns.t")))
+
+        bucket, _, key = file.file_path.removeprefix("s3://").partition("/")
+        info = house.lake.storage.objects.head(bucket, key)
+        read = pq.read_table(house.lake.storage.links.path_of(info))
+        assert read.to_pylist() == [{"id": 5, "name": "x"}, {"id": 7, "name": "y"}]
+        assert [item.metadata[b"PARQUET:field_id"] for item in read.schema] == [b"1", b"2"]
+        assert file.record_count == 2
+        assert file.metrics.lower_bounds == {1: (5).to_bytes(8, "little"), 2: b"x"}
+        assert file.metrics.upper_bounds == {1: (7).to_bytes(8, "little"), 2: b"y"}
+        assert file.metrics.null_value_counts == {1: 0, 2: 0}
+        assert info.attributes.owner == house.session.principal.arn
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_column_lists_reorder_and_leave_out(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run('create table t (a int, b varchar, "C c" date)')
+        await house.run("insert into t (\"C c\", A) values ('2024-01-01', 1)")
+        await house.run("insert into t (b) select 'only'")
+
+        assert await house.rows("select * from t order by a") == [
+            (1, None, datetime.date(2024, 1, 1)),
+            (None, "only", None),
+        ]
+        assert await code_of(house, "insert into t (a, a) values (1, 1)") == "002025"
+        assert await code_of(house, "insert into t (nosuch) values (1)") == "000904"
+        assert await code_of(house, "insert into t values (1)") == "002020"
+        assert await code_of(house, "insert into t (a) select 1, 2") == "002020"
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ("(null, 'x')", "100072"),
+        ("(1, 'toolong')", "100078"),
+        ("('abc', 'x')", "100038"),
+        ("(99999999999999999999, 'x')", "100039"),
+        ("(1/0, 'x')", "100051"),
+    ],
+)
+def test_a_refused_insert_changes_nothing_and_leaves_no_file(
+    tmp_path: Path, values: str, code: str
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (id int not null, v varchar(5))")
+        await house.run("insert into t values (1, 'a')")
+        before = house.lake.tables.load(house.lake.ident("ns.t")).pointer
+
+        assert await code_of(house, f"insert into t values (2, 'ok'), {values}") == code
+
+        assert house.lake.tables.load(house.lake.ident("ns.t")).pointer == before
+        assert count_files(house, "ns.t") == 1
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run(
+            "create table t (i int, n number(5,1), s varchar, b boolean, d date, "
+            "ts timestamp_ntz, tm time, x binary)"
+        )
+        await house.run(
+            "insert into t values ('12', '1.25', 5, 'yes', '2024-02-29 10:00:00', "
+            "'2024-02-29', '10:11:12.5', 'ab01')"
+        )
+
+        assert await house.rows("select * from t") == [
+            (
+                12,
+                Decimal("1.3"),
+                "5",
+                True,
+                datetime.date(2024, 2, 29),
+                datetime.datetime(2024, 2, 29),
+                datetime.time(10, 11, 12, 500000),
+                b"\xab\x01",
+            )
+        ]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run(
+            "create table t (id int, k varchar, m timestamp) "
+            "partition by (k, month(m), bucket(4, id)) cluster by (id)"
+        )
+        await house.run(
+            "insert into t values (3, 'x', '2024-01-31 23:59:59'), (1, 'x', '2024-01-01'), "
+            "(2, 'y z', '1969-12-31'), (4, null, null)"
+        )
+        loaded = house.lake.tables.load(house.lake.ident("ns.t"))
+        files = await house.scans.live_files(loaded)
+
+        # Buckets of 1..4 are 32-bit murmur3 of the 8-byte value: 0, 0, 3, 2 modulo 4.
+        found = {file.partition: (file.record_count, file.sort_order_id) for file in files}
+        assert {partition[:2] for partition in found} == {("x", 648), ("y z", -1), (None, None)}
+        assert sum(rows for rows, _ in found.values()) == 4
+        assert {order for _, order in found.values()} == {1}
+        assert any("/k=y+z/m_month=1969-12/" in file.file_path for file in files)
+        assert await house.rows("select id from t where k = 'x' order by id") == [(1,), (3,)]
+        assert await house.rows("select id from t where m < '1970-01-01'") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table s (id int, v varchar(7))")
+        await house.run("insert into s values (1, 'a'), (2, 'b')")
+        before = len(house.lake.log())
+        outcome = await house.run(
+            'create table c as select id, v as "Mixed", id / 2 as half, count(*) over () as n from s'
+        )
+
+        assert outcome.rows == (("Table C successfully created.",),)
+        assert outcome.stats == outcomes.Stats(rows_inserted=2)
+        assert len(house.lake.log()) == before + 1
+        assert await house.rows("select * from c order by id") == [
+            (1, "a", Decimal("0.500000"), 2),
+            (2, "b", Decimal("1.000000"), 2),
+        ]
+        described = await house.rows("describe table c")
+        assert [(row[0], row[1]) for row in described] == [
+            ("ID", "NUMBER(38,0)"),
+            ("Mixed", "VARCHAR(7)"),
+            ("HALF", "NUMBER(38,6)"),
+            ("N", "NUMBER(38,0)"),
+        ]
+        await house.run("create table e (a int, b varchar(3)) as select id, v from s where false")
+        assert await house.rows("select count(*) from e") == [(0,)]
+        assert await code_of(house, "create table f as select 1 a, 2 a") == "002025"
+        assert await code_of(house, "create table f as select 'abc'::int x") == "100038"
+        assert await code_of(house, "select * from f") == "002003"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_names_that_are_taken_or_missing_are_snowflakes_errors(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        assert await code_of(house, "create table T (a int)") == "002002"
+        assert await house.one("create table if not exists t (a int)") == (
+            "T already exists, statement succeeded."
+        )
+        assert await code_of(house, "create or replace table t (a int)") == "000002"
+        assert await house.one("create or replace table fresh (a int)") == (
+            "Table FRESH successfully created."
+        )
+        assert await code_of(house, "drop table nosuch") == "002003"
+        assert await house.one("drop table if exists nosuch") == (
+            "Drop statement executed successfully (NOSUCH already dropped)."
+        )
+        assert await code_of(house, "create table a.b.c (a int)") == "002003"
+        assert await code_of(house, "create table nosuch.c (a int)") == "002003"
+        assert await code_of(house, "select * from lake.ns.nosuch") == "002003"
+        assert await code_of(house, "use schema nosuch") == "002003"
+        assert await code_of(house, "use database nosuch") == "002003"
+        assert await code_of(house, "create table d (a int, A varchar)") == "002025"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_unquoted_names_are_stored_lower_case_and_found_in_any(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run('create table TaB (Col int, "Exact" int, "UP" int)')
+        await house.run("insert into tab values (1, 2, 3)")
+        names = [
+            item["name"]
+            for item in house.lake.tables.load(
+                house.lake.ident("ns.tab")
+            ).metadata.current_schema()["fields"]
+        ]
+        assert names == ["col", "Exact", "UP"]
+        for text in (
+            "select col, exact, up from tab",
+            'select "COL", "Exact", "UP" from "TAB"',
+            'select "col", EXACT, Up from Lake.NS."tab"',
+        ):
+            assert await house.rows(text) == [(1, 2, 3)], text
+        assert await code_of(house, 'select "Col" from tab') == "000904"
+        assert await code_of(house, 'select * from "Tab"') == "002003"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_schemas_are_made_used_and_dropped_with_what_they_hold(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        assert await house.one("create schema if not exists lake.s2") == (
+            "Schema S2 successfully created."
+        )
+        assert (house.session.database, house.session.schema) == ("lake", "s2")
+        assert await house.one("create schema if not exists s2") == (
+            "S2 already exists, statement succeeded."
+        )
+        assert await code_of(house, "create schema s2") == "002002"
+        await house.run("create table t (a int)")
+        await house.run("use schema ns")
+        assert await code_of(house, "select * from t") == "002003"
+        assert await house.rows("select count(*) from s2.t") == [(0,)]
+        assert await house.one("drop schema s2 cascade") == "S2 successfully dropped."
+        assert await code_of(house, "select * from s2.t") == "002003"
+        assert await code_of(house, "drop schema s2") == "002003"
+        assert await house.one("drop schema if exists s2") == (
+            "Drop statement executed successfully (S2 already dropped)."
+        )
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_use_changes_the_context_that_names_are_looked_up_in(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        session = house.session
+        session.schema = None
+        assert await code_of(house, "create table t (a int)") == "090106"
+        outcome = await house.run("use schema lake.ns")
+        assert outcome.statement_type_id == outcomes.StatementType.USE_SCHEMA
+        assert await house.one("select current_schema()") == "NS"
+        assert (await house.run("use warehouse big")).statement_type_id == (
+            outcomes.StatementType.USE_WAREHOUSE
+        )
+        assert await house.one("select current_warehouse()") == "BIG"
+        await house.run("use role sysadmin")
+        assert await house.one("select current_role()") == "SYSADMIN"
+        assert await code_of(house, "use role nobody") == "002003"
+        await house.run("use database LAKE")
+        assert (session.database, session.schema) == ("lake", None)
+        session.database = None
+        assert await code_of(house, "select * from t") == "090105"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_variables_are_set_used_and_unset(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("insert into t values (1), (5)")
+        await house.run("set (low, word) = (2 + 1, 'it''s')")
+        await house.run("set top_value = (select max(a) from t)")
+
+        assert await house.rows("select $low + 1, $word, $TOP_VALUE") == [(4, "it's", 5)]
+        assert await house.rows("select a from t where a > $low") == [(5,)]
+        await house.run("unset (low, word)")
+        assert await code_of(house, "select $low") == "002211"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_session_parameters_are_checked_set_and_unset(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("alter session set timezone = 'America/Los_Angeles', query_tag = 'x'")
+        assert house.session.parameter("QUERY_TAG") == "x"
+        moment = await house.one("select to_timestamp_ltz('2024-07-01 00:00:00')")
+        assert moment == datetime.datetime(2024, 7, 1, 7, tzinfo=datetime.UTC)
+        assert await house.one("select '2024-07-01 07:00:00Z'::timestamp_ltz::timestamp_ntz") == (
+            datetime.datetime(2024, 7, 1)
+        )
+        await house.run("alter session unset timezone")
+        assert house.session.parameter("TIMEZONE") == parameters.PARAMETERS["TIMEZONE"].default
+        assert await code_of(house, "alter session set nosuch = 1") == "001006"
+        assert await code_of(house, "alter session set timezone = 'Moon'") == "001008"
+        await house.run("alter session set timestamp_type_mapping = 'TIMESTAMP_LTZ'")
+        outcome = await house.run("select '2024-01-01'::timestamp")
+        assert outcome.columns[0].type == "timestamp_ltz"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_transaction_holds_one_dml_statement_until_commit(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("create table u (a int)")
+
+        await house.run("begin")
+        assert await house.rows("insert into t values (1), (2)") == [(2,)]
+        assert await code_of(house, "insert into t values (3)") == "000002"
+        assert await code_of(house, "select * from t") == "000002"
+        assert await house.rows("select count(*) from u") == [(0,)]
+        metadata = house.lake.tables.load(house.lake.ident("ns.t")).metadata
+        assert metadata.current_snapshot_id is None
+        await house.run("rollback")
+        assert await house.rows("select count(*) from t") == [(0,)]
+        assert count_files(house, "ns.t") == 0
+
+        await house.run("begin transaction")
+        await house.run("insert into t values (4)")
+        await house.run("commit")
+        assert await house.rows("select a from t") == [(4,)]
+
+        await house.run("begin")
+        await house.run("insert into t values (5)")
+        await house.run("create table v (a int)")  # DDL commits first
+        assert await house.rows("select count(*) from t") == [(2,)]
+        assert (await house.run("rollback")).statement_type_id == outcomes.StatementType.BEGIN
+        assert await house.rows("select count(*) from t") == [(2,)]
+        assert (await house.run("commit")).statement_type_id == outcomes.StatementType.COMMIT
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_without_autocommit_dml_waits_for_commit(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("alter session set autocommit = false")
+        await house.run("insert into t values (1)")
+        await house.run("rollback")
+        await house.run("insert into t values (2)")
+        await house.run("commit")
+        assert await house.rows("select a from t") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def binds(*values: tuple[str, Any]) -> dict[str, bindings.Binding]:
+    return bindings.parse(
+        {
+            str(place): {"type": kind, "value": value}
+            for place, (kind, value) in enumerate(values, start=1)
+        }
+    )
+
+
+def test_bound_values_are_typed_literals(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int, s varchar, d date)")
+        await house.run(
+            "insert into t values (?, ?, ?)",
+            bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop"), ("DATE", "1709164800000")),
+        )
+        found = await house.rows(
+            "select a, s, d from t where a = :1 and s = :2",
+            bindings=binds(("FIXED", "5"), ("TEXT", "q'); drop")),
+        )
+        assert found == [(5, "q'); drop", datetime.date(2024, 2, 29))]
+        assert await house.rows(
+            "select ? + 1, ?, ?, ?",
+            bindings=binds(
+                ("FIXED", "1.5"),
+                ("BOOLEAN", "true"),
+                ("TIMESTAMP_NTZ", "1709210096123456000"),
+                ("ANY", None),
+            ),
+        ) == [(Decimal("2.5"), True, datetime.datetime(2024, 2, 29, 12, 34, 56, 123456), None)]
+        assert await code_of(house, "select ?") == "002049"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_array_binds_are_one_row_each_and_one_commit(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int, n number(5,2), s varchar, at timestamp_ntz)")
+        before = len(house.lake.log())
+        outcome = await house.run(
+            "insert into t (a, n, s, at) values (?, ? * 2, upper(?), ?)",
+            bindings=binds(
+                ("FIXED", ["1", "2", None]),
+                ("FIXED", ["1.5", "2.25", "3"]),
+                ("TEXT", ["x", None, "z"]),
+                ("TIMESTAMP_NTZ", ["0", "1000000000", None]),
+            ),
+        )
+
+        assert outcome.rows == ((3,),)
+        assert len(house.lake.log()) == before + 1
+        assert await house.rows("select a, n, s, at from t order by n") == [
+            (1, Decimal("3.00"), "X", datetime.datetime(1970, 1, 1)),
+            (2, Decimal("4.50"), None, datetime.datetime(1970, 1, 1, 0, 0, 1)),
+            (None, Decimal("6.00"), "Z", None),
+        ]
+        two_rows = "insert into t (a) values (?), (?)"
+        lists = binds(("FIXED", ["1"]), ("FIXED", ["2"]))
+        assert await code_of(house, two_rows, bindings=lists) == "000002"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_describe_only_plans_and_does_nothing(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int not null, s varchar(7))")
+        await house.run("insert into t values (1, 'x')")
+        before = len(house.lake.log())
+
+        described = await house.run(
+            "select a, s, count(*) from t group by 1, 2", describe_only=True
+        )
+        assert [(item.name, item.type) for item in described.columns] == [
+            ("A", "fixed"),
+            ("S", "text"),
+            ("COUNT(*)", "fixed"),
+        ]
+        assert [item.nullable for item in described.columns] == [False, True, False]
+        assert described.columns[1].length == 7
+        assert described.batches is None
+        assert described.rows is None
+
+        insert = await house.run("insert into t values (?, ?)", describe_only=True)
+        assert insert.array_bind_supported
+        assert insert.bind_count == 2
+        assert [item.name for item in insert.columns] == ["number of rows inserted"]
+
+        for text in ("create table u (a int)", "drop table t", "begin", "use schema ns"):
+            outcome = await house.run(text, describe_only=True)
+            assert [item.name for item in outcome.columns] == ["status"], text
+        assert len(house.lake.log()) == before
+        assert house.session.transaction is None
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_explain_shows_tables_and_a_plan_without_running(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("insert into t values (1)")
+        outcome = await house.run("explain select * from t where a = 1")
+        assert outcome.statement_type_id == outcomes.StatementType.EXPLAIN
+        assert outcome.rows is not None
+        ((text,),) = outcome.rows
+        assert "Table LAKE.NS.T" in text
+        assert "DataSourceExec" in text
+        assert str(tmp_path).strip("/") not in text
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_an_engine_fault_while_rows_stream_is_a_sql_error(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (s varchar)")
+        await house.run("insert into t values ('1'), ('x')")
+        assert await code_of(house, "select s::int from t") == "100038"
+        assert await code_of(house, "select 1 / (length(s) - 1) from t") == "100051"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_time_limits_of_statement_and_session_end_a_query(tmp_path: Path) -> None:
+    heavy = (
+        "with recursive n as (select 1 i union all select i + 1 from n where i < 100000000) "
+        "select count(*) from n"
+    )
+
+    async def work(house: sql_house.House) -> None:
+        limited = {"STATEMENT_TIMEOUT_IN_SECONDS": 1}
+        assert await code_of(house, heavy, parameters=limited) == "000630"
+        await house.run("alter session set statement_timeout_in_seconds = 1")
+        assert await code_of(house, heavy) == "000630"
+
+    sql_house.in_house(tmp_path, work, workers=1)
+
+
+def test_concurrent_inserts_all_land(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await asyncio.gather(*(house.run(f"insert into t values ({item})") for item in range(8)))
+        assert await house.rows("select count(*), count(distinct a) from t") == [(8, 8)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+# Rights
+
+READ = {"Effect": "Allow", "Action": ["s3tables:Get*", "s3tables:List*"], "Resource": "*"}
+
+
+def test_a_user_without_rights_sees_nothing_and_touches_nothing(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        house.session.principal = sql_house.user("nobody", [])
+        for text in (
+            "select * from t",
+            "insert into t values (1)",
+            "drop table t",
+            "create table u (a int)",
+            "describe table t",
+            "create table c as select * from t",
+        ):
+            assert await code_of(house, text) in ("002003", "003001"), text
+        assert await house.rows("show tables") == []
+        assert await house.rows("show databases") == []
+        assert await code_of(house, "create schema s") == "003001"
+        house.session.principal = sql_house.ROOT
+        assert await house.rows("select count(*) from t") == [(0,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_reader_reads_and_may_not_write(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("insert into t values (1)")
+        house.session.principal = sql_house.user("reader", [READ])
+        assert await house.rows("select a from t") == [(1,)]
+        assert await house.rows("show tables like 't'") != []
+        for text in (
+            "insert into t values (2)",
+            "drop table t",
+            "create table u (a int)",
+            "create schema s",
+            "drop schema ns",
+            "create table c as select * from t",
+        ):
+            assert await code_of(house, text) == "003001", text
+        house.session.principal = sql_house.ROOT
+        assert await house.rows("select a from t") == [(1,)]
+        assert count_files(house, "ns.t") == 1
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_table_data_may_be_denied_where_metadata_is_not(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table open_t (a int)")
+        await house.run("create table closed_t (a int)")
+        deny = {
+            "Effect": "Deny",
+            "Action": "s3tables:GetTableData",
+            "Resource": sql_house.table_arn(house, "ns.closed_t"),
+        }
+        house.session.principal = sql_house.user("limited", [READ, deny])
+        assert await house.rows("select count(*) from open_t") == [(0,)]
+        assert (await house.rows("describe table closed_t"))[0][0] == "A"
+        for text in (
+            "select * from closed_t",
+            "select 1 from open_t where exists (select 1 from closed_t)",
+            "with x as (select * from closed_t) select 1 from x",
+            "explain select * from closed_t",
+        ):
+            with pytest.raises(errors.SqlError) as caught:
+                await house.rows(text)
+            assert caught.value.code == "003001", text
+            assert "s3tables:GetTableData" in caught.value.message
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from '/etc/passwd'",
+        "select * from @stage/etc",
+        'select * from "/etc/passwd"',
+        'select * from "s3://lake/ns/t/data/x.parquet"',
+        "select * from parquet_scan('/etc/passwd')",
+        "select * from table(read_csv('/etc/passwd'))",
+        "select read_file('/etc/passwd')",
+        "select input_file_name() from t",
+        "copy into '/tmp/x' from t",
+        "create external table x location '/etc'",
+    ],
+)
+def test_no_sql_reaches_the_file_system_or_the_network(tmp_path: Path, text: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows(text)
+        assert caught.value.code in ("000002", "001003", "002003", "002140")
+        assert str(tmp_path) not in caught.value.message
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_statements_have_the_type_ids_that_drivers_branch_on(tmp_path: Path) -> None:
+    kinds = outcomes.StatementType
+
+    async def work(house: sql_house.House) -> None:
+        for text, expected in (
+            ("create table t (a int)", kinds.DDL),
+            ("select 1", kinds.SELECT),
+            ("insert into t values (1)", kinds.INSERT),
+            ("show tables", kinds.SHOW),
+            ("describe table t", kinds.DESCRIBE),
+            ("explain select 1", kinds.EXPLAIN),
+            ("alter session set query_tag = 'a'", kinds.ALTER_SESSION),
+            ("set x = 1", kinds.ALTER_SESSION),
+            ("use database lake", kinds.USE_DATABASE),
+            ("begin", kinds.BEGIN),
+            ("commit", kinds.COMMIT),
+            ("drop table ns.t", kinds.DDL),
+        ):
+            outcome = await house.run(text)
+            assert outcome.statement_type_id == expected, text
+            if outcome.batches is not None:
+                assert [batch async for batch in outcome.batches]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_results_come_in_the_arrow_types_of_their_columns(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        outcome = await house.run("select 1 a, 1.5 b, 'x' c, true d, current_date e, 1::float f")
+        assert outcome.batches is not None
+        (batch,) = [item async for item in outcome.batches]
+        assert batch.schema.types == [
+            pa.int64(),
+            pa.decimal128(2, 1),
+            pa.string(),
+            pa.bool_(),
+            pa.date32(),
+            pa.float64(),
+        ]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_limits_have_defaults_that_bound_every_statement() -> None:
+    limits = statements.Limits()
+    assert limits.timeout_seconds > 0
+    assert limits.memory_bytes > 0
