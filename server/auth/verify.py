@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from server import asgi, dispatch, limits
+from server import asgi, config, dispatch, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
 from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4
@@ -51,7 +51,8 @@ class Verifier:
 
     region: the one that scopes must name, or None to take any. sigv2_header: whether the header
     form of version 2 is taken. open_to_all: everybody is root and no signature is looked at, only
-    framing and hashes of bodies; `--no-auth`.
+    framing and hashes of bodies; `--no-auth`. Even then a page of another site, which any browser
+    on this machine may show, is nobody.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Verifier:
 
     def nobody(self, request: asgi.Request) -> callers.Caller:
         """Return the caller of a request whose credentials are not looked at."""
+        if self._open_to_all:
+            self._check_not_foreign(request)
         key = (request.client_ip, request.scheme)
         caller = self._nobodies.get(key)
         if caller is None:
@@ -517,7 +520,21 @@ class Verifier:
             signing=_NO_SIGNING,
         )
 
+    def _check_not_foreign(self, request: asgi.Request) -> None:
+        """Raise AccessDenied for what a browser sends on behalf of another site's page: it names
+        its origin, or reaches us by a name that the site made point here."""
+        origin = request.headers.get("origin", request.origin)
+        if origin == request.origin and _is_local(request.host, self._domain):
+            return
+        raise access_errors.AccessDenied(
+            "without authentication only this machine's own names and pages are served; this "
+            f"request is for {request.host[:200]!r} and from {str(origin)[:200]!r}",
+            action="*",
+            resource="*",
+        )
+
     def _everybody(self, request: asgi.Request, face: str) -> callers.Caller:
+        self._check_not_foreign(request)
         return callers.Caller(
             principal=self._in_context(self._principals.root, request),
             payload=(
@@ -559,6 +576,16 @@ def _keep(table: dict[_K, _V], key: _K, value: _V, count_max: int) -> None:
     if len(table) >= count_max:
         table.clear()
     table[key] = value
+
+
+def _is_local(host: str, domain: str | None) -> bool:
+    """Say whether a Host header is a name by which only this machine knows itself."""
+    name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
+    name = name.strip("[]").lower()
+    labels = name.split(".")
+    if domain and labels[-len(domain.split(".")) :] == domain.lower().split("."):
+        return True
+    return not name or labels[-1] == dispatch.LOCAL_DOMAIN or config.is_loopback(name)
 
 
 def _no_access_key(access_key: str) -> errors.InvalidAccessKey:

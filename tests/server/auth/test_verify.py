@@ -14,6 +14,7 @@ from botocore import awsrequest, credentials
 from botocore.utils import percent_encode
 
 from server import errors as kit_errors
+from server.access import errors as access_errors
 from server.access import model, tokens
 from server.auth import errors
 from tests.server import requesting
@@ -725,3 +726,35 @@ def test_post_form_without_signature_is_anonymous():
         request("POST", "/photos"), {"key": "a", "bucket": "photos"}
     )
     assert (caller.principal.kind, policy) == ("anonymous", None)
+
+
+@pytest.mark.parametrize("face", ["s3", "iceberg", "native"])
+@pytest.mark.parametrize(
+    ("headers", "welcome"),
+    [
+        ({"host": "127.0.0.1:5253"}, True),
+        ({"host": "localhost"}, True),
+        ({"host": "[::1]:5253"}, True),
+        ({"host": "bucket.localhost:5253"}, True),
+        ({"host": "b.lake.test:5253"}, True),
+        ({"host": "127.0.0.1:5253", "origin": "http://127.0.0.1:5253"}, True),
+        ({"host": "evil.example:5253"}, False),
+        ({"host": "localhost.evil.example"}, False),
+        ({"host": "notlake.test"}, False),
+        ({"host": "127.0.0.1:5253", "origin": "http://evil.example"}, False),
+        ({"host": "127.0.0.1:5253", "origin": "http://127.0.0.1:8000"}, False),
+        ({"host": "127.0.0.1:5253", "origin": "null"}, False),
+    ],
+)
+def test_without_authentication_pages_of_other_sites_are_still_refused(face, headers, welcome):
+    verifier = requesting.verifier(open_to_all=True, domain="lake.test")
+    asked = request("POST", headers=list(headers.items()))
+    for ask in (
+        lambda: requesting.run(verifier.verify(asked, face)),
+        lambda: verifier.nobody(asked),
+    ):
+        if welcome:
+            ask()
+        else:
+            with pytest.raises(access_errors.AccessDenied):
+                ask()
