@@ -540,12 +540,21 @@ def compare(left: Bound, right: Bound, operator: str) -> Bound:
 def comparable(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """Return both operands in types that the engine compares as Snowflake does."""
     kinds = {left.type.kind, right.type.kind}
-    if kinds <= {"fixed", "real"} or "null" in kinds:
+    if kinds == {"fixed", "real"}:
+        return _real_side(left), _real_side(right)
+    if len(kinds) == 1 or "null" in kinds:
         return left, right
     if kinds == {"text", "fixed"}:
         return _number_side(left), _number_side(right)
     (left, right), _ = unify([left, right], "comparison")
     return left, right
+
+
+def _real_side(operand: Bound) -> Bound:
+    # Left alone, the engine makes decimals of both: 1e-16 would be 0, and 1e300 an error.
+    if isinstance(operand.literal, int | decimal.Decimal):
+        return bounds.real(float(operand.literal))
+    return cast(operand, sqltypes.REAL)
 
 
 def _number_side(operand: Bound) -> Bound:

@@ -370,3 +370,40 @@ def test_a_thousand_terms_are_no_recursion() -> None:
     terms = " or ".join(f"id = {number}" for number in range(3000))
 
     assert len(rows(f"select id from t where {terms}")) == 4
+
+
+FLOATS = {
+    "t": pa.table(
+        {
+            "k": pa.array([1, 2, 3, 4], pa.int64()),
+            "f": pa.array([1e-16, 0.1, 1e300, -1e-17], pa.float64()),
+            "d": pa.array([Decimal(0), Decimal("0.1"), Decimal(-1), Decimal(0)]),
+        }
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("f > 0.0", [1, 2, 3]),
+        ("f <> 0.0", [1, 2, 3, 4]),
+        ("0.0 > f", [4]),
+        ("f = 0.1", [2]),
+        ("f in (0.1, 5.5)", [2]),
+        ("f not in (0.1, 5)", [1, 3, 4]),
+        ("f between 0.0 and 1.5", [1, 2]),
+        ("f > d", [1, 3]),
+        ("f = d", [2]),
+        ("nullif(f, 0.1) is null", [2]),
+        ("decode(f, 0.1, 'y', 'n') = 'y'", [2]),
+        ("case f when 0.1 then 1 else 0 end = 1", [2]),
+        ("f is distinct from 0.1", [1, 3, 4]),
+        ("f in (select d from t)", [2]),
+    ],
+)
+def test_a_float_beside_a_decimal_is_compared_as_a_float(
+    condition: str, expected: list[int]
+) -> None:
+    found = sql_text.answer(f"select k from t where {condition} order by k", FLOATS)
+    assert [row[0] for row in found.rows] == expected
