@@ -30,7 +30,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import creation, model
+from catalog.metadata import checks, creation
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -562,7 +562,7 @@ class Tables:
                 f"{location} does not lie in s3://{place.table_bucket}/"
             )
         file = self._store.metadata(location, place=place, fresh=True)
-        model.check_history(file.table)
+        checks.check_table(file.table)
         commits.check_placement(file.table)
         return file
 

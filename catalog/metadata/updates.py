@@ -42,8 +42,8 @@ def apply_updates(
 ) -> TableMetadata:
     """Return base with all updates applied, in order; base itself when none changed a thing.
 
-    base: None builds a new table from nothing, as a staged create does when it commits; table_uuid
-    and location then serve if no update gives them. base_location: where base's file lies; it goes
+    base: None builds a new table from nothing, as a staged create does when it commits; location
+    then serves if no update gives one, and table_uuid for any table without. base_location: where base's file lies; it goes
     to the metadata log. now_ms: Unix milliseconds.
     Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
     """
@@ -59,7 +59,7 @@ def apply_updates(
         return _created(draft, table_uuid=table_uuid, location=location)
     if draft.metadata is base:
         return base
-    return _committed(draft, base, base_location)
+    return _committed(draft, base, base_location, table_uuid)
 
 
 def _update_of(update: Json) -> Update:
@@ -115,7 +115,9 @@ def _created(draft: Draft, *, table_uuid: str | None, location: str | None) -> T
     )
 
 
-def _committed(draft: Draft, base: TableMetadata, base_location: str | None) -> TableMetadata:
+def _committed(
+    draft: Draft, base: TableMetadata, base_location: str | None, table_uuid: str | None
+) -> TableMetadata:
     made = draft.metadata
     schema_moved = made.current_schema_id != base.current_schema_id
     if schema_moved or made.default_spec_id != base.default_spec_id:
@@ -128,6 +130,7 @@ def _committed(draft: Draft, base: TableMetadata, base_location: str | None) -> 
     assert made.next_row_id >= base.next_row_id
     return msgspec.structs.replace(
         made,
+        table_uuid=made.table_uuid or table_uuid,  # v1 tables of old have none
         last_updated_ms=draft.now_ms,
         snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
         metadata_entries=_with_previous_file(made, base, base_location),

@@ -76,6 +76,9 @@ def test_assign_uuid_to_a_v1_table_without_one_is_kept() -> None:
         ).encode()
     )
     assert kit.apply(old, {"action": "assign-uuid", "uuid": kit.UUID}).table_uuid == kit.UUID
+    change = {"action": "set-properties", "updates": {"a": "1"}}
+    made = updates.apply_updates(old, [change], now_ms=9, base_location=None, table_uuid="u")
+    assert made.table_uuid == "u"
 
 
 @pytest.mark.parametrize(
