@@ -37,6 +37,7 @@ KEYS = (
 """Few, so that operations meet; neighbours in byte order, on both sides of 400 and 800 bytes."""
 
 keys = st.sampled_from(KEYS)
+picks = st.integers(0, 1000)
 data = st.one_of(
     st.binary(max_size=20),
     st.integers(65_530, 65_545).map(lambda size: hashlib.shake_128(b"s").digest(size)),
@@ -75,6 +76,11 @@ class StoreMachine(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.loop.run_until_complete(work)
 
+    def some(self, bucket: str, key: str, pick: int) -> tuple[str, str]:
+        """Return the name drawn, or, more often, one that exists: so that operations meet."""
+        stored = sorted(self.objects)
+        return (bucket, key) if not stored or pick % 4 == 0 else stored[pick % len(stored)]
+
     @initialize()
     def make_buckets(self) -> None:
         for name in ("one", "two"):
@@ -85,8 +91,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.run(folders.put(self.storage, key, body, bucket=bucket))
         self.objects[bucket, key] = (body, False, {})
 
-    @rule(bucket=buckets, key=keys, body=data)
-    def put_new_only(self, bucket: str, key: str, body: bytes) -> None:
+    @rule(bucket=buckets, key=keys, pick=picks, body=data)
+    def put_new_only(self, bucket: str, key: str, pick: int, body: bytes) -> None:
+        bucket, key = self.some(bucket, key, pick)
         putting = folders.put(
             self.storage, key, body, bucket=bucket, precondition=Precondition(if_none_match=("*",))
         )
@@ -97,8 +104,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(putting)
             self.objects[bucket, key] = (body, False, {})
 
-    @rule(bucket=buckets, key=keys, body=data)
-    def put_once(self, bucket: str, key: str, body: bytes) -> None:
+    @rule(bucket=buckets, key=keys, pick=picks, body=data, same=st.booleans())
+    def put_once(self, bucket: str, key: str, pick: int, body: bytes, same: bool) -> None:
+        bucket, key = self.some(bucket, key, pick)
+        if same and (bucket, key) in self.objects:
+            body = self.objects[bucket, key][0]
         putting = folders.put(
             self.storage, key, body, bucket=bucket, precondition=Precondition(write_once=True)
         )
@@ -110,8 +120,14 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(putting)
             self.objects[bucket, key] = (body, False, before[2] if before else {})
 
-    @rule(source=st.tuples(buckets, keys), place=st.tuples(buckets, keys))
-    def copy(self, source: tuple[str, str], place: tuple[str, str]) -> None:
+    @rule(
+        source=st.tuples(buckets, keys, picks),
+        place=st.tuples(buckets, keys, picks),
+    )
+    def copy(self, source: tuple[str, str, int], place: tuple[str, str, int]) -> None:
+        self.copy_object(self.some(*source), self.some(*place))
+
+    def copy_object(self, source: tuple[str, str], place: tuple[str, str]) -> None:
         if source not in self.objects:
             with pytest.raises(errors.NoSuchKey):
                 self.storage.objects.head(*source)
@@ -122,8 +138,9 @@ class StoreMachine(RuleBasedStateMachine):
         )
         self.objects[place] = (self.objects[source][0], False, {"c": "1"})
 
-    @rule(bucket=buckets, key=keys)
-    def delete(self, bucket: str, key: str) -> None:
+    @rule(bucket=buckets, key=keys, pick=picks)
+    def delete(self, bucket: str, key: str, pick: int) -> None:
+        bucket, key = self.some(bucket, key, pick)
         self.run(self.storage.objects.delete(bucket, key))
         self.objects.pop((bucket, key), None)
 
@@ -134,15 +151,17 @@ class StoreMachine(RuleBasedStateMachine):
         for key in chosen:
             self.objects.pop((bucket, key), None)
 
-    @rule(bucket=buckets, key=keys)
-    def tombstone(self, bucket: str, key: str) -> None:
+    @rule(bucket=buckets, key=keys, pick=picks)
+    def tombstone(self, bucket: str, key: str, pick: int) -> None:
+        bucket, key = self.some(bucket, key, pick)
         self.run(self.storage.objects.tombstone(bucket, key, by="me"))
         if (bucket, key) in self.objects:
             body, _, tags = self.objects[bucket, key]
             self.objects[bucket, key] = (body, True, tags)
 
-    @rule(bucket=buckets, key=keys)
-    def restore(self, bucket: str, key: str) -> None:
+    @rule(bucket=buckets, key=keys, pick=picks)
+    def restore(self, bucket: str, key: str, pick: int) -> None:
+        bucket, key = self.some(bucket, key, pick)
         restoring = self.storage.objects.restore(bucket, key)
         if (bucket, key) not in self.objects:
             with pytest.raises(errors.NoSuchKey):
@@ -173,10 +192,19 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         upload=uploads,
         number=st.integers(1, 4),
-        source=st.tuples(buckets, keys),
+        source=st.tuples(buckets, keys, picks),
         bounds=st.tuples(st.integers(0, 70_000), st.integers(0, 70_000)),
     )
     def copy_part(
+        self,
+        upload: tuple[str, str, str],
+        number: int,
+        source: tuple[str, str, int],
+        bounds: tuple[int, int],
+    ) -> None:
+        self.copy_range(upload, number, self.some(*source), bounds)
+
+    def copy_range(
         self,
         upload: tuple[str, str, str],
         number: int,
@@ -247,7 +275,9 @@ class StoreMachine(RuleBasedStateMachine):
                 entries[key.encode()] = False
         found: list[tuple[bytes, bool]] = []
         after: str | None = ""
-        while after is not None:
+        for _ in range(len(entries) + 1):
+            if after is None:
+                break
             page = self.storage.objects.list(
                 bucket,
                 prefix=prefix,
@@ -261,6 +291,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert len(here) <= entries_max
             found += sorted(here)
             after = page.next_after
+        assert after is None
         assert found == sorted(entries.items())
 
     @rule(ms=st.sampled_from([1, 2_000, 61_000]))
