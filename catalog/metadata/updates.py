@@ -43,8 +43,8 @@ def apply_updates(
     """Return base with all updates applied, in order; base itself when none changed a thing.
 
     base: None builds a new table from nothing, as a staged create does when it commits; location
-    then serves if no update gives one, and table_uuid for any table without. base_location: where base's file lies; it goes
-    to the metadata log. now_ms: Unix milliseconds.
+    then serves if no update gives one, and table_uuid for any table without. base_location: where
+    base's file lies; it goes to the metadata log. now_ms: Unix milliseconds.
     Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
     """
     draft = Draft(
