@@ -73,7 +73,14 @@ def precondition_of(
         except storage_errors.NoSuchKey:
             etag = None
         conditions.check_write(asked, key=key, etag=etag)
-    if engines.guard.write_once(bucket, key):
+    return guarded(engines, bucket, key, asked)
+
+
+def guarded(
+    engines: Engines, bucket: str, key: str, asked: model.Precondition
+) -> model.Precondition:
+    """Return the conditions with write-once, if it applies now."""
+    if not asked.write_once and engines.guard.write_once(bucket, key):
         return dataclasses.replace(asked, write_once=True)
     return asked
 

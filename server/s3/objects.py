@@ -62,6 +62,8 @@ async def put_object(
         storage_class=written.storage_class,
         owner=caller.principal.account_id,
     )
+    # While the body came, the key may have become a file of a table.
+    precondition = engines.guarded(house, bucket, key, precondition)
     try:
         info = await house.objects.put(
             bucket, key, received, attributes=attributes, precondition=precondition

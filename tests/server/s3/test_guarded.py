@@ -15,11 +15,15 @@ import pytest
 
 from catalog import layout
 from server.s3 import guard
+from storage import model
 from tests.kit import s3 as kit
 
 
 class FirstSegmentGuard(guard.OpenGuard):
-    """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps."""
+    """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps.
+
+    `late/` is like `once/` from the second time on that it is asked about: a table was made.
+    """
 
     def check_write(self, bucket: str, key: str) -> None:
         if key.startswith("refused/"):
@@ -33,8 +37,14 @@ class FirstSegmentGuard(guard.OpenGuard):
                 rule="marker-body", segment="m", position=0, message="must be empty"
             )
 
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
     def write_once(self, bucket: str, key: str) -> bool:
-        return key.startswith("once/")
+        if key.startswith("late/") and key not in self.asked:
+            self.asked.add(key)
+            return False
+        return key.startswith(("once/", "late/"))
 
     def refuse_overwrite(self, key: str) -> NoReturn:
         layout.refuse_write_once(key)
@@ -143,6 +153,26 @@ def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.Ho
     assert refused(other, "write-once")
     assert (other.element("Segment"), other.element("Position")) == ("k", "1")
     assert kit.call(place, "GET", target).body == b"first"
+
+
+def test_a_key_that_became_a_tables_while_its_body_came_is_not_overwritten(
+    place: kit.House,
+) -> None:
+    put_unguarded(place, "late/k", b"staged before the table was")
+    assert refused(kit.call(place, "PUT", "/guarded/late/k", body=b"other"), "write-once")
+    assert kit.call(place, "GET", "/guarded/late/k").body == b"staged before the table was"
+
+
+def put_unguarded(place: kit.House, key: str, data: bytes) -> None:
+    """Put an object without asking the guard."""
+
+    async def put() -> None:
+        received = await place.storage.blobs.store(data, digests=frozenset({"md5"}))
+        await place.storage.objects.put(
+            "guarded", key, received, attributes=model.ObjectAttributes()
+        )
+
+    place.run(put())
 
 
 def test_write_once_holds_for_copies_and_uploads(place: kit.House, client: Any) -> None:
