@@ -47,6 +47,7 @@ COMMANDS = ("serve", "sql", "connect")
 RUNNING_FILE = "running.json"
 BACKLOG = 2048
 DRAIN_SECONDS = 30
+FILES_MAX = 10_240
 ID_BYTES = 16
 IDS_AT_ONCE = 256
 RECOVERY_LINES_MAX = 5
@@ -169,6 +170,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     try:
         settings = _load_config(options)
+        _check_places(settings)
         listener = _listen(settings.host, settings.port)
     except config.InvalidConfig as error:
         return _fail(f"mini.py: {error}")
@@ -186,6 +188,22 @@ def _serve(options: argparse.Namespace) -> int:
         return _fail(f"mini.py: {error}")
 
 
+def _check_places(settings: Config) -> None:
+    """Refuse by its flag a path that cannot be what the flag says."""
+    from server import config
+
+    folder = Path(settings.data)
+    if folder.exists() and not folder.is_dir():
+        raise config.InvalidConfig(f"--data {folder} is a file, not a folder")
+    if settings.ready_file and not Path(settings.ready_file).parent.is_dir():
+        raise config.InvalidConfig(
+            f"--ready-file {settings.ready_file}: the folder it should be in is not there"
+        )
+    for flag, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
+        if path and not Path(path).is_file():
+            raise config.InvalidConfig(f"{flag} {path} is not a file")
+
+
 def _holder(data: str) -> str:
     """Say which server holds a data folder, if it has said so itself."""
     import json
@@ -195,6 +213,18 @@ def _holder(data: str) -> str:
         return f" (a server at {running['url']}, process {running['pid']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def _raise_files_limit() -> None:
+    """Let this process open as many files as it may: each connection is one, and 256 or 1024, the
+    usual beginning, are few."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -225,6 +255,7 @@ def _run(settings: Config, listener: socket.socket) -> int:
 
     from storage import disk, opening
 
+    _raise_files_limit()
     new_id = _Ids()
     with contextlib.ExitStack() as stack:
         storage = opening.open_storage(

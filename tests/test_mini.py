@@ -196,12 +196,12 @@ def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: 
         (["--host", "no such host"], "mini.py: cannot listen on no such host:0: "),
         (["--account", "1"], "mini.py: account '1' is not 12 digits"),
         (["--tls-cert", "a.pem"], "mini.py: --tls-cert and --tls-key go together"),
-        (["--tls-cert", "a.pem", "--tls-key", "b.pem"], "mini.py: [Errno 2] "),
-        (["--table-bucket", "iceberg"], "mini.py: "),
-        (["--bucket", "Not_A_Name"], "mini.py: "),
+        (["--tls-cert", "a.pem", "--tls-key", "b.pem"], "mini.py: --tls-cert a.pem is not a file"),
+        (["--table-bucket", "iceberg"], "mini.py: the bucket name 'iceberg' is a word"),
+        (["--bucket", "Not_A_Name"], "mini.py: the bucket name 'Not_A_Name' may hold only"),
         (["--bucket", "lake"], "mini.py: 'lake' is a table bucket already"),
-        (["--data", "file"], "mini.py: "),
-        (["--ready-file", "no/such/folder/ready.json"], "mini.py: [Errno 2] "),
+        (["--data", "file"], "mini.py: --data file is a file, not a folder"),
+        (["--ready-file", "no/ready.json"], "mini.py: --ready-file no/ready.json: the folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -209,12 +209,13 @@ def test_a_setting_that_cannot_be_used_is_refused_in_one_line(
     tmp_path: Path, flags: list[str], said: str
 ) -> None:
     (tmp_path / "file").write_text("a file")
-    if "--ready-file" in flags:  # the banner comes after it
-        ended = run(tmp_path, "--port", "0", *flags)
-        assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
-        assert ended.stderr.startswith(said)
-        return
     assert refusal(tmp_path, "--port", "0", *flags).startswith(said)
+
+
+def test_a_ready_file_that_cannot_be_written_ends_the_server(tmp_path: Path) -> None:
+    """Whoever waits for the file must hear of it; the folder is there, the file is a folder."""
+    (tmp_path / "ready.json").mkdir()
+    assert "ready.json" in refusal(tmp_path, "--port", "0", "--ready-file", "ready.json")
 
 
 def test_keys_that_were_damaged_are_named_and_kept(tmp_path: Path) -> None:
@@ -709,6 +710,18 @@ def test_sample_data_is_loaded_through_the_catalog_once(tmp_path: Path) -> None:
             assert running.stop() == 0
         assert "Traceback" not in running.log.read_text()
         running.log.unlink()
+
+
+def test_a_low_limit_of_open_files_is_raised() -> None:
+    code = (
+        "import resource, mini; hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard)); mini._raise_files_limit();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=servers.ROOT, capture_output=True, check=True, timeout=60
+    )
+    assert int(shown.stdout) > 100
 
 
 def test_version_is_the_one_of_the_code(tmp_path: Path) -> None:
