@@ -2,8 +2,8 @@
 
 Arguments become values, the job runs, its outcome is printed: one line for people on the standard
 error stream, one JSON object with `--json` on the standard output. Spark's half installs itself at
-first use. Exit codes: 0 done, 1 the job failed and changed nothing, 2 wrong arguments, 130
-interrupted.
+first use. Exit codes: 0 done, 1 the job failed and changed nothing (or says that it cannot know), 2
+wrong arguments, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -31,5 +31,9 @@ class Overtaken(PipelineError):
     """Another job's commit came first and stands in the way; nothing was committed."""
 
 
+class OutcomeUnknown(PipelineError):
+    """The server's answer to the commit was lost; running the job again finds out, and is safe."""
+
+
 class SourceChanged(PipelineError):
     """A source object changed while it was being read; nothing was committed."""

@@ -52,6 +52,8 @@ class Loaded:
 
 # What the catalog client throws when a commit was refused for good and nothing was written.
 CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
+# What it throws when it cannot tell.
+UNANSWERED = frozenset({"CommitStateUnknownException", "RESTException"})
 ALREADY_TAKEN = "already taken in"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
@@ -134,11 +136,16 @@ def _given_back(transaction: Any, files: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _contested(table: settings.Table) -> Iterator[None]:
-    """Say in one sentence that another job's commit came first."""
+    """Say in one sentence that another job's commit came first, or that no answer came."""
     try:
         yield
     except Exception as error:
         kind, message = session.thrown(error) or ("", "")
+        if kind in UNANSWERED:
+            raise errors.OutcomeUnknown(
+                f"the answer to the commit was lost, so {table.dotted} has the rows or has not; "
+                "run the same command again, it loads only what is missing"
+            ) from error
         if kind not in CONFLICTS:
             raise
         if ALREADY_TAKEN in message:

@@ -105,9 +105,13 @@ def started(
         with failures():
             session = SparkSession.builder.getOrCreate()
             session.sparkContext.setLogLevel(LOG_LEVEL)
+        spark = Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
         try:
-            yield Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
+            yield spark
         finally:
+            # Else the JVM waits ten seconds at its end for the catalog to renew its token.
+            with contextlib.suppress(Exception):
+                spark.catalog(warehouse).close()
             session.stop()
             spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps it nowhere else
             if spark_gateway is not None:

@@ -54,6 +54,7 @@ def client(server: settings.Server) -> Any:
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
     """Turn what boto3 raises in the block into the pipeline's own errors."""
+    # Imported here: a job's `--help` need not load an AWS SDK.
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import io
 import json
@@ -15,7 +16,8 @@ import pyarrow.parquet
 import pytest
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from pipeline import errors, ingest, settings, sources
+from pipeline import errors, ingest, loads, settings, sources
+from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw
 
 pytestmark = pytest.mark.spark
@@ -163,16 +165,19 @@ def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw)
     assert lake.state("replaced.t") == before
 
 
-def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(lake: Lake, raw: Raw) -> None:
-    for number in range(101):
-        raw.put(f"in/{number:03d}.csv", f"id\n{number}\n")
+def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads, "INLINE_MAX", 4)
+    for number in range(5):
+        raw.put(f"in/{number}.csv", f"id\n{number}\n")
     done = lake.ingest(raw, "many.t")
-    assert (done.rows, done.sources) == (101, 101)
+    assert (done.rows, done.sources) == (5, 5)
     summary = lake.catalog.load_table("many.t").current_snapshot().summary
     assert list(json.loads(summary["boathouse.loads"])) == ["object"]
-    assert len(lake.taken("many.t")) == 101
+    assert len(lake.taken("many.t")) == 5
     assert lake.ingest(raw, "many.t").snapshot_id is None
-    assert [row["id"] for row in lake.rows("many.t")] == list(range(101))
+    assert [row["id"] for row in lake.rows("many.t")] == list(range(5))
 
 
 # A failed load changes nothing: of a live table, or of a house without it.
@@ -364,6 +369,55 @@ def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) 
     assert len(lake.taken("race_replace.t")) == 2
 
 
+def catalog_of(lake: Lake, warehouse: str, *, url: str) -> Any:
+    """Give the session one more warehouse, at url; return what opens it."""
+    place = dataclasses.replace(lake.server, url=url)
+    made = settings.spark_settings(
+        place, warehouse, master="local", jars=Path("/jars"), java_options=()
+    )
+    for key, value in made.items():
+        if key.startswith(f"spark.sql.catalog.{warehouse}"):
+            lake.spark.session.conf.set(key, value)
+    return lambda _: contextlib.nullcontext(lake.spark)
+
+
+def test_a_lost_answer_to_the_commit_is_said_and_the_next_run_loads_nothing_twice(
+    lake: Lake, raw: Raw
+) -> None:
+    import boto3
+
+    boto3.client(
+        "s3tables",
+        endpoint_url=lake.server.url,
+        region_name=lake.server.region,
+        aws_access_key_id=lake.server.access_key,
+        aws_secret_access_key=lake.server.secret_key,
+    ).create_table_bucket(name="unanswered")
+    raw.put("in/1.csv", "id\n1\n")
+    load = ingest.Load(
+        place=raw.place("in/"),
+        format="csv",
+        table=settings.parse_table("unanswered.a.t"),
+        partitions=(),
+        mode="append",
+        options={},
+    )
+
+    def commits(method: str, path: str) -> bool:
+        return method == "POST" and path.endswith("/tables/t")
+
+    with wire.door(lake.server.url, after=commits) as door:
+        open_spark = catalog_of(lake, "unanswered", url=door.url)
+        with pytest.raises(errors.OutcomeUnknown) as caught:
+            ingest.run(lake.server, load, open_spark=open_spark, say=lake.said.append)
+    assert str(caught.value) == (
+        "the answer to the commit was lost, so a.t has the rows or has not; "
+        "run the same command again, it loads only what is missing"
+    )
+    again = ingest.run(lake.server, load, open_spark=no_spark, say=lake.said.append)
+    assert (again.skipped, again.snapshot_id) == (1, None)
+
+
 def test_a_job_in_a_warehouse_that_is_not_there_says_so(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
     load = ingest.Load(
@@ -374,21 +428,8 @@ def test_a_job_in_a_warehouse_that_is_not_there_says_so(lake: Lake, raw: Raw) ->
         mode="append",
         options={},
     )
-
-    conf = lake.spark.session.conf
-    prefix = "spark.sql.catalog.nowhere"
-    made = settings.spark_settings(
-        lake.server, "nowhere", master="local", jars=Path("/jars"), java_options=()
-    )
-    for key, value in made.items():
-        if key.startswith(prefix):
-            conf.set(key, value)
+    open_spark = catalog_of(lake, "nowhere", url=lake.server.url)
     before = lake.catalog.list_namespaces()
     with pytest.raises(errors.SparkFailed, match="nowhere"):
-        ingest.run(
-            lake.server,
-            load,
-            open_spark=lambda _: contextlib.nullcontext(lake.spark),
-            say=lake.said.append,
-        )
+        ingest.run(lake.server, load, open_spark=open_spark, say=lake.said.append)
     assert lake.catalog.list_namespaces() == before
