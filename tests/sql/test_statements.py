@@ -15,6 +15,8 @@ import pytest
 from sql import bindings, errors, outcomes, parameters, statements
 from tests.kit import sql_house
 
+STAMP = datetime.datetime
+
 
 async def code_of(house: sql_house.House, text: str, **more: Any) -> str:
     with pytest.raises(errors.SqlError) as caught:
@@ -147,7 +149,7 @@ def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None
                 "5",
                 True,
                 datetime.date(2024, 2, 29),
-                datetime.datetime(2024, 2, 29),
+                STAMP(2024, 2, 29),
                 datetime.time(10, 11, 12, 500000),
                 b"\xab\x01",
             )
@@ -187,7 +189,7 @@ def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
         await house.run("insert into s values (1, 'a'), (2, 'b')")
         before = len(house.lake.log())
         outcome = await house.run(
-            'create table c as select id, v as "Mixed", id / 2 as half, count(*) over () as n from s'
+            'create table c as select id, v as "Mixed", id / 2 half, count(*) over () as n from s'
         )
 
         assert outcome.rows == (("Table C successfully created.",),)
@@ -330,7 +332,7 @@ def test_session_parameters_are_checked_set_and_unset(tmp_path: Path) -> None:
         moment = await house.one("select to_timestamp_ltz('2024-07-01 00:00:00')")
         assert moment == datetime.datetime(2024, 7, 1, 7, tzinfo=datetime.UTC)
         assert await house.one("select '2024-07-01 07:00:00Z'::timestamp_ltz::timestamp_ntz") == (
-            datetime.datetime(2024, 7, 1)
+            STAMP(2024, 7, 1)
         )
         await house.run("alter session unset timezone")
         assert house.session.parameter("TIMEZONE") == parameters.PARAMETERS["TIMEZONE"].default
@@ -417,7 +419,7 @@ def test_bound_values_are_typed_literals(tmp_path: Path) -> None:
                 ("TIMESTAMP_NTZ", "1709210096123456000"),
                 ("ANY", None),
             ),
-        ) == [(Decimal("2.5"), True, datetime.datetime(2024, 2, 29, 12, 34, 56, 123456), None)]
+        ) == [(Decimal("2.5"), True, STAMP(2024, 2, 29, 12, 34, 56, 123456), None)]
         assert await code_of(house, "select ?") == "002049"
 
     sql_house.in_house(tmp_path, work)
@@ -440,8 +442,8 @@ def test_array_binds_are_one_row_each_and_one_commit(tmp_path: Path) -> None:
         assert outcome.rows == ((3,),)
         assert len(house.lake.log()) == before + 1
         assert await house.rows("select a, n, s, at from t order by n") == [
-            (1, Decimal("3.00"), "X", datetime.datetime(1970, 1, 1)),
-            (2, Decimal("4.50"), None, datetime.datetime(1970, 1, 1, 0, 0, 1)),
+            (1, Decimal("3.00"), "X", STAMP(1970, 1, 1)),
+            (2, Decimal("4.50"), None, STAMP(1970, 1, 1, 0, 0, 1)),
             (None, Decimal("6.00"), "Z", None),
         ]
         two_rows = "insert into t (a) values (?), (?)"
