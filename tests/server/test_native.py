@@ -96,7 +96,7 @@ def test_route_gets_its_labels_parameters_and_caller():
     face = make()
     asked = request(
         target="/_api/v1/warehouses/a%2Fb/loads?table=ns.t&table=other",
-        headers=[("host", "h:1")],
+        headers=[("host", "localhost:1")],
         body=b"x",
     )
     operation = face.identify(asked)
@@ -109,7 +109,7 @@ def test_route_gets_its_labels_parameters_and_caller():
         "table": "ns.t",
         "who": "root",
         "body": "x",
-        "origin": "http://h:1",
+        "origin": "http://localhost:1",
     }
 
 
