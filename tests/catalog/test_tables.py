@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
 
-from catalog import errors, idents, records, tables
+from catalog import errors, idents, records, store, tables
 from catalog.metadata import errors as metadata_errors
 from storage import model
 from tests.kit import lakes
@@ -539,6 +540,26 @@ def test_compressed_metadata_is_named_so_and_reads_the_same(ns: lakes.Lake) -> N
     assert ns.tables.load(ns.ident("ns.t")).data == made.data
     with pytest.raises(errors.InvalidProperty):
         commit(ns, "ns.t", set_property("write.metadata.compression-codec", "lz4"))
+
+
+def test_metadata_is_compressed_while_others_are_served(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    compress = store.compress
+
+    def watched(data: bytes) -> bytes:
+        threads.append(threading.get_ident())
+        return compress(data)
+
+    monkeypatch.setattr(store, "compress", watched)
+    create(ns, properties={"write.metadata.compression-codec": "gzip"})
+    assert len(threads) == 1
+    assert threads[0] != ns.run(_thread_of_the_loop())
+
+
+async def _thread_of_the_loop() -> int:
+    return threading.get_ident()
 
 
 def test_old_metadata_is_given_up_only_when_asked_and_only_after_the_commit(

@@ -229,6 +229,7 @@ def test_check_table_passes_sound_metadata() -> None:
             {"last-sequence-number": 1},
             "Invalid snapshot with sequence number 2 greater than last sequence number 1",
         ),
+        ({"snapshots": [7]}, "Cannot parse snapshots"),
         ({"snapshot-log": [{"timestamp-ms": 5}]}, "Malformed entry in snapshot-log"),
         ({"metadata-log": [{"timestamp-ms": 5}]}, "Malformed entry in metadata-log"),
         ({"schemas": [{"schema-id": 0, "type": "struct"}]}, "Cannot parse missing list: fields"),
