@@ -293,7 +293,7 @@ def real_text(value: float) -> str:
         return str(int(value))
     mantissa, _, exponent = repr(value).partition("e")
     if not exponent:
-        return mantissa
+        return mantissa.removesuffix(".0")
     return f"{mantissa.removesuffix('.0')}e{int(exponent):+03d}"
 
 

@@ -256,6 +256,11 @@ def _offset(engine_name: str) -> calls.Builder:
             arguments = [value.sql, arguments[1], default.sql]
             value = bounds.retyped(value, kind)
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
+        if nulls and len(arguments) > 1:
+            ahead = int(arguments[1]) if engine_name == "lead" else -int(arguments[1])
+            if ahead > 1:
+                # The engine loses its way over NULLs when it looks further ahead than one row.
+                raise call.refuse("IGNORE NULLS more than one row ahead")
         sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
         return call.aggregated(sql, value.type, [value])
 

@@ -58,6 +58,7 @@ CASES: list[tuple[str, Any]] = [
     ("1.50::varchar", "1.50"),
     ("1.0::float::varchar", "1"),
     ("0.1::float::varchar", "0.1"),
+    ("1e15::float::varchar || 'x'", "1000000000000000x"),
     ("'2024-02-29'::date", DATE(2024, 2, 29)),
     ("'29-FEB-2024'::date", DATE(2024, 2, 29)),
     ("'02/29/2024'::date", DATE(2024, 2, 29)),

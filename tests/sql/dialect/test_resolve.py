@@ -407,3 +407,36 @@ def test_a_float_beside_a_decimal_is_compared_as_a_float(
 ) -> None:
     found = sql_text.answer(f"select k from t where {condition} order by k", FLOATS)
     assert [row[0] for row in found.rows] == expected
+
+
+NULLS_BETWEEN = {
+    "t": pa.table(
+        {
+            "k": pa.array([1, 2, 3, 4, 5, 6, 7], pa.int64()),
+            "v": pa.array([1, None, 3, None, None, 6, 7], pa.int64()),
+        }
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("lag(v)", [None, 1, 1, 3, 3, 3, 6]),
+        ("lag(v, 2)", [None, None, None, 1, 1, 1, 3]),
+        ("lag(v, 2, -1)", [-1, -1, -1, 1, 1, 1, 3]),
+        ("lead(v)", [3, 3, 6, 6, 6, 7, None]),
+        ("lead(v, 1, -1)", [3, 3, 6, 6, 6, 7, -1]),
+        ("lag(v, -1)", [3, 3, 6, 6, 6, 7, None]),
+    ],
+)
+def test_a_neighbour_is_found_over_nulls(call: str, expected: list[int | None]) -> None:
+    text = f"select k, {call} ignore nulls over (order by k) from t order by k"
+    assert [row[1] for row in sql_text.answer(text, NULLS_BETWEEN).rows] == expected
+
+
+@pytest.mark.parametrize("call", ["lead(v, 2)", "lead(v, 3, 0)", "lag(v, -2)"])
+def test_a_neighbour_that_the_engine_would_miss_over_nulls_is_refused(call: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(f"select {call} ignore nulls over (order by k) from t", NULLS_BETWEEN)
+    assert caught.value.code == "000002"
