@@ -92,6 +92,12 @@ class Reading(Lookup, Protocol):
     ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
+class Entering(Reading, Protocol):
+    """A view that also finds the first row of a range without the cost of a scan."""
+
+    def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None: ...
+
+
 Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
 """Sees the Batch's writes and those of earlier derivations. It may refuse by raising: then the
 whole Batch is undone and the committer gets the exception. It may run more than once."""

@@ -47,11 +47,12 @@ META_MAGIC = 0xBEEFC0DE
 class View:
     """One consistent state of the index, for a short time: a long one makes the file grow."""
 
-    __slots__ = ("_databases", "_transaction")
+    __slots__ = ("_cursors", "_databases", "_transaction")
 
     def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
         self._transaction = transaction
         self._databases = databases
+        self._cursors: dict[Store, Any] | None = None
 
     def __enter__(self) -> View:
         return self
@@ -68,6 +69,18 @@ class View:
         """Return the value under key, or None."""
         value: bytes | None = self._transaction.get(key, db=self._databases[store])
         return value
+
+    def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
+        """Return the first row with start <= key < stop; repeated calls share one cursor."""
+        if self._cursors is None:
+            self._cursors = {}
+        cursor = self._cursors.get(store)
+        if cursor is None:
+            cursor = self._cursors[store] = self._transaction.cursor(db=self._databases[store])
+        if not cursor.set_range(start):
+            return None
+        row: tuple[bytes, bytes] = cursor.item()
+        return row if row[0] < stop else None
 
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False

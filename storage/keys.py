@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from storage.batch import Delete, Put, Reading, Store, Write
+from storage.batch import Delete, Entering, Put, Reading, Store, Write
 
 CHUNK_BYTES = 400
 KEY_BYTES_MAX = 1024
@@ -132,6 +132,24 @@ def walk(
     Rows of one key come in the order of their suffixes.
     """
     return _walk_node(reading, store, bucket_id, ROOT, b"", start)
+
+
+def first(
+    entering: Entering, store: Store, bucket_id: int, start: bytes
+) -> tuple[bytes, bytes, bytes] | None:
+    """Return what `walk` would yield first."""
+    if len(start) <= CHUNK_BYTES:
+        scope = _SCOPE.pack(bucket_id, ROOT)
+        found = entering.first(
+            store, scope + start.translate(_UP), _SCOPE.pack(bucket_id, ROOT + 1)
+        )
+        if found is None:
+            return None
+        row, value = found
+        end = row.find(END, _SCOPE.size)
+        if end >= 0:
+            return row[_SCOPE.size : end].translate(_DOWN), row[end + 1 :], value
+    return next(walk(entering, store, bucket_id, start), None)
 
 
 def _walk_node(

@@ -26,7 +26,7 @@ from storage import (
     names,
     records,
 )
-from storage.batch import Batch, Delete, Derivation, Put, Reading, Store, Write
+from storage.batch import Batch, Delete, Derivation, Entering, Put, Reading, Store, Write
 from storage.blobs import Blobs
 from storage.index import Index
 from storage.model import (
@@ -339,12 +339,8 @@ class Objects:
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
 
-            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
-                for key, _, value in keys.walk(view, Store.TOMBSTONES, bucket_id, start):
-                    yield key, value
-
             page = listing.page(
-                walk,
+                _Rows(view, Store.TOMBSTONES, bucket_id),
                 prefix=prefix.encode(),
                 delimiter=b"",
                 start_after=start_after.encode(),
@@ -370,13 +366,11 @@ class Objects:
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
 
-            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
-                for key, _, value in keys.walk(view, Store.OBJECTS, bucket_id, start):
-                    if include_tombstoned or not records.is_tombstoned(value):
-                        yield key, value
-
+            rows = _Rows(view, Store.OBJECTS, bucket_id)
+            if not include_tombstoned:
+                rows = _ShownRows(view, Store.OBJECTS, bucket_id)
             page = listing.page(
-                walk,
+                rows,
                 prefix=prefix.encode("utf-8", "surrogatepass"),
                 delimiter=delimiter.encode("utf-8", "surrogatepass"),
                 start_after=start_after.encode("utf-8", "surrogatepass"),
@@ -408,6 +402,39 @@ class Objects:
             body=received,
             shared=(),
         )
+
+
+class _Rows:
+    """A bucket's rows of one store, each under its key, as a listing walks them."""
+
+    def __init__(self, view: Entering, store: Store, bucket_id: int) -> None:
+        self._view = view
+        self._store = store
+        self._bucket_id = bucket_id
+
+    def walk(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key, _, value in keys.walk(self._view, self._store, self._bucket_id, start):
+            yield key, value
+
+    def first(self, start: bytes) -> tuple[bytes, bytes] | None:
+        found = keys.first(self._view, self._store, self._bucket_id, start)
+        return None if found is None else (found[0], found[2])
+
+
+class _ShownRows(_Rows):
+    """The same without tombstoned objects."""
+
+    def walk(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        hidden = records.is_tombstoned
+        for key, _, value in keys.walk(self._view, self._store, self._bucket_id, start):
+            if not hidden(value):
+                yield key, value
+
+    def first(self, start: bytes) -> tuple[bytes, bytes] | None:
+        found = super().first(start)
+        if found is None or not records.is_tombstoned(found[1]):
+            return found
+        return next(self.walk(start), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

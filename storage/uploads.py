@@ -320,13 +320,8 @@ class Uploads:
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
 
-            def walk(start: bytes) -> Iterator[tuple[bytes, bytes]]:
-                first = keys.decode_chunk(start.partition(keys.END)[0])
-                for key, suffix, value in keys.walk(view, Store.UPLOADS, bucket_id, first):
-                    yield keys.encode_chunk(key) + keys.END + suffix.hex().encode(), value
-
             page = listing.page(
-                walk,
+                _Rows(view, bucket_id),
                 prefix=_entry_of(prefix),
                 delimiter=_entry_of(delimiter),
                 start_after=position,
@@ -351,6 +346,24 @@ class Uploads:
             return keys.vacate(reading, bucket_id, encoded)
 
         return tidy
+
+
+class _Rows:
+    """A bucket's uploads as a listing walks them: by an entry of key, end mark and upload id."""
+
+    def __init__(self, view: Reading, bucket_id: int) -> None:
+        self._view = view
+        self._bucket_id = bucket_id
+
+    def walk(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        key_start = keys.decode_chunk(start.partition(keys.END)[0])
+        for key, suffix, value in keys.walk(self._view, Store.UPLOADS, self._bucket_id, key_start):
+            entry = keys.encode_chunk(key) + keys.END + suffix.hex().encode()
+            if entry >= start:
+                yield entry, value
+
+    def first(self, start: bytes) -> tuple[bytes, bytes] | None:
+        return next(self.walk(start), None)
 
 
 def find(

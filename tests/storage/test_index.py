@@ -225,6 +225,16 @@ def test_scan_gives_the_half_open_range_both_ways(
         assert [key for key, _ in view.scan(STORE, start, stop, reverse=True)] == expected[::-1]
 
 
+def test_first_gives_what_a_scan_would_begin_with(index: Index) -> None:
+    index.commit_now(Batch(writes=tuple(put(key) for key in (b"b", b"bb", b"d"))))
+    with index.view() as view:
+        for start in (b"d", b"a", b"c", b"b", b"e", b"bb"):
+            for stop in (b"a", b"b", b"c", b"z"):
+                expected = next(view.scan(STORE, start, stop), None)
+                assert view.first(STORE, start, stop) == expected
+        assert view.first(Store.LOG, b"a", b"z") is None
+
+
 def test_stores_do_not_share_keys(index: Index) -> None:
     index.commit_now(Batch(writes=(put(b"a"),)))
     assert index.get(Store.LOG, b"a") is None

@@ -32,6 +32,9 @@ class Table:
         for key in reversed(chosen) if reverse else chosen:
             yield key, self.rows[store][key]
 
+    def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
+        return next(self.scan(store, start, stop), None)
+
     def do(self, *writes: Write) -> None:
         for write in writes:
             assert 0 < len(write.key) <= KEY_BYTES_MAX
@@ -79,6 +82,8 @@ def test_walk_yields_every_key_from_start_on_in_byte_order(
         found = [(key, value) for key, _, value in keys.walk(table, Store.OBJECTS, 7, begin)]
         expected = sorted(key for key in wanted if key >= begin)
         assert found == [(key, b"v" + key) for key in expected]
+        entered = keys.first(table, Store.OBJECTS, 7, begin)
+        assert entered == next(keys.walk(table, Store.OBJECTS, 7, begin), None)
 
 
 @given(st.lists(key_bytes, unique=True, max_size=12), st.randoms(use_true_random=False))

@@ -12,6 +12,7 @@ import pytest
 
 from storage import disk, errors, opening
 from storage.batch import Store
+from storage.disk import Disk
 from storage.sweep import Missing
 from tests.kit import folders
 
@@ -231,6 +232,41 @@ def test_a_start_empties_the_temporary_folder_of_files_and_of_folders(tmp_path: 
     assert again.recovery.temporary_removed == 2
     assert list(scratch.iterdir()) == []
     again.close()
+
+
+class Stubborn(Disk):
+    """A disk that refuses to remove a blob, three times."""
+
+    def __init__(self) -> None:
+        self.failures_left = 3
+
+    def unlink(self, path: Path) -> None:
+        if "blobs" in path.parts and self.failures_left > 0:
+            self.failures_left -= 1
+            raise PermissionError("no")
+        super().unlink(path)
+
+
+def test_the_sweep_tries_again_what_failed(tmp_path: Path) -> None:
+    disk, clock = Stubborn(), folders.Clock()
+    storage = folders.open_folder(tmp_path / "data", disk=disk, clock=clock)
+
+    async def serve() -> None:
+        await folders.make_bucket(storage)
+        await folders.put(storage, "k", BIG)
+        await storage.objects.delete("raw", "k")
+        clock.move(60_001)
+        sweeping = asyncio.create_task(storage.sweep.run(interval_s=0.001))
+        for _ in range(5000):
+            if not folders.blob_files(tmp_path / "data"):
+                break
+            await asyncio.sleep(0.002)
+        sweeping.cancel()
+
+    asyncio.run(serve())
+    assert disk.failures_left == 0
+    assert folders.blob_files(tmp_path / "data") == set()
+    storage.close()
 
 
 def test_the_sweep_runs_by_itself_and_stops_when_told(tmp_path: Path) -> None:
