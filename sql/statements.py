@@ -437,6 +437,11 @@ class Statements:
                 bind_count=resolve.bind_count(statement.source),
                 array_bind_supported=True,
             )
+        rows = writes.rows_committed(loaded, call.query_id)
+        if rows is not None:  # only its answer was lost
+            again = outcomes.Stats(rows_inserted=rows)
+            answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
+            return _with_binds(answer, resolve.bind_count(statement.source))
         self._check_may_write(call)
         target = writes.Target(loaded=loaded, fields=tuple(written))
         found, query = await self._bound_into(call, statement.source, loaded, given, target)

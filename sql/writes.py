@@ -162,6 +162,21 @@ class Writes:
             await self._objects.delete(ident.table_bucket, uri.split("/", 3)[3])
 
 
+def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
+    """Return how many rows the statement query_id has put into the table, None if it has not.
+
+    A statement that a driver repeats after a restart of the server has the id it had before.
+    """
+    snapshots = loaded.metadata.snapshots
+    if not query_id or query_id.encode() not in snapshots.text:
+        return None  # the usual case, without decoding anything
+    for snapshot_id in reversed(tuple(snapshots.ids)):
+        summary = (snapshots.get(snapshot_id) or {}).get("summary") or {}
+        if summary.get(relations.QUERY_ID) == query_id:
+            return int(summary.get("added-records", 0))
+    return None
+
+
 def _writing(query: engine.Query, write: engine.Write) -> engine.Query:
     return engine.Query(
         text=query.text,

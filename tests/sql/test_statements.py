@@ -66,6 +66,25 @@ def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> N
     sql_house.in_house(tmp_path, work)
 
 
+def test_an_insert_that_comes_again_after_a_restart_is_not_done_twice(tmp_path: Path) -> None:
+    async def insert(house: sql_house.House) -> None:
+        if not house.lake.namespaces.exists("lake", ("once",)):
+            await house.rows("create schema lake.once")
+            await house.rows("create table lake.once.t (id int)")
+        for query_id, text in (
+            ("11111111-1111-5111-8111-111111111111", "values (1), (2)"),
+            ("22222222-2222-5222-8222-222222222222", "select 3 where false"),
+        ):
+            expected = 2 if "values" in text else 0
+            outcome = f"insert into lake.once.t {text}"
+            assert await house.rows(outcome, query_id=query_id) == [(expected,)]
+        assert await house.one("select count(*) from lake.once.t") == 2
+        assert count_files(house, "once.t") == 1
+
+    sql_house.in_house(tmp_path, insert)
+    sql_house.in_house(tmp_path, insert)
+
+
 def test_written_files_carry_field_ids_and_statistics(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run("create table t (id int, name varchar)")
