@@ -98,7 +98,19 @@ class Writes:
         return Staged(target=target, files=tuple(files), rows=finished.rows)
 
     async def commit(self, staged: Staged, *, by: str, query_id: str = "") -> tables.LoadedTable:
-        """Name staged files in one commit. On a certain failure they are removed."""
+        """Name staged files in one commit. On a certain failure they are removed.
+
+        Once begun it goes on to its end: nobody could tell a caller that was cancelled halfway
+        whether its rows are in the table.
+        """
+        running = asyncio.ensure_future(self._commit(staged, by=by, query_id=query_id))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait((running,))
+            return running.result()
+
+    async def _commit(self, staged: Staged, *, by: str, query_id: str) -> tables.LoadedTable:
         target = staged.target
         try:
             return await self._appends.commit_files(
@@ -112,7 +124,7 @@ class Writes:
                 by=by,
                 via="sql",
             )
-        except catalog_errors.CommitStateUnknown:
+        except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
             raise  # the commit may be there: its files stay
         except BaseException:
             await asyncio.shield(self.discard(staged))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sql import bindings, errors, outcomes, parameters, statements
+from storage import batch
 from tests.kit import sql_house
 
 STAMP = datetime.datetime
@@ -83,6 +84,34 @@ def test_an_insert_that_comes_again_after_a_restart_is_not_done_twice(tmp_path: 
 
     sql_house.in_house(tmp_path, insert)
     sql_house.in_house(tmp_path, insert)
+
+
+def test_an_insert_cancelled_while_it_commits_keeps_its_files(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.rows("create table t (id int)")
+        index = house.lake.storage.index
+        begun, go_on, commit = asyncio.Event(), asyncio.Event(), index.commit
+
+        async def slow(given: Any) -> None:
+            if not any(each.store is batch.Store.POINTERS for each in given.writes):
+                await commit(given)
+                return
+            done = asyncio.ensure_future(commit(given))
+            begun.set()
+            await go_on.wait()
+            await done
+
+        index.commit = slow  # type: ignore[method-assign]  # the writer thread, but slow
+        running = asyncio.ensure_future(house.rows("insert into t values (1)"))
+        await asyncio.wait_for(begun.wait(), 20)
+        running.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await running == [(1,)]
+        assert await house.one("select count(*) from t") == 1
+        assert await house.one("select id from t") == 1
+
+    sql_house.in_house(tmp_path, work)
 
 
 def test_written_files_carry_field_ids_and_statistics(tmp_path: Path) -> None:
