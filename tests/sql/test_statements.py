@@ -86,7 +86,9 @@ def test_an_insert_that_comes_again_after_a_restart_is_not_done_twice(tmp_path: 
     sql_house.in_house(tmp_path, insert)
 
 
-def test_an_insert_cancelled_while_it_commits_keeps_its_files(tmp_path: Path) -> None:
+def test_an_insert_cancelled_while_it_commits_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(house: sql_house.House) -> None:
         await house.rows("create table t (id int)")
         index = house.lake.storage.index
@@ -101,7 +103,7 @@ def test_an_insert_cancelled_while_it_commits_keeps_its_files(tmp_path: Path) ->
             await go_on.wait()
             await done
 
-        index.commit = slow  # type: ignore[method-assign]  # the writer thread, but slow
+        monkeypatch.setattr(index, "commit", slow)  # the writer thread, but slow
         running = asyncio.ensure_future(house.rows("insert into t values (1)"))
         await asyncio.wait_for(begun.wait(), 20)
         running.cancel()
