@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 
 PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
 
+RESTING_MAX = 4
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
     "datafusion.sql_parser.parse_float_as_decimal": "true",
@@ -40,7 +41,17 @@ OPTIONS: Mapping[str, str] = {
 class Run:
     """A planned query: its schema, then its batches, then what was done."""
 
-    def __init__(self, query: engine.Query, frame: Any, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        query: engine.Query,
+        frame: Any,
+        schema: pa.Schema,
+        *,
+        in_thread: bool,
+        at_end: Callable[[], None],
+    ) -> None:
+        self._in_thread = in_thread
+        self._at_end = at_end
         self._query = query
         self._frame = frame
         self.schema = schema
@@ -48,30 +59,36 @@ class Run:
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
-        if self._query.purpose == "describe":
-            return
-        if self._query.purpose == "footers":
-            yield await asyncio.to_thread(_footers, self._query.paths)
-            return
-        rows = 0
-        stream = None
         try:
-            if self._query.purpose == "explain":
-                yield _explain(self._frame, self.schema)
-                return
-            stream = await asyncio.to_thread(self._frame.execute_stream)
-            if self._query.write is not None:
-                self.finished = await parquet_files.write(_plain(stream), self._query.write)
-                return
-            async for batch in _plain(stream):
-                rows += batch.num_rows
-                self._check_rows(rows)
-                yield rowforms.plain(batch, self.schema)
-            self.finished = engine.Finished(rows=rows)
+            match self._query.purpose:
+                case "footers":
+                    yield await asyncio.to_thread(_footers, self._query.paths)
+                case "explain":
+                    yield _explain(self._frame, self.schema)
+                case "run":
+                    async for batch in self._run():
+                        yield batch
         except engine.EngineFault:
             raise
         except Exception as error:
             raise fault_of(error) from error
+        self._frame = None
+        self._at_end()
+
+    async def _run(self) -> AsyncIterator[pa.RecordBatch]:
+        if self._in_thread:
+            stream = await asyncio.to_thread(self._frame.execute_stream)
+        else:
+            stream = self._frame.execute_stream()
+        if self._query.write is not None:
+            self.finished = await parquet_files.write(_plain(stream), self._query.write)
+            return
+        rows = 0
+        async for batch in _plain(stream):
+            rows += batch.num_rows
+            self._check_rows(rows)
+            yield rowforms.plain(batch, self.schema)
+        self.finished = engine.Finished(rows=rows)
 
     def _check_rows(self, rows: int) -> None:
         rows_max = self._query.limits.rows_max
@@ -79,14 +96,89 @@ class Run:
             raise engine.EngineFault("resources", f"more than {rows_max} rows")
 
 
-async def start(query: engine.Query, *, spill_directory: Path) -> Run:
-    """Register the query's relations and plan its text; raises EngineFault."""
-    try:
-        return await asyncio.to_thread(_plan, query, spill_directory)
-    except engine.EngineFault:
-        raise
-    except Exception as error:
-        raise fault_of(error, planning=True) from error
+class Planner:
+    """Plans queries, each in a context that no other query uses at that time.
+
+    A context is used again when its query ended well: it has read the files' footers. One whose
+    query failed or was cancelled is dropped, and what it held with it.
+
+    in_thread: plan beside the event loop. A child with one query at a time need not: whoever waits
+    too long for its planning ends it.
+    """
+
+    def __init__(self, *, spill_directory: Path, in_thread: bool) -> None:
+        self._spill_directory = spill_directory
+        self._in_thread = in_thread
+        self._resting: dict[str, list[Any]] = {}
+
+    async def start(self, query: engine.Query) -> Run:
+        """Register the query's relations and plan its text; raises EngineFault."""
+        try:
+            if self._in_thread:
+                return await asyncio.to_thread(self._plan, query)
+            return self._plan(query)
+        except engine.EngineFault:
+            raise
+        except Exception as error:
+            raise fault_of(error, planning=True) from error
+
+    def _plan(self, query: engine.Query) -> Run:
+        if query.purpose == "footers":
+            return Run(query, None, FOOTERS, in_thread=self._in_thread, at_end=lambda: None)
+        key = f"{query.settings}{query.limits.memory_bytes}"
+        context = self._context(key, query)
+        for name in query.functions:
+            context.register_udf(_function(name))
+        names: list[str] = []
+        for number, relation in enumerate(query.relations):
+            names += _register(context, relation, f"__{number}")
+        allowed = (
+            datafusion.SQLOptions()
+            .with_allow_ddl(False)
+            .with_allow_dml(False)
+            .with_allow_statements(False)
+        )
+        frame = context.sql_with_options(query.text, allowed)
+        schema = (
+            pa.schema([("plan", pa.string())])
+            if query.purpose == "explain"
+            else rowforms.plain_schema(frame.schema())
+        )
+
+        def rest() -> None:
+            for name in names:
+                context.deregister_table(name)
+            if sum(map(len, self._resting.values())) >= RESTING_MAX:
+                self._resting.clear()
+            self._resting.setdefault(key, []).append(context)
+
+        return Run(query, frame, schema, in_thread=self._in_thread, at_end=rest)
+
+    def _context(self, key: str, query: engine.Query) -> Any:
+        resting = self._resting.get(key)
+        if resting:
+            return resting.pop()
+        runtime = (
+            datafusion.RuntimeEnvBuilder()
+            .with_disk_manager_specified(self._spill_directory)
+            .with_fair_spill_pool(query.limits.memory_bytes)
+        )
+        return datafusion.SessionContext(_configured(query.settings), runtime)
+
+
+def _configured(settings: engine.Settings) -> Any:
+    config = datafusion.SessionConfig().with_target_partitions(
+        settings.partitions or os.cpu_count() or 1
+    )
+    options = {
+        **OPTIONS,
+        "datafusion.execution.time_zone": settings.timezone,
+        "datafusion.execution.batch_size": str(settings.batch_rows),
+        **settings.options,
+    }
+    for name, value in options.items():
+        config = config.set(name, value)
+    return config
 
 
 def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFault:
@@ -141,47 +233,6 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _plan(query: engine.Query, spill_directory: Path) -> Run:
-    if query.purpose == "footers":
-        return Run(query, None, FOOTERS)
-    context = _context(query, spill_directory)
-    for name in query.functions:
-        context.register_udf(_function(name))
-    for number, relation in enumerate(query.relations):
-        _register(context, relation, f"__{number}")
-    allowed = (
-        datafusion.SQLOptions()
-        .with_allow_ddl(False)
-        .with_allow_dml(False)
-        .with_allow_statements(False)
-    )
-    frame = context.sql_with_options(query.text, allowed)
-    if query.purpose == "explain":
-        return Run(query, frame, pa.schema([("plan", pa.string())]))
-    return Run(query, frame, rowforms.plain_schema(frame.schema()))
-
-
-def _context(query: engine.Query, spill_directory: Path) -> Any:
-    settings = query.settings
-    config = datafusion.SessionConfig().with_target_partitions(
-        settings.partitions or os.cpu_count() or 1
-    )
-    options = {
-        **OPTIONS,
-        "datafusion.execution.time_zone": settings.timezone,
-        "datafusion.execution.batch_size": str(settings.batch_rows),
-        **settings.options,
-    }
-    for name, value in options.items():
-        config = config.set(name, value)
-    runtime = (
-        datafusion.RuntimeEnvBuilder()
-        .with_disk_manager_specified(spill_directory)
-        .with_fair_spill_pool(query.limits.memory_bytes)
-    )
-    return datafusion.SessionContext(config, runtime)
-
-
 def _function(name: str) -> Any:
     kernel = kernels.kernel(name)
     return datafusion.udf(
@@ -189,31 +240,33 @@ def _function(name: str) -> Any:
     )
 
 
-def _register(context: Any, relation: engine.Relation, prefix: str) -> None:
-    parts = []
+def _register(context: Any, relation: engine.Relation, prefix: str) -> list[str]:
+    """Make relation known to context; return every name that this took."""
     plain = len(relation.groups) == 1 and relation.rows is None
     if plain and _is_as_it_is(relation.groups[0]):
         _register_files(context, relation.name, relation.groups[0])
-        return
-    columns = ", ".join(
-        engine.quoted(name) for name in pa.ipc.read_schema(pa.py_buffer(relation.schema)).names
-    )
+        return [relation.name]
+    schema = pa.ipc.read_schema(pa.py_buffer(relation.schema))
+    columns = ", ".join(engine.quoted(name) for name in schema.names)
+    taken = [relation.name]
+    parts = []
     for number, group in enumerate(relation.groups):
         name = f"{prefix}_{number}"
         _register_files(context, name, group)
-        parts.append(_group_text(context, group, name, columns))
+        taken.append(name)
+        parts.append(_group_text(context, group, name, columns, taken))
     if relation.rows is not None or not parts:
         rows = (
-            engine.read_rows(relation.rows)
-            if relation.rows is not None
-            else pa.ipc.read_schema(pa.py_buffer(relation.schema)).empty_table()
+            engine.read_rows(relation.rows) if relation.rows is not None else schema.empty_table()
         )
         if not parts:
             context.register_record_batches(relation.name, [_batches(rows)])
-            return
+            return taken
         context.register_record_batches(f"{prefix}_rows", [_batches(rows)])
+        taken.append(f"{prefix}_rows")
         parts.append(f'SELECT {columns} FROM "{prefix}_rows"')
     context.register_view(relation.name, context.sql(" UNION ALL ".join(parts)))
+    return taken
 
 
 def _is_as_it_is(group: engine.Group) -> bool:
@@ -229,7 +282,9 @@ def _register_files(context: Any, name: str, group: engine.Group) -> None:
     context.register_listing_table(name, group.directory, schema=schema)
 
 
-def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> str:
+def _group_text(
+    context: Any, group: engine.Group, name: str, columns: str, taken: list[str]
+) -> str:
     projection = ", ".join(
         expression
         if expression == engine.quoted(column)
@@ -244,6 +299,7 @@ def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> s
     text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
+        taken.append(gone)
         rows = deletes.read_positions(group.position_deletes, directory=group.directory)
         context.register_record_batches(gone, [_batches(rows)])
         text += (
@@ -253,6 +309,7 @@ def _group_text(context: Any, group: engine.Group, name: str, columns: str) -> s
         )
     for number, equality in enumerate(group.equality_deletes):
         gone = f"{name}_equal_{number}"
+        taken.append(gone)
         rows = deletes.read_equal_rows(equality)
         context.register_record_batches(gone, [_batches(rows)])
         same = " AND ".join(

@@ -20,14 +20,14 @@ class InlineEngine:
 
     def __init__(self, *, spill_directory: Path, queries_max: int = 2) -> None:
         self._free = asyncio.Semaphore(queries_max)
-        self._spill_directory = spill_directory
+        self._planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=True)
         self._running: dict[str, _InlineResults] = {}
 
     async def run(self, query: engine.Query) -> engine.Results:
         """Plan query here; raises EngineFault."""
         await self._free.acquire()
         try:
-            run = await engine_datafusion.start(query, spill_directory=self._spill_directory)
+            run = await self._planner.start(query)
         except BaseException:
             self._free.release()
             raise

@@ -32,6 +32,7 @@ QUERY_ID = "boathouse.query-id"
 
 NAME_MAPPING = "schema.name-mapping.default"
 FOOTERS_KEPT_MAX = 50_000
+WAYS_KEPT_MAX = 5_000
 BOUNDS_KEPT_MAX = 500
 BOUNDED_FILES_MAX = 5_000
 """Files of a table whose bounds are looked at, to know that arithmetic cannot overflow."""
@@ -83,7 +84,8 @@ class Relations:
         self._objects = objects
         self._links = links
         self._places = places
-        self._footers: OrderedDict[str, pa.Schema] = OrderedDict()
+        self._footers: OrderedDict[str, bytes] = OrderedDict()
+        self._ways: OrderedDict[Any, _Way] = OrderedDict()
         self._bounds: OrderedDict[tuple[str, int], dict[int, tuple[int, int]]] = OrderedDict()
 
     def shape(
@@ -201,22 +203,52 @@ class Relations:
         )
         query = engine.Query(purpose="footers", paths=tuple(paths))
         table, _ = await engine.collect(await self._engine.run(query))
+        shared = {footer: footer for footer in self._footers.values()}
         for path, schema in zip(
             table["path"].to_pylist(), table["schema"].to_pylist(), strict=True
         ):
             assert isinstance(schema, bytes)
-            read = pa.ipc.read_schema(pa.py_buffer(schema))
-            self._footers[_identity(paths[str(path)].info)] = read
+            self._footers[_identity(paths[str(path)].info)] = shared.setdefault(schema, schema)
         while len(self._footers) > max(FOOTERS_KEPT_MAX, len(files)):
             self._footers.popitem(last=False)
 
     # How a file is read
 
     def _way(self, table: Table, file: _File, zone: str) -> _Way:
+        """Return how a file is read; files of one making share the answer."""
         footer = self._footers[_identity(file.info)]
-        by_id = _columns_by_id(footer, table.loaded.metadata.properties)
-        wanted = [*table.fields, *_compared_fields(table, file.task)]
+        metadata = table.loaded.metadata
         constants = _partition_constants(table, file.task.data_file)
+        compared = _compared_fields(table, file.task)
+        key = (
+            footer,
+            metadata.table_uuid,
+            table.schema.get("schema-id"),
+            metadata.properties.get(NAME_MAPPING),
+            zone,
+            tuple(constants.items()),
+            tuple(field["id"] for field in compared),
+            bool(file.task.deletes),
+        )
+        kept = self._ways.get(key)
+        if kept is None:
+            kept = self._ways[key] = self._find_way(table, file, footer, compared, constants, zone)
+            while len(self._ways) > WAYS_KEPT_MAX:
+                self._ways.popitem(last=False)
+        return kept
+
+    def _find_way(
+        self,
+        table: Table,
+        file: _File,
+        footer: bytes,
+        compared: Sequence[Mapping[str, Any]],
+        constants: Mapping[int, values.Value | None],
+        zone: str,
+    ) -> _Way:
+        read = pa.ipc.read_schema(pa.py_buffer(footer))
+        by_id = _columns_by_id(read, table.loaded.metadata.properties)
+        wanted = [*table.fields, *compared]
         fields, projection = [], []
         for number, field in enumerate(wanted):
             name = field["name"] if number < len(table.fields) else _hidden(field["id"])

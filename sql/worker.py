@@ -11,17 +11,22 @@ import asyncio
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from sql import engine, engine_datafusion, frames
 
+REST_SECONDS_MAX = 0.5
+REST_STEP_SECONDS = 0.02
+
 
 async def serve(connection: socket.socket, spill_directory: Path) -> None:
     """Answer queries until the other side is gone."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=frames.BUFFER_BYTES)
     incoming = frames.Incoming(reader)
+    planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=False)
     decoder = msgspec.msgpack.Decoder(engine.Query)
     running: asyncio.Task[None] | None = None
     while True:
@@ -31,15 +36,17 @@ async def serve(connection: socket.socket, spill_directory: Path) -> None:
             return
         if kind is frames.Kind.QUERY:
             query = decoder.decode(payload)
-            running = asyncio.create_task(_answer(query, writer, spill_directory))
+            running = asyncio.create_task(_answer(query, writer, planner))
         elif kind is frames.Kind.CANCEL and running is not None:
             running.cancel()
 
 
-async def _answer(query: engine.Query, writer: asyncio.StreamWriter, spill_directory: Path) -> None:
+async def _answer(
+    query: engine.Query, writer: asyncio.StreamWriter, planner: engine_datafusion.Planner
+) -> None:
     # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
     try:
-        run = await engine_datafusion.start(query, spill_directory=spill_directory)
+        run = await planner.start(query)
         await _send(writer, frames.Kind.SCHEMA, engine.ipc_schema(run.schema))
         async for batch in run.batches():
             await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
@@ -47,7 +54,23 @@ async def _answer(query: engine.Query, writer: asyncio.StreamWriter, spill_direc
     except engine.EngineFault as fault:
         await _send_fault(writer, fault)
     except asyncio.CancelledError:
+        await _rest_or_leave()
         await _send_fault(writer, engine.EngineFault("canceled", "canceled"))
+
+
+async def _rest_or_leave() -> None:
+    """Return once a cancelled query has stopped computing; some joins never do, then leave.
+
+    Their threads would go on for seconds and starve the next query, so a process that stays busy is
+    worth less than a fresh one.
+    """
+    deadline = time.monotonic() + REST_SECONDS_MAX
+    while time.monotonic() < deadline:
+        before = time.process_time()
+        await asyncio.sleep(REST_STEP_SECONDS)
+        if time.process_time() - before < REST_STEP_SECONDS / 4:
+            return
+    os._exit(0)
 
 
 async def _send(

@@ -123,7 +123,8 @@ def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any)
 
 
 async def _collect(query: engine.Query) -> list[tuple[Any, ...]]:
-    run = await engine_datafusion.start(query, spill_directory=Path("/nonexistent-spill"))
+    planner = engine_datafusion.Planner(spill_directory=Path("/nonexistent-spill"), in_thread=False)
+    run = await planner.start(query)
     rows: list[tuple[Any, ...]] = []
     async for batch in run.batches():
         rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
