@@ -377,14 +377,14 @@ def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) 
 def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path) -> None:
     folder = tmp_path / "wide"
     folder.mkdir()
-    count = 300_000
+    count = 800_000
     table = pa.table(
         {
             "id": pa.array(range(count), pa.int64()),
             "text": pa.array([f"{(item * 7919) % count:012d}" * 4 for item in range(count)]),
         }
     )
-    pq.write_table(table, folder / "0.parquet", row_group_size=20_000)
+    pq.write_table(table, folder / "0.parquet", row_group_size=50_000)
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string_view())])
     group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
     made_relation = engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
@@ -393,7 +393,7 @@ def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path) -> Non
         query = engine.Query(
             text='select "id" from t order by "text"',
             relations=(made_relation,),
-            limits=engine.Limits(memory_bytes=24 << 20),
+            limits=engine.Limits(memory_bytes=44 << 20),
         )
         table, finished = await engine.collect(await made.run(query))
         assert finished.rows == count

@@ -1,0 +1,218 @@
+"""SHOW and DESCRIBE: columns by name and place, filters, paging, what there is none of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sql import errors, show
+from tests.kit import sql_house
+
+
+async def build(house: sql_house.House) -> None:
+    await house.run("create table alpha (id int not null comment 'the key', v varchar(5))")
+    await house.run("create table beta (at timestamp_ntz, x binary, f float) comment = 'second'")
+    await house.run('create table "Gamma" (n number(10,2)) cluster by (n)')
+    await house.run("insert into alpha values (1, 'a'), (2, null)")
+    await house.run("create schema other")
+    await house.run("create table delta (id int)")
+    await house.run("use schema ns")
+
+
+def named(rows: list[tuple[Any, ...]], place: int = 1) -> list[Any]:
+    return [row[place] for row in rows]
+
+
+def test_every_listing_has_snowflakes_columns_in_their_order(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        for kind, expected in show.COLUMNS.items():
+            if kind == "TERSE":
+                continue
+            outcome = await house.run(f"show {kind.lower()}")
+            assert [column.name for column in outcome.columns] == list(expected), kind
+            assert all(len(row) == len(expected) for row in outcome.rows or ()), kind
+        assert show.COLUMNS["TABLES"][:11] == show.COLUMNS["OBJECTS"][:11]
+        assert len(show.COLUMNS["TABLES"]) == 25
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        outcome = await house.run("show tables")
+        columns = [column.name for column in outcome.columns]
+        rows = [dict(zip(columns, row, strict=True)) for row in outcome.rows or ()]
+        assert [row["name"] for row in rows] == ["ALPHA", "BETA", "Gamma"]
+        assert (rows[0]["rows"], rows[1]["rows"]) == (2, 0)
+        assert rows[0]["bytes"] > 0
+        assert rows[1]["comment"] == "second"
+        assert rows[2]["cluster_by"] == "LINEAR(N)"
+        assert {row["database_name"] for row in rows} == {"LAKE"}
+        assert {row["is_iceberg"] for row in rows} == {"Y"}
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("show tables", ["ALPHA", "BETA", "Gamma"]),
+        ("show tables like 'a%'", ["ALPHA"]),
+        ("show tables like '%A%'", ["ALPHA", "BETA", "Gamma"]),
+        ("show tables starts with 'B'", ["BETA"]),
+        ("show tables starts with 'b'", []),
+        ("show tables limit 2", ["ALPHA", "BETA"]),
+        ("show tables limit 2 from 'ALPHA'", ["BETA", "Gamma"]),
+        ("show tables in schema other", ["DELTA"]),
+        ("show tables in lake.other", ["DELTA"]),
+        ("show tables in database lake", ["ALPHA", "BETA", "DELTA", "Gamma"]),
+        ("show tables in account", ["ALPHA", "BETA", "DELTA", "Gamma"]),
+        ("show objects in lake.ns", ["ALPHA", "BETA", "Gamma"]),
+        ("show terse objects in database lake like 'd%'", ["DELTA"]),
+        ("show schemas", ["INFORMATION_SCHEMA", "NS", "OTHER"]),
+        ("show schemas like 'n%' in database lake", ["NS"]),
+        ("show terse schemas in database lake limit 10000", ["INFORMATION_SCHEMA", "NS", "OTHER"]),
+        ("show databases", ["LAKE"]),
+        ("show databases like 'x%'", []),
+        ("show views", []),
+        ("show primary keys", []),
+        ("show user functions in schema ns", []),
+    ],
+)
+def test_listings_are_filtered_scoped_and_paged(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        assert named(await house.rows(text)) == expected
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_terse_listings_have_five_columns(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        for text in ("show terse tables", "show terse schemas", "show terse databases"):
+            outcome = await house.run(text)
+            assert [column.name for column in outcome.columns] == [
+                "created_on",
+                "name",
+                "kind",
+                "database_name",
+                "schema_name",
+            ]
+            assert outcome.rows
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["show tables in schema nosuch", "show objects in lake.nosuch", "show schemas in database no"],
+)
+def test_show_in_what_is_not_there_is_002043(tmp_path: Path, text: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        with pytest.raises(errors.SqlError) as caught:
+            await house.run(text)
+        assert (caught.value.code, caught.value.sqlstate) == ("002043", "02000")
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_show_columns_tells_types_as_json(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        rows = await house.rows("show columns in table alpha")
+        assert [row[2] for row in rows] == ["ID", "V"]
+        assert json.loads(rows[0][3]) == {
+            "type": "FIXED",
+            "precision": 38,
+            "scale": 0,
+            "nullable": False,
+        }
+        assert json.loads(rows[1][3]) == {
+            "type": "TEXT",
+            "length": 5,
+            "byteLength": 20,
+            "fixed": False,
+            "nullable": True,
+        }
+        assert rows[0][5] == ""
+        assert rows[0][8] == "the key"
+        assert len(await house.rows("show columns in schema ns")) == 6
+        assert len(await house.rows("show columns like 'i%' in table alpha")) == 1
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("show columns in table nosuch")
+        assert caught.value.sqlstate == "02000"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_describe_table_tells_declared_types(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        outcome = await house.run("describe table beta")
+        assert [column.name for column in outcome.columns] == list(show.DESCRIBE_COLUMNS)
+        assert [(row[0], row[1], row[3]) for row in outcome.rows or ()] == [
+            ("AT", "TIMESTAMP_NTZ(6)", "Y"),
+            ("X", "BINARY(8388608)", "Y"),
+            ("F", "FLOAT", "Y"),
+        ]
+        (first, _) = await house.rows("desc table lake.ns.alpha type = columns")
+        assert first[:4] == ("ID", "NUMBER(38,0)", "COLUMN", "N")
+        assert first[9] == "the key"
+        assert sorted(named(await house.rows("describe schema ns"))) == ["ALPHA", "BETA", "Gamma"]
+        assert named(await house.rows("describe database lake")) == ["NS", "OTHER"]
+        for text in ("describe table nosuch", "describe view alpha", "desc schema nosuch"):
+            with pytest.raises(errors.SqlError) as caught:
+                await house.rows(text)
+            assert (caught.value.code, caught.value.sqlstate) == ("002003", "02000"), text
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_show_parameters_and_variables_tell_the_session(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        ((key, value, default, level, *_),) = await house.rows(
+            "show parameters like 'query_tag' in session"
+        )
+        assert (key, value, default, level) == ("QUERY_TAG", "", "", "")
+        await house.run("alter session set query_tag = 'mine'")
+        ((_, value, _, level, *_),) = await house.rows("show parameters like 'QUERY_TAG'")
+        assert (value, level) == ("mine", "SESSION")
+        await house.run("set x = 5")
+        ((_, _, _, name, text, kind, _),) = await house.rows("show variables")
+        assert (name, text, kind) == ("X", "5", "fixed")
+        ((warehouse, *_),) = await house.rows("show warehouses")
+        assert warehouse == "LOCAL"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_listings_hold_only_what_the_caller_may_see(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await build(house)
+        house.session.principal = sql_house.user(
+            "half",
+            [
+                {
+                    "Effect": "Allow",
+                    "Action": ["s3tables:GetTableBucket", "s3tables:ListNamespaces"],
+                    "Resource": "*",
+                },
+                {
+                    "Effect": "Allow",
+                    "Action": ["s3tables:GetNamespace", "s3tables:ListTables"],
+                    "Resource": "*",
+                    "Condition": {"StringEquals": {"s3tables:namespace": "other"}},
+                },
+            ],
+        )
+        assert named(await house.rows("show schemas")) == ["INFORMATION_SCHEMA", "OTHER"]
+        assert named(await house.rows("show tables in database lake")) == ["DELTA"]
+
+    sql_house.in_house(tmp_path, work)
