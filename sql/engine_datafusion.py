@@ -10,6 +10,7 @@ no URL tables, no object stores, no file functions.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -164,6 +165,59 @@ class Planner:
             .with_fair_spill_pool(query.limits.memory_bytes)
         )
         return datafusion.SessionContext(_configured(query.settings), runtime)
+
+
+async def batches_again(
+    planner: Planner, query: engine.Query, run: Run
+) -> AsyncIterator[pa.RecordBatch]:
+    """Yield run's batches; where memory did not suffice for the first, try once more, frugally.
+
+    Slower, but with less at a time: joins that sort and spill instead of hash tables, which never
+    spill, and strings that are copied instead of shared. run.finished tells what was done.
+    """
+    started = False
+    try:
+        async for batch in run.batches():
+            started = True
+            yield batch
+        return
+    except engine.EngineFault as fault:
+        if fault.kind != "resources" or started:
+            raise
+    second = await planner.start(_frugal(query))
+    async for batch in second.batches():
+        yield rowforms.plain(batch, run.schema)
+    run.finished = second.finished
+
+
+def _frugal(query: engine.Query) -> engine.Query:
+    options = {**query.settings.options, "datafusion.optimizer.prefer_hash_join": "false"}
+    return dataclasses.replace(
+        query,
+        settings=dataclasses.replace(query.settings, options=options),
+        relations=tuple(
+            dataclasses.replace(
+                relation,
+                groups=tuple(
+                    dataclasses.replace(group, schema=_without_views(group.schema))
+                    for group in relation.groups
+                ),
+            )
+            for relation in query.relations
+        ),
+    )
+
+
+def _without_views(schema: bytes) -> bytes:
+    read = pa.ipc.read_schema(pa.py_buffer(schema))
+    return engine.ipc_schema(
+        pa.schema(
+            [
+                pa.field(field.name, pa.string()) if pa.types.is_string_view(field.type) else field
+                for field in read
+            ]
+        )
+    )
 
 
 def _configured(settings: engine.Settings) -> Any:

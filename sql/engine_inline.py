@@ -31,7 +31,7 @@ class InlineEngine:
         except BaseException:
             self._free.release()
             raise
-        results = _InlineResults(query=query, run=run, release=self._release)
+        results = _InlineResults(query=query, run=run, planner=self._planner, release=self._release)
         if query.query_id:
             self._running[query.query_id] = results
         return results
@@ -61,10 +61,12 @@ class _InlineResults:
         *,
         query: engine.Query,
         run: engine_datafusion.Run,
+        planner: engine_datafusion.Planner,
         release: Callable[[_InlineResults], None],
     ) -> None:
         self.query = query
         self._run = run
+        self._planner = planner
         self._release = release
         self._stopped: asyncio.Future[engine.FaultKind] = asyncio.get_running_loop().create_future()
         self._over = False
@@ -88,7 +90,7 @@ class _InlineResults:
             self._stopped.set_result(reason)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
-        stream = self._run.batches()
+        stream = engine_datafusion.batches_again(self._planner, self.query, self._run)
         try:
             while True:
                 batch = await self._next(stream)

@@ -48,7 +48,7 @@ async def _answer(
     try:
         run = await planner.start(query)
         await _send(writer, frames.Kind.SCHEMA, engine.ipc_schema(run.schema))
-        async for batch in run.batches():
+        async for batch in engine_datafusion.batches_again(planner, query, run):
             await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
         await _send(writer, frames.Kind.DONE, msgspec.msgpack.encode(run.finished))
     except engine.EngineFault as fault:
