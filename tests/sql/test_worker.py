@@ -1,0 +1,167 @@
+"""The child process by itself: its frames, and that it never outlives its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from sql import engine, frames
+
+LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
+
+
+class Child:
+    """A child and our side of its socket."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.ours, theirs = socket.socketpair()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sql.worker", str(theirs.fileno()), str(tmp_path)],
+            pass_fds=(theirs.fileno(),),
+            cwd=engine.CHECKOUT,
+        )
+        theirs.close()
+        self.ours.settimeout(30)
+
+    def send(self, kind: frames.Kind, payload: bytes) -> None:
+        for piece in frames.encode(kind, payload):
+            self.ours.sendall(piece)
+
+    def ask(self, text: str, **more: Any) -> None:
+        self.send(frames.Kind.QUERY, msgspec.msgpack.encode(engine.Query(text=text, **more)))
+
+    def receive(self) -> tuple[frames.Kind, bytes]:
+        kind, size_bytes = frames.HEADER.unpack(self._exactly(frames.HEADER.size))
+        return frames.Kind(kind), self._exactly(size_bytes)
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            piece = self.ours.recv(count - len(data))
+            assert piece, "the child closed its side"
+            data += piece
+        return data
+
+    def end(self) -> None:
+        self.ours.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Any:
+    made = Child(tmp_path)
+    yield made
+    made.end()
+
+
+def test_a_query_is_answered_by_schema_batches_and_done(child: Child) -> None:
+    child.ask("select 7 as a union all select 8")
+
+    kind, payload = child.receive()
+    assert kind is frames.Kind.SCHEMA
+    schema = pa.ipc.read_schema(pa.py_buffer(payload))
+    rows = []
+    while True:
+        kind, payload = child.receive()
+        if kind is not frames.Kind.BATCH:
+            break
+        rows += pa.ipc.read_record_batch(pa.py_buffer(payload), schema).to_pylist()
+    assert kind is frames.Kind.DONE
+    assert sorted(row["a"] for row in rows) == [7, 8]
+    assert msgspec.msgpack.decode(payload, type=engine.Finished).rows == 2
+
+
+def test_a_fault_ends_the_query_and_not_the_child(child: Child) -> None:
+    for text, expected in (("select nosuch", "plan"), ("select 1 / 0", "value")):
+        child.ask(text)
+        kind, payload = child.receive()
+        while kind in (frames.Kind.SCHEMA, frames.Kind.BATCH):
+            kind, payload = child.receive()
+        assert kind is frames.Kind.FAULT
+        assert msgspec.msgpack.decode(payload)[0] == expected
+    assert child.process.poll() is None
+
+
+def test_a_cancelled_query_ends_with_one_fault_and_the_next_one_runs(child: Child) -> None:
+    child.ask("select n from generate_series(1, 1000000000000) as g(n)")
+    assert child.receive()[0] is frames.Kind.SCHEMA
+    child.send(frames.Kind.CANCEL, b"")
+
+    kind, payload = child.receive()
+    while kind is frames.Kind.BATCH:
+        kind, payload = child.receive()
+    assert (kind, msgspec.msgpack.decode(payload)[0]) == (frames.Kind.FAULT, "canceled")
+    child.ask("select 1 as a")
+    assert [child.receive()[0] for _ in range(3)] == [
+        frames.Kind.SCHEMA,
+        frames.Kind.BATCH,
+        frames.Kind.DONE,
+    ]
+
+
+def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) -> None:
+    rows = pa.table({"id": pa.array(range(20_000), pa.int64())})
+    relation = engine.Relation(
+        name="t", schema=engine.ipc_schema(rows.schema), rows=engine.ipc_rows(rows)
+    )
+    text = "select count(*) from t a, t b, t c where (a.id * 7 + b.id * 11 + c.id * 13) % 99991 = 5"
+    child.ask(text, relations=(relation,))
+    assert child.receive()[0] is frames.Kind.SCHEMA
+    time.sleep(1)  # the join has to be under way
+    child.send(frames.Kind.CANCEL, b"")
+
+    assert child.process.wait(15) == 0
+
+
+def test_cancelling_nothing_does_nothing(child: Child) -> None:
+    child.send(frames.Kind.CANCEL, b"")
+    child.ask("select 1 as a")
+
+    assert child.receive()[0] is frames.Kind.SCHEMA
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_child_ends_when_its_server_is_gone(child: Child, is_busy: bool) -> None:
+    if is_busy:
+        child.ask(LONG)
+        assert child.receive()[0] is frames.Kind.SCHEMA
+    child.ours.close()
+
+    assert child.process.wait(15) == 0
+
+
+def test_frames_survive_a_cancelled_read() -> None:
+    async def work() -> None:
+        reader = asyncio.StreamReader()
+        incoming = frames.Incoming(reader)
+        header, payload = frames.encode(frames.Kind.BATCH, b"payload")
+        reader.feed_data(bytes(header) + bytes(payload[:3]))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(incoming.next(), 0.01)
+        reader.feed_data(bytes(payload[3:]))
+        assert await incoming.next() == (frames.Kind.BATCH, b"payload")
+
+    asyncio.run(work())
+
+
+def test_an_idle_server_carries_no_engine() -> None:
+    """Neither the interface nor the dialect imports the execution library."""
+    program = (
+        "import sys; import sql.engine, sql.statements, sql.opening, sql.dialect.resolve; "
+        "sys.exit('datafusion' in sys.modules)"
+    )
+    started = time.monotonic()
+    code = subprocess.call([sys.executable, "-c", program], cwd=engine.CHECKOUT, env=os.environ)
+    assert code == 0, time.monotonic() - started

@@ -1,0 +1,303 @@
+"""Files that writes make: shape, size, partitions, and that nothing is left of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections.abc import AsyncIterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog import errors as catalog_errors
+from sql import engine, errors, parquet_files, partitioning, tabletypes, writes
+from sql.dialect import names, operations, parse, sqltypes
+from tests.kit import sql_house
+
+
+def ident(text: str, *, quoted: bool = False) -> names.Ident:
+    return names.Ident(text=text, quoted=quoted)
+
+
+def new(text: str) -> writes.NewTable:
+    statement = parse.parse(text)
+    assert isinstance(statement, operations.CreateTable)
+    columns = [
+        writes.NewColumn(
+            name=column.name.stored,
+            type=column.type or sqltypes.TEXT,
+            required=column.required,
+            comment=column.comment,
+        )
+        for column in statement.columns
+    ]
+    return writes.new_table(statement, columns)
+
+
+def test_create_table_becomes_what_a_rest_client_would_send() -> None:
+    found = new(
+        "create table t (id int not null comment 'k', v varchar(5), n number(9,2), at timestamp, "
+        "x binary(4)) comment = 'c' partition by (month(at), bucket(8, id), v, truncate(4, v)) "
+        "cluster by (id, v)"
+    )
+
+    assert found.schema["fields"] == [
+        {"id": 1, "name": "id", "required": True, "type": "long", "doc": "k"},
+        {"id": 2, "name": "v", "required": False, "type": "string"},
+        {"id": 3, "name": "n", "required": False, "type": "decimal(9,2)"},
+        {"id": 4, "name": "at", "required": False, "type": "timestamp"},
+        {"id": 5, "name": "x", "required": False, "type": "binary"},
+    ]
+    assert found.partition_spec is not None
+    assert [
+        (item["source-id"], item["name"], item["transform"])
+        for item in found.partition_spec["fields"]
+    ] == [
+        (4, "at_month", "month"),
+        (1, "id_bucket", "bucket[8]"),
+        (2, "v", "identity"),
+        (2, "v_trunc", "truncate[4]"),
+    ]
+    assert found.sort_order is not None
+    assert [item["source-id"] for item in found.sort_order["fields"]] == [1, 2]
+    assert found.properties["comment"] == "c"
+    assert json.loads(found.properties[tabletypes.DECLARED]) == {
+        "1": "NUMBER(38,0)",
+        "2": "VARCHAR(5)",
+        "5": "BINARY(4)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("create table t (a int, A int)", "002025"),
+        ("create table t (a int) cluster by (b)", "000904"),
+        ("create table t (a int) partition by (b)", "000904"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(text: str, code: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        new(text)
+    assert caught.value.code == code
+
+
+TYPES = [
+    ("int", "long", "NUMBER(38,0)"),
+    ("bigint", "long", "NUMBER(38,0)"),
+    ("number", "decimal(38,0)", None),
+    ("number(10,2)", "decimal(10,2)", None),
+    ("decimal(5)", "decimal(5,0)", None),
+    ("float", "double", None),
+    ("double precision", "double", None),
+    ("varchar", "string", None),
+    ("varchar(7)", "string", "VARCHAR(7)"),
+    ("string", "string", None),
+    ("char(3)", "string", "VARCHAR(3)"),
+    ("boolean", "boolean", None),
+    ("date", "date", None),
+    ("time", "time", None),
+    ("timestamp", "timestamp", None),
+    ("timestamp_ntz(6)", "timestamp", None),
+    ("datetime", "timestamp", None),
+    ("timestamp_ltz", "timestamptz", None),
+    ("binary", "binary", None),
+    ("binary(16)", "binary", "BINARY(16)"),
+]
+
+
+@pytest.mark.parametrize(("declared", "stored", "remembered"), TYPES)
+def test_declared_types_become_iceberg_types(
+    declared: str, stored: str, remembered: str | None
+) -> None:
+    statement = parse.parse(f"create table t (a {declared})")
+    assert isinstance(statement, operations.CreateTable)
+    kind = statement.columns[0].type
+    assert kind is not None
+
+    assert tabletypes.iceberg_type(kind) == stored
+    assert tabletypes.declared_text(kind) == remembered
+    shown = sqltypes.shown(tabletypes.sql_type(stored, remembered))
+    assert shown == (remembered or sqltypes.shown(kind))
+
+
+@pytest.mark.parametrize(
+    ("transform", "source_type", "values", "expected"),
+    [
+        ("identity", "string", ["a", None], ["a", None]),
+        ("year", "date", [datetime.date(1969, 12, 31), datetime.date(2024, 5, 1)], [-1, 54]),
+        ("month", "date", [datetime.date(1969, 12, 31), datetime.date(1970, 2, 1)], [-1, 1]),
+        ("day", "timestamp",
+         [datetime.datetime.fromisoformat("1969-12-31T23:59:59"), None],
+         [datetime.date(1969, 12, 31), None]),
+        ("hour", "timestamp",
+         [datetime.datetime.fromisoformat("1969-12-31T23:59:59"),
+          datetime.datetime.fromisoformat("1970-01-01T01:00:00")], [-1, 1]),
+        # The published examples of Iceberg's 32-bit hash: 34 is 2017239379, "iceberg" 1210000089.
+        ("bucket[100]", "long", [34, None], [2017239379 % 100, None]),
+        ("bucket[100]", "string", ["iceberg"], [1210000089 % 100]),
+        ("truncate[10]", "long", [1, -1], [0, -10]),
+        ("truncate[3]", "string", ["iceberg"], ["ice"]),
+        ("truncate[50]", "decimal(9,2)", [Decimal("10.65")], [Decimal("10.50")]),
+        ("void", "long", [1], [None]),
+    ],
+)  # fmt: skip
+def test_partition_values_are_icebergs(
+    transform: str, source_type: str, values: list[Any], expected: list[Any]
+) -> None:
+    column = pa.array(values, tabletypes.stored_type(source_type))
+
+    found = partitioning.apply_transform(transform, source_type, column)
+
+    assert found.to_pylist() == expected
+
+
+def write(order: engine.Write, *tables: pa.Table) -> engine.Finished:
+    async def stream() -> AsyncIterator[pa.RecordBatch]:
+        for table in tables:
+            for batch in table.to_batches(max_chunksize=100_000):
+                yield batch
+
+    return asyncio.run(parquet_files.write(stream(), order))
+
+
+def order(
+    tmp_path: Path,
+    fields: Sequence[pa.Field[Any]],
+    *,
+    checks: Sequence[engine.Check] = (),
+    **more: Any,
+) -> engine.Write:
+    return engine.Write(
+        directory=str(tmp_path),
+        schema=engine.ipc_schema(pa.schema(list(fields))),
+        checks=tuple(checks) or tuple(engine.Check(name=field.name) for field in fields),
+        **more,
+    )
+
+
+def test_files_are_split_by_partition_and_closed_at_their_size(tmp_path: Path) -> None:
+    fields = [pa.field("k", pa.string()), pa.field("v", pa.int64())]
+    partition = engine.PartitionField(
+        name="0", column=0, transform="identity", source_type="string"
+    )
+    rows = pa.table({"k": ["b", "a", None, "b"], "v": [1, 2, 3, 4]})
+
+    found = write(order(tmp_path, fields, partition=(partition,)), rows)
+
+    assert found.rows == 4
+    by_partition = {
+        engine.read_rows(file.partition).column(0)[0].as_py(): pq.read_table(file.path).to_pylist()
+        for file in found.files
+    }
+    assert by_partition == {
+        "a": [{"k": "a", "v": 2}],
+        "b": [{"k": "b", "v": 1}, {"k": "b", "v": 4}],
+        None: [{"k": None, "v": 3}],
+    }
+
+    assert all(Path(file.path).stat().st_size == file.size_bytes for file in found.files)
+
+
+def test_a_file_is_closed_once_it_has_its_size(tmp_path: Path) -> None:
+    fields = [pa.field("v", pa.int64())]
+    rows = pa.table({"v": pa.array(range(6_000_000), pa.int64())})
+
+    found = write(order(tmp_path, fields, file_size_bytes=1 << 20, compression="none"), rows)
+
+    assert len(found.files) > 1
+    assert sum(file.rows for file in found.files) == 6_000_000
+
+
+def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None:
+    count = parquet_files.OPEN_FILES_MAX * 2 + 3
+    fields = [pa.field("k", pa.int64())]
+    partition = engine.PartitionField(name="0", column=0, transform="identity", source_type="long")
+    rows = pa.table({"k": pa.array(range(count), pa.int64())})
+
+    found = write(order(tmp_path, fields, partition=(partition,)), rows)
+
+    assert len(found.files) == count
+    assert sum(file.rows for file in found.files) == count
+
+
+@pytest.mark.parametrize(
+    ("array", "field", "check", "code"),
+    [
+        (pa.array([1, None]), pa.field("a", pa.int64()),
+         engine.Check(name="A", required=True), "100072"),
+        (pa.array(["abcd"]), pa.field("a", pa.string()),
+         engine.Check(name="A", length_max=3), "100078"),
+        (pa.array(["äöüß"]), pa.field("a", pa.string()),
+         engine.Check(name="A", length_max=3), "100078"),
+        (pa.array([2**40]), pa.field("a", pa.int32()), engine.Check(name="A"), "100039"),
+        (pa.array([Decimal("99999999999999999999")]), pa.field("a", pa.int64()),
+         engine.Check(name="A"), "100039"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_are_refused_before_they_are_written(
+    tmp_path: Path, array: Any, field: Any, check: engine.Check, code: str
+) -> None:
+    with pytest.raises(engine.EngineFault) as caught:
+        write(order(tmp_path, [field], checks=[check]), pa.table([array], names=["a"]))
+
+    assert (caught.value.kind, caught.value.code) == ("value", code)
+
+
+def test_a_commit_that_fails_takes_its_files_along(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        commit = house.appends.commit_files
+
+        async def failing(*arguments: Any, **more: Any) -> Any:
+            raise catalog_errors.CommitFailed("lost the race")
+
+        house.appends.commit_files = failing  # type: ignore[method-assign]
+        with pytest.raises(errors.SqlError):
+            await house.run("insert into t values (1)")
+        objects = house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
+        assert objects == ()
+        house.appends.commit_files = commit  # type: ignore[method-assign]
+        await house.run("insert into t values (2)")
+        assert await house.rows("select a from t") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+
+        async def unknown(*arguments: Any, **more: Any) -> Any:
+            raise catalog_errors.CommitStateUnknown("who knows")
+
+        house.appends.commit_files = unknown  # type: ignore[method-assign]
+        with pytest.raises(errors.SqlError):
+            await house.run("insert into t values (1)")
+        assert len(house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects) == 1
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_cancelled_insert_leaves_nothing(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        text = (
+            "insert into t with recursive n as (select 1 i union all select i + 1 from n "
+            "where i < 100000000) select i from n"
+        )
+        running = asyncio.create_task(house.run(text))
+        await asyncio.wait({running}, timeout=1.0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects == ()
+        assert list((tmp_path / "tmp").iterdir()) == []
+        assert await house.rows("select count(*) from t") == [(0,)]
+
+    sql_house.in_house(tmp_path, work, workers=1)
