@@ -93,11 +93,6 @@ def test_a_heavy_statement_ends_when_it_is_aborted(alone: server_kit.Running) ->
     assert (answer.code, answer.body["data"]["sqlState"]) == ("000604", "57014")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=TimeoutError,
-    reason="the engine's child says that it stopped while a nested-loop join still has its threads",
-)
 def test_a_statement_after_an_ended_heavy_one_runs_at_once(alone: server_kit.Running) -> None:
     client = connected(alone)
     assert client.query("select 1").data["total"] == 1
