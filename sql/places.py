@@ -66,19 +66,13 @@ class Places:
         """Return all namespaces of a database, at any depth, that principal may see."""
         if not self._permits(principal, self._access.on_bucket(database, "ListNamespaces")):
             return []
-        found: list[idents.Namespace] = []
-        waiting: list[idents.Namespace | None] = [None]
-        while waiting:
-            children = self._namespaces.list(database, waiting.pop())
-            found += children
-            waiting += children
-        return sorted(
+        return [
             namespace
-            for namespace in found
+            for namespace in self._namespaces_of(database)
             if self._permits(
                 principal, self._access.on_namespace(database, namespace, "GetNamespace")
             )
-        )
+        ]
 
     def tables(
         self, principal: access_model.Principal, database: str, namespace: idents.Namespace
@@ -96,50 +90,36 @@ class Places:
     def _permits(self, principal: access_model.Principal, demand: access_model.Demand) -> bool:
         return self._access.permits(principal, (demand,))
 
-    # Names
+    # Names. Looking one up asks for nothing: what is then done with it does.
 
-    def database(self, principal: access_model.Principal, ident: names.Ident) -> str:
+    def database(self, ident: names.Ident) -> str:
         """Return the table bucket that ident means; raises SqlError 002003."""
-        known = self.databases(principal)
+        known = [info.name for info in self._buckets.list() if info.kind == "table"]
         found = names.find(ident, known)
         if not found:
             raise errors.does_not_exist("Database", ident.folded)
         return known[found[0]]
 
-    def schema(
-        self,
-        principal: access_model.Principal,
-        name: names.Name,
-        *,
-        database: str | None,
-    ) -> Schema:
+    def schema(self, name: names.Name, *, database: str | None) -> Schema:
         """Return the schema that a name of one or two parts means; database: the session's."""
         if len(name) == 2:
-            database = self.database(principal, name[0])
+            database = self.database(name[0])
         if database is None:
             raise errors.no_current_database()
         ident = name[-1]
         if names.find(ident, [INFORMATION_SCHEMA]):
             return Schema(database=database, name=INFORMATION_SCHEMA, namespace=())
-        known = self.schemas(principal, database)
+        known = self._namespaces_of(database)
         found = names.find(ident, [idents.dotted(namespace) for namespace in known])
         if not found:
-            shown = f"{names.shown(database)}.{ident.folded}"
-            raise errors.does_not_exist("Schema", shown)
+            raise _no_schema(database, ident)
         namespace = known[found[0]]
         return Schema(database=database, name=idents.dotted(namespace), namespace=namespace)
 
-    def schema_of(
-        self,
-        principal: access_model.Principal,
-        name: names.Name,
-        *,
-        database: str | None,
-        schema: str | None,
-    ) -> Schema:
+    def schema_of(self, name: names.Name, *, database: str | None, schema: str | None) -> Schema:
         """Return the schema in which a table's name lies; database and schema: the session's."""
         if len(name) > 1:
-            return self.schema(principal, name[:-1], database=database)
+            return self.schema(name[:-1], database=database)
         if database is None:
             raise errors.no_current_database()
         if schema is None:
@@ -148,11 +128,12 @@ class Places:
             return Schema(database=database, name=schema, namespace=())
         return Schema(database=database, name=schema, namespace=tuple(schema.split(".")))
 
-    def find_table(
-        self, principal: access_model.Principal, place: Schema, ident: names.Ident
-    ) -> idents.TableIdent | None:
+    def find_table(self, place: Schema, ident: names.Ident) -> idents.TableIdent | None:
         """Return the table that ident means in a schema, or None."""
-        known = self.tables(principal, place.database, place.namespace)
+        try:
+            known = self._tables.list(place.database, place.namespace)
+        except (catalog_errors.NoSuchNamespace, catalog_errors.NoSuchWarehouse):
+            return None
         found = names.find(ident, [table.name for table in known])
         return known[found[0]] if found else None
 
@@ -165,13 +146,17 @@ class Places:
         schema: str | None,
         actions: Sequence[str] = READ_ACTIONS,
     ) -> commits.LoadedTable:
-        """Return a table, loaded; raises SqlError 002003 for what is not there or hidden."""
-        place = self.schema_of(principal, name, database=database, schema=schema)
-        ident = self.find_table(principal, place, name[-1])
+        """Return a table, loaded, if principal may do actions with it.
+
+        Raises SqlError 002003 for what is not there, or is hidden from those who may not list it,
+        and 003001 where somebody may see a table and not do this.
+        """
+        place = self.schema_of(name, database=database, schema=schema)
         missing = errors.does_not_exist("Object", names.dotted(name))
+        ident = self.find_table(place, name[-1])
         if ident is None:
             raise missing
-        self.check(principal, self._access.on_table(ident, actions))
+        self.check_table(principal, ident, actions, missing=missing)
         try:
             return self._tables.load(ident)
         except catalog_errors.TableWithoutMetadata:
@@ -180,6 +165,31 @@ class Places:
             ) from None
         except (catalog_errors.NoSuchTable, catalog_errors.NoSuchNamespace):
             raise missing from None
+
+    def visible_database(self, principal: access_model.Principal, ident: names.Ident) -> str:
+        """Return the table bucket that ident means, if principal may see it."""
+        found = self.database(ident)
+        if found not in self.databases(principal):
+            raise errors.does_not_exist("Database", ident.folded)
+        return found
+
+    def visible_schema(
+        self, principal: access_model.Principal, name: names.Name, *, database: str | None
+    ) -> Schema:
+        """Return the schema that a name means, if principal may see it."""
+        found = self.schema(name, database=database)
+        if found.namespace and found.namespace not in self.schemas(principal, found.database):
+            raise _no_schema(found.database, name[-1])
+        return found
+
+    def _namespaces_of(self, database: str) -> list[idents.Namespace]:
+        found: list[idents.Namespace] = []
+        waiting: list[idents.Namespace | None] = [None]
+        while waiting:
+            children = self._namespaces.list(database, waiting.pop())
+            found += children
+            waiting += children
+        return sorted(found)
 
     # Rights
 
@@ -207,9 +217,21 @@ class Places:
         self.check(principal, (self._access.on_namespace(table_bucket, namespace, action),))
 
     def check_table(
-        self, principal: access_model.Principal, ident: idents.TableIdent, actions: Sequence[str]
+        self,
+        principal: access_model.Principal,
+        ident: idents.TableIdent,
+        actions: Sequence[str],
+        *,
+        missing: errors.SqlError,
     ) -> None:
-        self.check(principal, self._access.on_table(ident, actions))
+        """Raise SqlError 003001 unless principal may do actions; missing for whom it is hidden."""
+        try:
+            self.check(principal, self._access.on_table(ident, actions))
+        except errors.SqlError:
+            listing = self._access.on_namespace(ident.table_bucket, ident.namespace, "ListTables")
+            if not self._permits(principal, listing):
+                raise missing from None
+            raise
 
     def check_new_table(self, principal: access_model.Principal, ident: idents.TableIdent) -> None:
         self.check(principal, self._access.on_new_table(ident))
@@ -217,3 +239,7 @@ class Places:
     def check_file(self, principal: access_model.Principal, uri: str) -> None:
         """Raise unless principal may read a file that lies outside its table's own place."""
         self.check(principal, self._access.on_file(uri))
+
+
+def _no_schema(database: str, ident: names.Ident) -> errors.SqlError:
+    return errors.does_not_exist("Schema", f"{names.shown(database)}.{ident.folded}")

@@ -205,13 +205,15 @@ class Shows:
         principal = session.principal
         try:
             if statement.kind == "database":
-                database = self._places.database(principal, statement.name[0])
+                database = self._places.visible_database(principal, statement.name[0])
                 listed = [
                     (None, names.shown(idents.dotted(namespace)), "SCHEMA")
                     for namespace in self._places.schemas(principal, database)
                 ]
             else:
-                place = self._places.schema(principal, statement.name, database=session.database)
+                place = self._places.visible_schema(
+                    principal, statement.name, database=session.database
+                )
                 listed = [
                     (None, names.shown(ident.name), "TABLE")
                     for ident in self._places.tables(principal, place.database, place.namespace)
@@ -340,7 +342,7 @@ class Shows:
 
     def _in_scope(self, session: sessions.Session, ident: names.Ident) -> str:
         try:
-            return self._places.database(session.principal, ident)
+            return self._places.visible_database(session.principal, ident)
         except errors.SqlError:
             raise errors.show_in_missing_schema() from None
 
@@ -380,7 +382,7 @@ class Shows:
 
     def _schema_in_scope(self, session: sessions.Session, scope: names.Name) -> places.Schema:
         try:
-            return self._places.schema(session.principal, scope, database=session.database)
+            return self._places.visible_schema(session.principal, scope, database=session.database)
         except errors.SqlError as error:
             if error.code != "002003":
                 raise

@@ -327,7 +327,7 @@ class Statements:
             if use.function:
                 raise errors.unsupported(f"table function {use.function}")
             place = self._places.schema_of(
-                session.principal, use.name, database=session.database, schema=session.schema
+                use.name, database=session.database, schema=session.schema
             )
             if not place.namespace:
                 if use.moment is not None:
@@ -478,10 +478,7 @@ class Statements:
     ) -> outcomes.Outcome:
         session = call.session
         place = self._places.schema_of(
-            session.principal,
-            statement.name,
-            database=session.database,
-            schema=session.schema,
+            statement.name, database=session.database, schema=session.schema
         )
         if not place.namespace:
             raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
@@ -491,14 +488,14 @@ class Statements:
             name=statement.name[-1].stored,
         )
         shown = statement.name[-1].folded
-        existing = self._places.find_table(session.principal, place, statement.name[-1])
+        self._places.check_new_table(session.principal, ident)
+        existing = self._places.find_table(place, statement.name[-1])
         if existing is not None:
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if statement.replace:
                 raise errors.unsupported("CREATE OR REPLACE of a table that exists")
             raise errors.already_exists("Object", shown)
-        self._places.check_new_table(session.principal, ident)
         done = f"Table {shown} successfully created."
         if statement.query is None:
             columns = [
@@ -553,21 +550,19 @@ class Statements:
         gone = f"Drop statement executed successfully ({shown} already dropped)."
         try:
             place = self._places.schema_of(
-                session.principal,
-                statement.name,
-                database=session.database,
-                schema=session.schema,
+                statement.name, database=session.database, schema=session.schema
             )
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 return outcomes.status(gone)
             raise
-        ident = self._places.find_table(session.principal, place, statement.name[-1])
+        ident = self._places.find_table(place, statement.name[-1])
+        missing = errors.does_not_exist("Table", names.dotted(statement.name))
         if ident is None:
             if statement.if_exists:
                 return outcomes.status(gone)
-            raise errors.does_not_exist("Table", names.dotted(statement.name))
-        self._places.check_table(session.principal, ident, places.DROP_ACTIONS)
+            raise missing
+        self._places.check_table(session.principal, ident, places.DROP_ACTIONS, missing=missing)
         await self._tables.drop(ident, by=call.by, via="sql")
         return outcomes.status(f"{shown} successfully dropped.")
 
@@ -577,36 +572,35 @@ class Statements:
         session = call.session
         database = session.database
         if len(statement.name) == 2:
-            database = self._places.database(session.principal, statement.name[0])
+            database = self._places.database(statement.name[0])
         if len(statement.name) > 2:
             raise errors.unsupported("a schema name of more than two parts")
         if database is None:
             raise errors.no_current_database()
         ident = statement.name[-1]
-        if ident.folded == places.INFORMATION_SCHEMA.upper():
-            raise errors.already_exists("Object", ident.folded)
-        known = [
-            idents.dotted(namespace)
-            for namespace in self._places.schemas(session.principal, database)
-        ]
-        if names.find(ident, known):
+        namespace = tuple(ident.stored.split("."))
+        self._places.check_namespace(session.principal, database, namespace, "CreateNamespace")
+        if self._is_taken(database, ident):
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
             return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
-        namespace = tuple(ident.stored.split("."))
-        self._places.check_namespace(session.principal, database, namespace, "CreateNamespace")
         properties = {"comment": statement.comment} if statement.comment else {}
         await self._namespaces.create(database, namespace, properties, by=call.by, via="sql")
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
+    def _is_taken(self, database: str, ident: names.Ident) -> bool:
+        try:
+            self._places.schema((ident,), database=database)
+        except errors.SqlError:
+            return False
+        return True
+
     async def _drop_schema(self, call: _Call, statement: operations.DropSchema) -> outcomes.Outcome:
         session = call.session
         shown = statement.name[-1].folded
         try:
-            place = self._places.schema(
-                session.principal, statement.name, database=session.database
-            )
+            place = self._places.schema(statement.name, database=session.database)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 text = f"Drop statement executed successfully ({shown} already dropped)."
@@ -616,10 +610,11 @@ class Statements:
             raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
         principal = session.principal
         self._places.check_namespace(principal, place.database, place.namespace, "DeleteNamespace")
-        held = self._places.tables(principal, place.database, place.namespace)
+        held = self._tables.list(place.database, place.namespace)
         # Snowflake drops a schema with all it holds unless RESTRICT is said.
         for ident in held:
-            self._places.check_table(principal, ident, places.DROP_ACTIONS)
+            missing = errors.does_not_exist("Table", names.shown(ident.name))
+            self._places.check_table(principal, ident, places.DROP_ACTIONS, missing=missing)
         for ident in held:
             await self._tables.drop(ident, by=call.by, via="sql")
         await self._namespaces.drop(place.database, place.namespace, by=call.by, via="sql")
@@ -651,7 +646,7 @@ class Statements:
                 self._use_database(session, statement.name[0])
                 kind = outcomes.StatementType.USE_DATABASE
             case _:
-                place = self._places.schema(
+                place = self._places.visible_schema(
                     session.principal, statement.name, database=session.database
                 )
                 session.database, session.schema = place.database, place.name
@@ -659,7 +654,7 @@ class Statements:
         return outcomes.status("Statement executed successfully.", kind)
 
     def _use_database(self, session: sessions.Session, ident: names.Ident) -> None:
-        database = self._places.database(session.principal, ident)
+        database = self._places.visible_database(session.principal, ident)
         listed = [
             idents.dotted(namespace)
             for namespace in self._places.schemas(session.principal, database)

@@ -85,6 +85,8 @@ def _tree(reader: reading.Reader) -> Any:
     rest = reader.rest()
     while rest and rest[-1].token_type is TokenType.SEMICOLON:
         rest.pop()
+    if not rest:
+        raise reader.unexpected_end()
     for token in rest:
         if token.token_type is TokenType.SEMICOLON:
             raise reader.unexpected(token)
@@ -94,10 +96,11 @@ def _tree(reader: reading.Reader) -> Any:
         raise reader.unexpected(fault.token) if fault.token else reader.unexpected_end() from None
     except grammar.Opaque as opaque:
         raise errors.unsupported(opaque.head) from None
-    except sqlglot_errors.SqlglotError:
-        raise reader.unexpected(rest[0]) from None
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
+    except Exception:
+        # Bad text makes the parser slip in many ways; each of them means that it is no SQL.
+        raise reader.unexpected(rest[0]) from None
     if len(found) != 1 or found[0] is None:
         raise reader.unexpected(rest[0])
     return found[0]

@@ -635,6 +635,28 @@ def test_a_reader_reads_and_may_not_write(tmp_path: Path) -> None:
     sql_house.in_house(tmp_path, work)
 
 
+def test_rights_on_one_table_suffice_to_read_it_and_hide_the_rest(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table mine (a int)")
+        await house.run("create table theirs (a int)")
+        grant = {
+            "Effect": "Allow",
+            "Action": "s3tables:Get*",
+            "Resource": sql_house.table_arn(house, "ns.mine"),
+        }
+        house.session.principal = sql_house.user("guest", [grant])
+        assert await house.rows("select count(*) from mine") == [(0,)]
+        for name in ("theirs", "nosuch"):  # what is hidden looks absent
+            with pytest.raises(errors.SqlError) as caught:
+                await house.rows(f"select * from {name}")
+            assert caught.value.code == "002003"
+            assert name.upper() in caught.value.message
+        assert await code_of(house, "insert into mine values (1)") == "002003"
+        assert await house.rows("show tables") == []
+
+    sql_house.in_house(tmp_path, work)
+
+
 def test_table_data_may_be_denied_where_metadata_is_not(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run("create table open_t (a int)")
