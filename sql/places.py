@@ -87,6 +87,16 @@ class Places:
         except catalog_errors.NoSuchNamespace:
             return []
 
+    def created_at_ms(self, database: str, namespace: idents.Namespace = ()) -> int:
+        """Return when a table bucket, or a namespace in it, was made."""
+        if not namespace:
+            return self._buckets.get(database).created_at_ms
+        return self._namespaces.load(database, namespace).created_at_ms
+
+    def comment(self, database: str, namespace: idents.Namespace) -> str:
+        """Return a schema's comment, which is a property of its namespace."""
+        return self._namespaces.load(database, namespace).properties.get("comment", "")
+
     def _permits(self, principal: access_model.Principal, demand: access_model.Demand) -> bool:
         return self._access.permits(principal, (demand,))
 

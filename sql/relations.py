@@ -161,6 +161,24 @@ class Relations:
         ]
         return engine.Relation(name=name, schema=engine.ipc_schema(schema), groups=tuple(groups))
 
+    async def count_files(
+        self, table: Table, conditions: Sequence[predicates.Condition]
+    ) -> tuple[int, int]:
+        """Return how many data files conditions leave, and how many the snapshot has."""
+        if table.snapshot_id is None:
+            return 0, 0
+        predicate = _predicate(conditions, table.fields)
+        kept, every = [
+            await self._scans.plan(
+                table.loaded,
+                snapshot_id=table.snapshot_id,
+                predicate=wanted,
+                schema=table.schema,
+            )
+            for wanted in (predicate, pruning.ALWAYS)
+        ]
+        return len(kept.tasks), len(every.tasks)
+
     def empty(self, table: Table, name: str, *, zone: str = "UTC") -> engine.Relation:
         """Return table without rows, for planning alone."""
         schema = _engine_schema(table.fields, zone)

@@ -234,7 +234,7 @@ class Shows:
     def databases(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
         for name in self._places.databases(session.principal):
             yield (
-                None,
+                information_schema.moment(self._places.created_at_ms(name)),
                 names.shown(name),
                 "Y" if name == self._default_database else "N",
                 "Y" if name == session.database else "N",
@@ -251,20 +251,23 @@ class Shows:
 
     def schemas(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
         for database in self._databases_in(session, statement):
-            listed = [
-                idents.dotted(namespace)
-                for namespace in self._places.schemas(session.principal, database)
+            listed: list[idents.Namespace] = [
+                *self._places.schemas(session.principal, database),
+                (places.INFORMATION_SCHEMA,),
             ]
-            for name in (*listed, places.INFORMATION_SCHEMA):
+            for namespace in listed:
+                name = idents.dotted(namespace)
+                is_own = name == places.INFORMATION_SCHEMA
+                known = () if is_own else namespace
                 current = database == session.database and name == session.schema
                 yield (
-                    None,
+                    information_schema.moment(self._places.created_at_ms(database, known)),
                     names.shown(name),
                     "N",
                     "Y" if current else "N",
                     names.shown(database),
                     "",
-                    "",
+                    "" if is_own else self._places.comment(database, namespace),
                     "",
                     "1",
                     "",

@@ -42,7 +42,18 @@ from sql import (
 )
 from sql import names as session_names
 from sql.dialect import bound as bounds
-from sql.dialect import expressions, names, operations, parse, resolve, rewrites, shapes, sqltypes
+from sql.dialect import (
+    expressions,
+    formats,
+    names,
+    operations,
+    parse,
+    references,
+    resolve,
+    rewrites,
+    shapes,
+    sqltypes,
+)
 from storage import errors as storage_errors
 from storage import model as storage_model
 
@@ -193,6 +204,7 @@ class Statements:
             client=f"{session.client_app_id} {session.client_app_version}".strip(),
             query_ids=tuple(session.query_ids),
             timestamp_mapping=str(session.parameter("TIMESTAMP_TYPE_MAPPING")),
+            forms=_forms(session),
         )
         return _Call(
             session=session,
@@ -276,16 +288,26 @@ class Statements:
             return outcomes.Outcome(columns=(column,), statement_type_id=kind)
         results = await self._start(call, found, opened, purpose="explain")
         table, _ = await engine.collect(results)
-        lines = [*_file_lines(opened, found), *table["plan"].to_pylist()]
+        lines = [*await self._file_lines(opened, found), *table["plan"].to_pylist()]
         return outcomes.Outcome(
             columns=(column,), rows=[("\n".join(map(str, lines)),)], statement_type_id=kind
         )
+
+    async def _file_lines(self, opened: _Opened, found: resolve.BoundQuery) -> list[str]:
+        lines = []
+        for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
+            if table is None:
+                continue
+            kept, every = await self._relations.count_files(table, found.filters.get(index, ()))
+            name = ".".join(names.shown(part) for part in shape.path)
+            lines.append(f"Table {name}: snapshot {table.snapshot_id}, {kept} of {every} files")
+        return lines
 
     async def _bound(
         self, call: _Call, tree: operations.Tree
     ) -> tuple[resolve.BoundQuery, _Opened]:
         environment = self._environment(call)
-        uses = resolve.references(tree, environment)
+        uses = references.references(tree, environment)
         opened = await self._open(call, tree, uses)
         environment = self._environment(call, opened.shapes)
         return resolve.bind_query(tree, environment), opened
@@ -317,7 +339,7 @@ class Statements:
     ) -> _Opened:
         """Look up every table of a query. The same table at the same moment is loaded once."""
         session = call.session
-        wants_bounds = resolve.wants_bounds(tree)
+        wants_bounds = references.wants_bounds(tree)
         loaded: dict[names.Name, tables.LoadedTable] = {}
         found: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
@@ -430,18 +452,18 @@ class Statements:
         )
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
-            resolve.references(statement.source, self._environment(call))
+            references.references(statement.source, self._environment(call))
             return outcomes.Outcome(
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
-                bind_count=resolve.bind_count(statement.source),
+                bind_count=references.bind_count(statement.source),
                 array_bind_supported=True,
             )
         rows = writes.rows_committed(loaded, call.query_id)
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
-            return _with_binds(answer, resolve.bind_count(statement.source))
+            return _with_binds(answer, references.bind_count(statement.source))
         self._check_may_write(call)
         target = writes.Target(loaded=loaded, fields=tuple(written))
         found, query = await self._bound_into(call, statement.source, loaded, given, target)
@@ -464,7 +486,7 @@ class Statements:
             tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
         ]
         environment = self._environment(call)
-        uses = resolve.references(source, environment)
+        uses = references.references(source, environment)
         opened = await self._open(call, source, uses)
         environment = self._environment(call, opened.shapes)
         found = resolve.bind_into(source, environment, targets)
@@ -665,7 +687,7 @@ class Statements:
     async def _set_variables(
         self, call: _Call, statement: operations.SetVariables
     ) -> outcomes.Outcome:
-        tree = resolve.select_of(statement.values)
+        tree = references.select_of(statement.values)
         found, opened = await self._bound(call, tree)
         table, _ = await engine.collect(await self._start(call, found, opened))
         row = [column[0].as_py() for column in table.columns]
@@ -798,17 +820,22 @@ def _with_binds(answer: outcomes.Outcome, count: int) -> outcomes.Outcome:
     )
 
 
-def _file_lines(opened: _Opened, found: resolve.BoundQuery) -> list[str]:
-    lines = []
-    for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
-        if table is None:
-            continue
-        conditions = len(found.filters.get(index, ()))
-        lines.append(
-            f"Table {'.'.join(names.shown(part) for part in shape.path)}: "
-            f"snapshot {table.snapshot_id}, {conditions} conditions for pruning"
-        )
-    return lines
+def _forms(session: sessions.Session) -> formats.Forms:
+    """Return how the session wants values as text; AUTO and nothing mean Snowflake's default."""
+    default = formats.DEFAULT
+
+    def form(name: str, otherwise: str) -> str:
+        text = str(session.parameter(f"{name}_OUTPUT_FORMAT"))
+        return otherwise if text.upper() in ("", "AUTO") else text
+
+    common = form("TIMESTAMP", default.timestamp_ltz)
+    return formats.Forms(
+        date=form("DATE", default.date),
+        time=form("TIME", default.time),
+        timestamp_ntz=form("TIMESTAMP_NTZ", default.timestamp_ntz),
+        timestamp_ltz=form("TIMESTAMP_LTZ", common),
+        binary=form("BINARY", default.binary),
+    )
 
 
 def _transaction(session: sessions.Session) -> Transaction | None:
@@ -833,6 +860,13 @@ def _new_columns(
             "002022",
             "42601",
             "SQL compilation error:\nNumber of columns in the list differs from the query's",
+            phase="COMPILATION",
+        )
+    if not given and found.unnamed:
+        raise errors.SqlError(
+            "002022",
+            "42601",
+            f"SQL compilation error:\nMissing column specification for '{found.unnamed[0]}'",
             phase="COMPILATION",
         )
     made = []

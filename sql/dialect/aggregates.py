@@ -141,7 +141,7 @@ def percentile_cont(call: Call) -> Bound:
 
 
 def listagg(call: Call) -> Bound:
-    operand = rewrites.cast(call.arg(0), sqltypes.TEXT)
+    operand = call.text(0)
     delimiter = call.constant(1, "")
     order = f" ORDER BY {call.order}" if call.order else ""
     prefix = "DISTINCT " if call.distinct else ""

@@ -47,8 +47,12 @@ class Call:
     def arg(self, index: int) -> Bound:
         return self.bind(self.nodes[index])
 
+    def text(self, index: int) -> Bound:
+        """Return an argument as text, dates and times in the session's form."""
+        return rewrites.cast(self.arg(index), sqltypes.TEXT, forms=self.context.forms)
+
     def texts(self) -> list[Bound]:
-        return [rewrites.cast(argument, sqltypes.TEXT) for argument in self.args]
+        return [self.text(index) for index in range(len(self.nodes))]
 
     def word(self, index: int) -> str:
         """Return an argument that is a bare word or a string, in lower case."""

@@ -223,7 +223,8 @@ def _paren(node: exp.Paren, scope: Scope) -> Bound:
 
 
 def _concat(node: exp.DPipe, scope: Scope) -> Bound:
-    return rewrites.concat([bind(part, scope) for part in _chain(node, exp.DPipe)])
+    parts = [bind(part, scope) for part in _chain(node, exp.DPipe)]
+    return rewrites.concat(parts, scope.environment.context.forms)
 
 
 def _between(node: exp.Between, scope: Scope) -> Bound:
@@ -304,7 +305,13 @@ def _like(node: Any, scope: Scope, *, escape: str | None = None) -> Bound:
     value, pattern = bind(node.this, scope), node.expression
     if isinstance(pattern, exp.Any | exp.All):
         return _like_many(value, pattern, scope, escape=escape, ignore_case=ignore_case)
-    return rewrites.like(value, bind(pattern, scope), escape=escape, ignore_case=ignore_case)
+    return rewrites.like(
+        value,
+        bind(pattern, scope),
+        escape=escape,
+        ignore_case=ignore_case,
+        forms=scope.environment.context.forms,
+    )
 
 
 def _like_many(
@@ -313,7 +320,13 @@ def _like_many(
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
     parts = [
-        rewrites.like(value, bind(item, scope), escape=escape, ignore_case=ignore_case)
+        rewrites.like(
+            value,
+            bind(item, scope),
+            escape=escape,
+            ignore_case=ignore_case,
+            forms=scope.environment.context.forms,
+        )
         for item in listed
     ]
     word = " OR " if isinstance(patterns, exp.Any) else " AND "
@@ -348,9 +361,9 @@ def _case(node: exp.Case, scope: Scope) -> Bound:
 def _cast(node: Any, scope: Scope, *, lenient: bool = False) -> Bound:
     if node.args.get("format") is not None:
         raise errors.unsupported("CAST ... FORMAT")
-    mapping = scope.environment.context.timestamp_mapping
-    target = columns.data_type(node.to, timestamp=mapping)
-    return rewrites.cast(bind(node.this, scope), target, lenient=lenient)
+    context = scope.environment.context
+    target = columns.data_type(node.to, timestamp=context.timestamp_mapping)
+    return rewrites.cast(bind(node.this, scope), target, lenient=lenient, forms=context.forms)
 
 
 def _try_cast(node: exp.TryCast, scope: Scope) -> Bound:

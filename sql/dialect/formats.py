@@ -7,11 +7,23 @@ that no format silently means something else.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sql import errors
 
-TIMESTAMP_TEXT = "%Y-%m-%d %H:%M:%S%.3f"
-TIMESTAMP_ZONE_TEXT = "%Y-%m-%d %H:%M:%S%.3f %z"
-TIME_TEXT = "%H:%M:%S"
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forms:
+    """How values become text where no format is given: the session's output formats."""
+
+    date: str = "YYYY-MM-DD"
+    time: str = "HH24:MI:SS"
+    timestamp_ntz: str = "YYYY-MM-DD HH24:MI:SS.FF3"
+    timestamp_ltz: str = "YYYY-MM-DD HH24:MI:SS.FF3 TZHTZM"
+    binary: str = "HEX"
+
+
+DEFAULT = Forms()
 
 ELEMENTS = {
     "TZHTZM": "%z",

@@ -88,14 +88,14 @@ def _count_of(argument: Bound) -> Bound:
 
 def _left_or_right(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
+        value, count = call.text(0), _count_of(call.arg(1))
         return calls.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
 
     return build_one
 
 
 def _substring(call: Call) -> Bound:
-    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
+    value = call.text(0)
     start = rewrites.round_half_away(call.arg(1))
     parts = [value, start]
     length = ""
@@ -126,10 +126,8 @@ def _trim(name: str) -> calls.Builder:
 
 def _pad(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
-        fill = (
-            rewrites.cast(call.arg(2), sqltypes.TEXT) if len(call.nodes) > 2 else bounds.text(" ")
-        )
+        value, count = call.text(0), _count_of(call.arg(1))
+        fill = call.text(2) if len(call.nodes) > 2 else bounds.text(" ")
         return calls.text_result(
             f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
         )
@@ -165,11 +163,11 @@ def _position(call: Call) -> Bound:
 
 
 def _first_two(call: Call) -> list[Bound]:
-    return [rewrites.cast(call.arg(index), sqltypes.TEXT) for index in (0, 1)]
+    return [call.text(0), call.text(1)]
 
 
 def _repeat(call: Call) -> Bound:
-    value, count = rewrites.cast(call.arg(0), sqltypes.TEXT), _count_of(call.arg(1))
+    value, count = call.text(0), _count_of(call.arg(1))
     return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
 
 
@@ -198,7 +196,7 @@ def _replace(call: Call) -> Bound:
 
 
 def _concat(call: Call) -> Bound:
-    return rewrites.concat(call.args)
+    return rewrites.concat(call.args, call.context.forms)
 
 
 def _concat_ws(call: Call) -> Bound:
@@ -208,19 +206,19 @@ def _concat_ws(call: Call) -> Bound:
         if index:
             joined.append(separator)
         joined.append(part)
-    return rewrites.concat(joined)
+    return rewrites.concat(joined, call.context.forms)
 
 
 def _sha2(call: Call) -> Bound:
     size = int(call.constant(1, 256))
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
-    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
+    value = call.text(0)
     return calls.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
 
 
 def _ascii(call: Call) -> Bound:
-    value = rewrites.cast(call.arg(0), sqltypes.TEXT)
+    value = call.text(0)
     return calls.small_integer(f"ascii({value.sql})", [value])
 
 
@@ -240,9 +238,7 @@ def _regexp_like(call: Call) -> Bound:
 
 def _regexp_replace(call: Call) -> Bound:
     value, pattern = _first_two(call)
-    replacement = (
-        rewrites.cast(call.arg(2), sqltypes.TEXT) if len(call.nodes) > 2 else bounds.text("")
-    )
+    replacement = call.text(2) if len(call.nodes) > 2 else bounds.text("")
     position, occurrence = int(call.constant(3, 1)), int(call.constant(4, 0))
     if position != 1 or occurrence not in (0, 1):
         raise call.refuse("a position or an occurrence")
@@ -476,7 +472,7 @@ def _to_text(call: Call) -> Bound:
     value = call.arg(0)
     model = call.constant(1)
     if model is None:
-        return rewrites.cast(value, sqltypes.TEXT)
+        return call.text(0)
     if value.type.kind == "text":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.kind == "time":

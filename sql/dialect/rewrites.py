@@ -33,10 +33,17 @@ def as_arrow(operand: Bound, kind: sqltypes.SqlType) -> str:
 # Casts
 
 
-def cast(operand: Bound, target: sqltypes.SqlType, *, lenient: bool = False) -> Bound:
+def cast(
+    operand: Bound,
+    target: sqltypes.SqlType,
+    *,
+    lenient: bool = False,
+    forms: formats.Forms = formats.DEFAULT,
+) -> Bound:
     """Return operand as target, as CAST does, or TRY_CAST when lenient.
 
-    Raises SqlError for a pair of types that Snowflake does not cast between.
+    forms: how dates, times and binary values become text. Raises SqlError for a pair of types that
+    Snowflake does not cast between.
     """
     source = operand.type
     if source.kind == "null" or operand.literal is None:
@@ -47,19 +54,23 @@ def cast(operand: Bound, target: sqltypes.SqlType, *, lenient: bool = False) -> 
         converted = _cast_literal(operand, target, lenient=lenient)
         if converted is not None:
             return converted
+    if target.kind == "text" and source.kind in FORMATTED:
+        return _format(operand, target, forms)
     found = CASTS.get((source.kind, target.kind))
     if found is None:
         raise _no_cast(source, target)
     return found(operand, target, lenient)
 
 
-def implicit(operand: Bound, target: sqltypes.SqlType) -> Bound:
+def implicit(
+    operand: Bound, target: sqltypes.SqlType, forms: formats.Forms = formats.DEFAULT
+) -> Bound:
     """Return operand as target where Snowflake does so unasked; nothing is lost or cut."""
     if sqltypes.same_in_engine(operand.type, target):
         return operand
     if target.kind == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
-    return cast(operand, target)
+    return cast(operand, target, forms=forms)
 
 
 def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], sqltypes.SqlType]:
@@ -190,21 +201,32 @@ def _cast_from_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) 
     return one_bit if target.kind == "fixed" and target.scale == 0 else cast(one_bit, target)
 
 
-def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
-    match operand.type.kind:
-        case "real":
-            sql = f"_real_to_text({as_arrow(operand, sqltypes.REAL)})"
-        case "timestamp_ntz":
-            sql = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIMESTAMP_TEXT)})"
-        case "timestamp_ltz":
-            local = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIMESTAMP_ZONE_TEXT)})"
-            sql = local
-        case "time":
-            sql = f"to_char({operand.sql}, {bounds.quoted_text(formats.TIME_TEXT)})"
-        case "binary":
-            sql = f"upper(encode({operand.sql}, 'hex'))"
-        case _:
+FORMATTED = frozenset({"date", "time", "timestamp_ntz", "timestamp_ltz", "binary"})
+
+
+def _format(operand: Bound, target: sqltypes.SqlType, forms: formats.Forms) -> Bound:
+    """Return a date, time or binary value as text in the session's form."""
+    kind = operand.type.kind
+    if kind == "binary":
+        if forms.binary.upper() != "HEX":
+            raise errors.unsupported(f"BINARY_OUTPUT_FORMAT = {forms.binary}")
+        sql = f"upper(encode({operand.sql}, 'hex'))"
+    else:
+        model = getattr(forms, kind)
+        pattern = bounds.quoted_text(formats.engine_pattern(model))
+        moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if kind == "date" else operand
+        sql = f"to_char({moment.sql}, {pattern})"
+        if kind == "date" and model == formats.DEFAULT.date:
             sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
+    found = bounds.derived(sql, sqltypes.TEXT, [operand])
+    return _cast_text(found, target, False) if target.length is not None else found
+
+
+def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
+    if operand.type.kind == "real":
+        sql = f"_real_to_text({as_arrow(operand, sqltypes.REAL)})"
+    else:
+        sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
     found = bounds.derived(sql, sqltypes.TEXT, [operand])
     return _cast_text(found, target, lenient) if target.length is not None else found
 
@@ -278,23 +300,18 @@ CASTS = {
     ("boolean", "fixed"): _cast_from_boolean,
     ("boolean", "text"): _cast_to_text,
     ("date", "date"): _cast_same,
-    ("date", "text"): _cast_to_text,
     ("date", "timestamp_ntz"): _cast_moment,
     ("date", "timestamp_ltz"): _cast_moment,
     ("time", "time"): _cast_same,
-    ("time", "text"): _cast_to_text,
     ("timestamp_ntz", "timestamp_ntz"): _cast_moment,
     ("timestamp_ntz", "timestamp_ltz"): _cast_moment,
     ("timestamp_ntz", "date"): _cast_to_date,
     ("timestamp_ntz", "time"): _cast_to_time,
-    ("timestamp_ntz", "text"): _cast_to_text,
     ("timestamp_ltz", "timestamp_ltz"): _cast_same,
     ("timestamp_ltz", "timestamp_ntz"): _cast_moment,
     ("timestamp_ltz", "date"): _cast_to_date,
     ("timestamp_ltz", "time"): _cast_to_time,
-    ("timestamp_ltz", "text"): _cast_to_text,
     ("binary", "binary"): _cast_same,
-    ("binary", "text"): _cast_to_text,
 }
 
 
@@ -562,10 +579,16 @@ def _number_side(operand: Bound) -> Bound:
 
 
 def like(
-    value: Bound, pattern: Bound, *, escape: str | None = None, ignore_case: bool = False
+    value: Bound,
+    pattern: Bound,
+    *,
+    escape: str | None = None,
+    ignore_case: bool = False,
+    forms: formats.Forms = formats.DEFAULT,
 ) -> Bound:
     """Return value LIKE pattern: a backslash is itself unless ESCAPE names it."""
-    value, pattern = cast(value, sqltypes.TEXT), cast(pattern, sqltypes.TEXT)
+    value = cast(value, sqltypes.TEXT, forms=forms)
+    pattern = cast(pattern, sqltypes.TEXT, forms=forms)
     if isinstance(pattern.literal, str):
         sql = bounds.quoted_text(_backslashed(pattern.literal, escape))
     elif escape is None:
@@ -656,13 +679,9 @@ def extreme(operands: Sequence[Bound], name: str) -> Bound:
     return bounds.derived(sql, kind, parts)
 
 
-def concat(operands: Sequence[Bound]) -> Bound:
+def concat(operands: Sequence[Bound], forms: formats.Forms = formats.DEFAULT) -> Bound:
     """Return the operands joined: NULL as soon as one is."""
     if operands and all(operand.type.kind == "binary" for operand in operands):
         raise errors.unsupported("concatenation of BINARY")
-    parts = [cast(operand, sqltypes.TEXT) for operand in operands]
+    parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
     return bounds.derived(f"({' || '.join(part.sql for part in parts)})", sqltypes.TEXT, parts)
-
-
-def moment_of(value: datetime.datetime) -> Bound:
-    return bounds.timestamp(value)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sql.dialect import names, sqltypes
+from sql.dialect import formats, names, sqltypes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +74,7 @@ class Context:
     client: str = ""
     query_ids: tuple[str, ...] = ()
     timestamp_mapping: str = "TIMESTAMP_NTZ"
+    forms: formats.Forms = formats.DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sql import engine, engine_datafusion, outcomes
-from sql.dialect import operations, parse, resolve, shapes, sqltypes
+from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
 
 NOW = datetime.datetime(2024, 5, 6, 7, 8, 9, tzinfo=datetime.UTC)
 
@@ -77,7 +77,7 @@ def bind(
     given = more.pop("context", context())
     environment = shapes.Environment(context=given, **more)
     found, relations = [], []
-    for use in resolve.references(operation.tree, environment):
+    for use in references.references(operation.tree, environment):
         table = (tables or {})[use.name[-1].stored]
         name = f"{use.index}:{use.name[-1].stored}"
         found.append(

@@ -259,6 +259,7 @@ def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
         await house.run("create table e (a int, b varchar(3)) as select id, v from s where false")
         assert await house.rows("select count(*) from e") == [(0,)]
         assert await code_of(house, "create table f as select 1 a, 2 a") == "002025"
+        assert await code_of(house, "create table f as select count(*) from s") == "002022"
         assert await code_of(house, "create table f as select 'abc'::int x") == "100038"
         assert await code_of(house, "select * from f") == "002003"
 
@@ -391,6 +392,32 @@ def test_session_parameters_are_checked_set_and_unset(tmp_path: Path) -> None:
         await house.run("alter session set timestamp_type_mapping = 'TIMESTAMP_LTZ'")
         outcome = await house.run("select '2024-01-01'::timestamp")
         assert outcome.columns[0].type == "timestamp_ltz"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_output_formats_of_the_session_make_text_of_dates_and_times(tmp_path: Path) -> None:
+    text = (
+        "select d::varchar, to_char(ts), 'on ' || d, upper(t), ts like '29.%' from "
+        "(select '2024-02-29'::date d, '2024-02-29 13:14:15'::timestamp ts, '13:14'::time t)"
+    )
+
+    async def work(house: sql_house.House) -> None:
+        assert await house.rows(text) == [
+            ("2024-02-29", "2024-02-29 13:14:15.000", "on 2024-02-29", "13:14:00", False)
+        ]
+        await house.run(
+            "alter session set date_output_format = 'DD MON YYYY', "
+            "timestamp_ntz_output_format = 'DD.MM.YYYY HH12:MI AM', time_output_format = 'HH24:MI'"
+        )
+        assert await house.rows(text) == [
+            ("29 Feb 2024", "29.02.2024 01:14 PM", "on 29 Feb 2024", "13:14", True)
+        ]
+        await house.run("create table s (v varchar)")
+        await house.run("insert into s values ('2024-02-29'::date)")
+        assert await house.rows("select v from s") == [("29 Feb 2024",)]
+        await house.run("alter session set date_output_format = 'AUTO'")
+        assert await house.one("select '2024-02-29'::date::varchar") == "2024-02-29"
 
     sql_house.in_house(tmp_path, work)
 
@@ -540,11 +567,13 @@ def test_explain_shows_tables_and_a_plan_without_running(tmp_path: Path) -> None
     async def work(house: sql_house.House) -> None:
         await house.run("create table t (a int)")
         await house.run("insert into t values (1)")
+        await house.run("insert into t values (2)")
         outcome = await house.run("explain select * from t where a = 1")
         assert outcome.statement_type_id == outcomes.StatementType.EXPLAIN
         assert outcome.rows is not None
         ((text,),) = outcome.rows
-        assert "Table LAKE.NS.T" in text
+        assert "Table LAKE.NS.T: snapshot " in text
+        assert ", 1 of 2 files" in text
         assert "DataSourceExec" in text
         assert str(tmp_path).strip("/") not in text
 

@@ -11,24 +11,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql import errors
-from sql.dialect import operations, parse, resolve, shapes, sqltypes
+from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
 from tests.kit import sql_text
 
-WORDS = """
-select from where group by order having qualify with recursive as on using natural left right full
-join cross lateral union all except intersect minus distinct top limit offset fetch first rows only
-values table t u id grp v d ts b f x * ( ) , . ; : :: = <> < <= > >= + - / % || ? $1 $x :name @s
-'a' 'it''s' 'a\\'b' $$q$$ "Q" 1 2.5 1e3 0 null true false case when then else end cast try_cast int
-varchar number date timestamp interval '1 day' between and or not in is like ilike any escape rlike
-exists over partition count sum avg min max row_number rank lag first_value listagg within iff nvl
-coalesce decode dateadd datediff day month to_date to_char concat substr round abs upper extract
-current_date current_timestamp() at before version offset => pivot unpivot sample flatten generator
-create or replace transient table insert into drop schema if not exists show tables describe use set
-unset alter session begin commit rollback explain cascade comment cluster partition /* x */ -- y
-""".split()
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+WORDS = _words(
+    """
+    select from where group by order having qualify with recursive as on using natural left right
+    full join cross lateral union all except intersect minus distinct top limit offset fetch first
+    rows only values table t u id grp v d ts b f x o * ( ) , . ; : :: = <> < <= > >= + - / % || ? $1
+    $x :name @s 'a' 'it''s' 'a\\'b' $$q$$ "Q" 1 2.5 1e3 0 null true false case when then else end
+    cast try_cast int varchar number date timestamp interval '1 day' between and or not in is like
+    ilike any escape rlike exists over partition count sum avg min max row_number rank lag
+    first_value listagg within iff nvl coalesce decode dateadd datediff day month to_date to_char
+    concat substr round abs upper extract current_date current_timestamp() at before version offset
+    => pivot unpivot sample flatten generator create or replace transient insert into drop schema if
+    exists show tables describe use set unset alter session begin commit rollback explain cascade
+    comment cluster /* x */ -- y
+    """
+)
 
 GOOD = [
-    "select a.id, sum(v) over (partition by grp order by id) from t a join u using (id) where v > 1",
+    "select a.id, sum(v) over (partition by grp order by id) from t a join u using (id) "
+    "where v > 1 group by 1",
     "with x as (select id, count(*) c from t group by all) select * exclude (c) from x order by 1",
     "select case when id in (1, 2) then 'a' else upper(grp) end k from t qualify row_number() "
     "over (partition by k order by id) = 1 limit 5",
@@ -67,14 +76,12 @@ def read(text: str) -> None:
         if tree is None:
             return
         environment = shapes.Environment(context=sql_text.context(), binds=None)
-        uses = resolve.references(tree, environment)
+        uses = references.references(tree, environment)
         tables = tuple(
             shapes.TableShape(relation=f"r{use.index}", path=("lake", "ns", "t"), columns=COLUMNS)
             for use in uses
         )
-        environment = shapes.Environment(
-            context=sql_text.context(), tables=tables, binds=None
-        )
+        environment = shapes.Environment(context=sql_text.context(), tables=tables, binds=None)
         if isinstance(operation, operations.Insert):
             resolve.bind_into(tree, environment, [column.type for column in COLUMNS[:2]])
         else:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sql import bindings, errors
-from sql.dialect import expressions, parse, resolve, shapes, sqltypes
+from sql.dialect import expressions, parse, references, resolve, shapes, sqltypes
 from tests.kit import sql_text
 
 TABLES = {
@@ -192,6 +192,7 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select id from t, u", "002026"),
         ("select * exclude nosuch from t", "000904"),
         ("select 1 from t a, u a", "002028"),
+        ("select 1 from t, t", "002028"),
         ("select id from t group by 9", "002027"),
         ("select id from t order by 0", "002027"),
         ("select id from t where sum(v) > 1", "002035"),
@@ -336,7 +337,7 @@ def test_time_travel_is_worked_out_before_tables_are_looked_up(
 ) -> None:
     tree = parse.parse(f"select * from t {clause}").tree  # type: ignore[union-attr]
 
-    (use,) = resolve.references(tree, shapes.Environment(context=sql_text.context()))
+    (use,) = references.references(tree, shapes.Environment(context=sql_text.context()))
 
     assert use.moment == expected
 
@@ -346,7 +347,7 @@ def test_names_of_common_tables_are_no_references() -> None:
         "with a as (select * from t), b as (select * from a) select * from b, u, lake.ns.a"
     ).tree
 
-    uses = resolve.references(tree, shapes.Environment(context=sql_text.context()))
+    uses = references.references(tree, shapes.Environment(context=sql_text.context()))
 
     assert [[part.folded for part in use.name] for use in uses] == [
         ["T"], ["U"], ["LAKE", "NS", "A"],
@@ -356,7 +357,7 @@ def test_names_of_common_tables_are_no_references() -> None:
 def test_values_for_a_table_are_converted_cell_by_cell() -> None:
     tree = parse.parse("insert into x values ('1', '2024-01-01'), (2, null)").source  # type: ignore[union-attr]
     environment = shapes.Environment(context=sql_text.context())
-    resolve.references(tree, environment)
+    references.references(tree, environment)
 
     bound = resolve.bind_into(tree, environment, [sqltypes.integer(), sqltypes.DATE])
 

@@ -1,0 +1,283 @@
+"""rule: which tables a text names, at which moment, before anything of it is bound.
+
+Every place that names a table is marked with its number, so that the binder finds the table that
+was looked up for it. AT and BEFORE may hold constants and arithmetic on them: which state of a
+table is meant must be known before the table is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import bound as bounds
+from sql.dialect import columns, expressions, rewrites, shapes, sqltypes
+from sql.dialect.bound import Bound
+
+USE = "use"
+"""Key of a table node's meta: which use of a table it is."""
+
+USES_MAX = 500
+
+
+class Constants:
+    """A scope without tables: only constants mean something in it."""
+
+    def __init__(self, environment: shapes.Environment) -> None:
+        self.environment = environment
+        self.rows: int | None = 1
+
+    def column(self, node: exp.Column) -> Bound:
+        raise errors.invalid_identifier(node.name.upper())
+
+    def scalar_query(self, node: Any) -> Bound:
+        raise errors.unsupported("a query in AT or BEFORE")
+
+    def exists(self, node: Any) -> Bound:
+        raise errors.unsupported("a query in AT or BEFORE")
+
+    def in_query(self, operands: list[Bound], node: Any, *, negated: bool) -> Bound:
+        raise errors.unsupported("a query in AT or BEFORE")
+
+
+def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.TableUse, ...]:
+    """Return the tables that tree names, and mark each place with its number.
+
+    Names of common table expressions are none. Placeholders `?` are numbered too. Of environment
+    only what AT and BEFORE may say is read: context, binds, variables.
+    """
+    found: list[shapes.TableUse] = []
+    _number_placeholders(tree)
+    _collect(tree, found, environment)
+    if len(found) > USES_MAX:
+        raise errors.unsupported(f"more than {USES_MAX} tables in one statement")
+    return tuple(found)
+
+
+def select_of(values: Sequence[Any]) -> Any:
+    """Return the tree of a SELECT of these expressions."""
+    return exp.Select(expressions=list(values))
+
+
+def wants_bounds(tree: Any) -> bool:
+    """Say whether knowing what whole numbers lie within could spare the query wider arithmetic."""
+    for node in tree.walk():
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg):
+            return True
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() in ("SUM", "AVG"):
+            return True
+    return False
+
+
+def bind_count(tree: Any) -> int:
+    """Return how many values the text's placeholders want."""
+    return len(
+        {
+            str(node.this) if node.this else f"?{node.meta.get('position')}"
+            for node in tree.find_all(exp.Placeholder)
+        }
+    )
+
+
+def _number_placeholders(tree: Any) -> None:
+    places = [node for node in _in_text_order(tree) if isinstance(node, exp.Placeholder)]
+    for position, node in enumerate((place for place in places if not place.this), start=1):
+        node.meta["position"] = position
+
+
+def _in_text_order(tree: Any) -> Iterable[Any]:
+    # sqlglot keeps arguments in the order of the grammar but for a few; WITH comes before SELECT.
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        children = []
+        arguments = list(node.args.items())
+        arguments.sort(key=lambda item: ARGUMENT_ORDER.get(item[0], 5))
+        for _, value in arguments:
+            for child in value if isinstance(value, list) else (value,):
+                children += [child] if isinstance(child, exp.Expression) else []
+        stack.extend(reversed(children))
+
+
+ARGUMENT_ORDER = {
+    "with_": 0,
+    "kind": 1,
+    "hint": 1,
+    "distinct": 2,
+    "expressions": 3,
+    "this": 3,
+    "expression": 4,
+    "from_": 5,
+    "laterals": 6,
+    "joins": 6,
+    "where": 7,
+    "group": 8,
+    "having": 9,
+    "qualify": 10,
+    "order": 12,
+    "limit": 13,
+    "offset": 14,
+}
+
+
+def _collect(tree: Any, found: list[shapes.TableUse], environment: shapes.Environment) -> None:
+    # Without recursion: a condition of a thousand terms is a tree as deep.
+    stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    while stack:
+        node, known = stack.pop()
+        following: list[tuple[Any, frozenset[str]]] = []
+        if isinstance(node, exp.Table):
+            _collect_table(node, known, found, environment)
+            stack += [(join, known) for join in reversed(node.args.get("joins") or ())]
+            continue
+        with_ = node.args.get("with_")
+        if with_ is not None:
+            for expression in with_.expressions:
+                name = columns.ident(expression.args["alias"].this).folded
+                inner = known | {name} if with_.args.get("recursive") else known
+                following.append((expression.this, inner))
+                known = known | {name}
+        for key, value in node.args.items():
+            if key != "with_":
+                children = value if isinstance(value, list) else (value,)
+                following += [
+                    (child, known) for child in children if isinstance(child, exp.Expression)
+                ]
+        stack += reversed(following)
+
+
+def _collect_table(
+    node: exp.Table,
+    known: frozenset[str],
+    found: list[shapes.TableUse],
+    environment: shapes.Environment,
+) -> None:
+    if isinstance(node.this, exp.Anonymous):
+        inner = table_function(node)
+        if str(inner.this).upper() == "RESULT_SCAN":
+            node.meta[USE] = len(found)
+            found.append(
+                shapes.TableUse(
+                    index=len(found),
+                    name=(),
+                    function="RESULT_SCAN",
+                    arguments=tuple(inner.expressions),
+                )
+            )
+        return
+    if not isinstance(node.this, exp.Identifier):
+        raise errors.unsupported("table of this form")
+    name = columns.table_name(node)
+    if len(name) == 1 and name[0].folded in known:
+        if node.args.get("when") is not None:
+            raise errors.unsupported("AT or BEFORE on a common table expression")
+        return
+    if len(name) == 1 and not name[0].quoted and name[0].folded == "DUAL":
+        return
+    node.meta[USE] = len(found)
+    found.append(shapes.TableUse(index=len(found), name=name, moment=moment_of(node, environment)))
+
+
+def table_function(node: exp.Table) -> exp.Anonymous:
+    outer = node.this
+    assert isinstance(outer, exp.Anonymous)
+    if str(outer.this).upper() == "TABLE" and len(outer.expressions) == 1:
+        inner = outer.expressions[0]
+        if isinstance(inner, exp.Anonymous):
+            return inner
+    return outer
+
+
+def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment | None:
+    """Return AT or BEFORE of a table node, its value worked out."""
+    when = node.args.get("when")
+    if when is None:
+        return None
+    kind = str(when.args["kind"]).lower()
+    value = constant(when.expression, environment)
+    before = str(when.this).upper() == "BEFORE"
+    if kind == "timestamp":
+        if isinstance(value.literal, str):
+            value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
+        found = value.literal
+        if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
+            found = datetime.datetime.combine(found, datetime.time())
+        if not isinstance(found, datetime.datetime):
+            raise errors.unsupported("AT (TIMESTAMP => ...) that is no constant")
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=environment.context.now.tzinfo)
+        return shapes.Moment(kind=kind, value=found, before=before)
+    if kind == "offset":
+        if not isinstance(value.literal, int | decimal.Decimal):
+            raise errors.unsupported("AT (OFFSET => ...) that is no constant number")
+        moved = environment.context.now + datetime.timedelta(seconds=float(value.literal))
+        return shapes.Moment(kind="timestamp", value=moved, before=before)
+    if kind in ("version", "ref", "statement") and isinstance(value.literal, int | str):
+        return shapes.Moment(kind=kind, value=value.literal, before=before)
+    raise errors.unsupported(f"AT ({kind.upper()} => ...)")
+
+
+def constant(node: Any, environment: shapes.Environment) -> Bound:
+    """Return a constant expression worked out; literals, arithmetic, casts, DATEADD, now."""
+    return _evaluate(node, Constants(environment))
+
+
+def _evaluate(node: Any, scope: Constants) -> Bound:
+    if isinstance(node, exp.Paren):
+        return _evaluate(node.this, scope)
+    if isinstance(node, exp.Cast):
+        inner = _evaluate(node.this, scope)
+        target = columns.data_type(node.to)
+        if isinstance(inner.literal, datetime.datetime) and target.is_temporal:
+            return inner
+        return rewrites.cast(inner, target)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        left, right = _evaluate(node.this, scope), _evaluate(node.expression, scope)
+        return _calculate(node, left.literal, right.literal)
+    if isinstance(node, exp.Neg):
+        return rewrites.negate(_evaluate(node.this, scope))
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() in MOVING:
+        return _evaluate_dateadd(node, scope)
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+        name = str(node.this).upper()
+        if name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP_LTZ"):
+            inner = _evaluate(node.expressions[0], scope)
+            return rewrites.cast(inner, sqltypes.TIMESTAMP_NTZ)
+    return expressions.bind(node, scope)
+
+
+MOVING = ("DATEADD", "TIMEADD", "TIMESTAMPADD")
+
+
+def _calculate(node: Any, left: Any, right: Any) -> Bound:
+    if not all(isinstance(side, int | decimal.Decimal) for side in (left, right)):
+        raise errors.unsupported("constant of this form")
+    first, second = decimal.Decimal(left), decimal.Decimal(right)
+    match node:
+        case exp.Add():
+            return bounds.number(first + second)
+        case exp.Sub():
+            return bounds.number(first - second)
+        case exp.Mul():
+            return bounds.number(first * second)
+    if second == 0:
+        raise errors.division_by_zero()
+    return bounds.number((first / second).quantize(decimal.Decimal("1e-6")))
+
+
+def _evaluate_dateadd(node: exp.Anonymous, scope: Constants) -> Bound:
+    from_node, count, moment = node.expressions
+    part = from_node.name.lower()
+    step = _evaluate(count, scope).literal
+    start = _evaluate(moment, scope).literal
+    seconds = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+    unit = part.removesuffix("s")
+    if unit not in seconds or not isinstance(step, int) or not isinstance(start, datetime.datetime):
+        raise errors.unsupported("constant DATEADD of this form")
+    return bounds.timestamp(start + datetime.timedelta(seconds=step * seconds[unit]))

@@ -1,0 +1,413 @@
+"""rule: what names mean in one SELECT: its sources, its WITH, its select list; then outside it.
+
+A scope looks a column up in its own sources first, then among the aliases of its select list, then
+in the query around it. It binds the queries inside expressions by asking the binder that made it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import bound as bounds
+from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
+from sql.dialect.bound import Bound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """A column of a query. name: as Snowflake reports it. unique: as the engine knows it.
+
+    is_named: it is a column or has an alias; else its name is only its expression's text.
+    """
+
+    name: str
+    unique: str
+    type: sqltypes.SqlType
+    nullable: bool
+    origin: tuple[int, int] | None = None
+    is_named: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Text:
+    """A bound query: engine text and its columns. rows: at most; is_correlated: it names columns
+    of a query around it."""
+
+    sql: str
+    outputs: tuple[Output, ...]
+    rows: int | None = None
+    is_correlated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """A name that can be looked up in a scope."""
+
+    stored: str
+    bound: Bound
+
+
+@dataclass(kw_only=True, slots=True)
+class Source:
+    """One item of FROM; mutable, joins change it. path: how it is qualified, own name last."""
+
+    path: tuple[names.Ident, ...]
+    columns: list[Column]
+    hidden: set[str] = field(default_factory=set)
+    rows: int | None = None
+
+
+class Binder(Protocol):
+    """What a scope asks of the binder of its statement."""
+
+    @property
+    def environment(self) -> shapes.Environment: ...
+
+    def alias(self, wanted: str) -> str: ...
+
+    def query(self, tree: Any, parent: QueryScope | None) -> Text: ...
+
+    def converted(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text: ...
+
+
+class QueryScope:
+    """What names mean in one SELECT: its sources, its WITH, its select list; then its parent's."""
+
+    def __init__(self, *, binder: Binder, parent: QueryScope | None) -> None:
+        self.binder = binder
+        self.parent = parent
+        self.sources: list[Source] = []
+        self.merged: dict[str, Bound] = {}
+        self.common: dict[str, tuple[str, Text]] = {}
+        self.aliases: dict[str, Any] = {}
+        self.bound_aliases: dict[str, Bound] = {}
+        self._binding: set[str] = set()
+        self.is_filtering = False
+        self.is_correlated = False
+
+    @property
+    def uses(self) -> set[int]:
+        """The table uses whose rows this scope joins itself."""
+        return {
+            column.bound.origin[0]
+            for source in self.sources
+            for column in source.columns
+            if column.bound.origin is not None
+        }
+
+    @property
+    def environment(self) -> shapes.Environment:
+        return self.binder.environment
+
+    @property
+    def rows(self) -> int | None:
+        found = 1
+        for source in self.sources:
+            if source.rows is None:
+                return None
+            found *= max(source.rows, 1)
+        return found
+
+    @property
+    def for_from(self) -> QueryScope:
+        """The scope of a query in FROM: it sees WITH and what is outside, not its neighbours."""
+        found = QueryScope(binder=self.binder, parent=self.parent)
+        found.common = self.common
+        return found
+
+    # Names
+
+    def column(self, node: exp.Column) -> Bound:
+        """Return what a column's name means here; raises SqlError 000904 or 002026."""
+        if not isinstance(node.this, exp.Identifier):
+            raise errors.unsupported(expressions.construct_name(node.this))
+        wanted = columns.ident(node.this)
+        path = tuple(
+            columns.ident(part)
+            for part in (node.args.get("catalog"), node.args.get("db"), node.args.get("table"))
+            if part
+        )
+        scope: QueryScope | None = self
+        passed: list[QueryScope] = []
+        while scope is not None:
+            found = scope.local(wanted, path)
+            if found is not None:
+                for inner in passed:
+                    inner.is_correlated = True
+                return found
+            passed.append(scope)
+            scope = scope.parent
+        raise errors.invalid_identifier(names.dotted((*path, wanted)))
+
+    def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
+        """Return what a name means in this scope alone: a source's column, then an alias."""
+        found = self.from_sources(wanted, path)
+        if found is None and not path:
+            found = self.from_aliases(wanted)
+        return found
+
+    def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
+        if not path and wanted.folded in self.merged:
+            return self.merged[wanted.folded]
+        found = []
+        for source in self.sources:
+            if path and not qualifies(path, source.path):
+                continue
+            matches = names.find(wanted, [column.stored for column in source.columns])
+            found += [source.columns[index].bound for index in matches]
+        if len(found) > 1:
+            raise errors.ambiguous_column(names.dotted((*path, wanted)))
+        return found[0] if found else None
+
+    def from_aliases(self, wanted: names.Ident) -> Bound | None:
+        name = wanted.folded
+        if name in self.bound_aliases:
+            return self.bound_aliases[name]
+        if name not in self.aliases:
+            return None
+        if name in self._binding:
+            return None
+        self._binding.add(name)
+        try:
+            found = expressions.bind(self.aliases[name], self)
+        finally:
+            self._binding.discard(name)
+        self.bound_aliases[name] = found
+        return found
+
+    def common_table(self, name: str) -> tuple[str, Text] | None:
+        scope: QueryScope | None = self
+        while scope is not None:
+            if name in scope.common:
+                return scope.common[name]
+            scope = scope.parent
+        return None
+
+    # Queries inside expressions
+
+    def scalar_query(self, node: Any) -> Bound:
+        text = self.binder.query(_inner(node), self)
+        if len(text.outputs) != 1:
+            raise errors.unsupported("scalar subquery of more than one column")
+        output = text.outputs[0]
+        if text.is_correlated and text.rows != 1:
+            raise errors.SqlError(
+                "002031",
+                "42601",
+                "SQL compilation error:\nUnsupported subquery type cannot be evaluated",
+                phase="COMPILATION",
+            )
+        return Bound(sql=f"({text.sql})", type=output.type, nullable=True)
+
+    def exists(self, node: Any) -> Bound:
+        inner = _inner(node.this)
+        if not self.is_filtering and _counts_plainly(inner):
+            # The engine knows EXISTS only in filters; a count says the same.
+            counted = inner.copy()
+            counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+            counted.set("order", None)
+            text = self.binder.query(counted, self)
+            return Bound(sql=f"(({text.sql}) > 0)", type=sqltypes.BOOLEAN, nullable=False)
+        text = self.binder.query(inner, self)
+        if self.is_filtering:
+            return Bound(sql=f"EXISTS ({text.sql})", type=sqltypes.BOOLEAN, nullable=False)
+        alias = names.quoted(self.binder.alias("exists"))
+        sql = f"((SELECT count(*) FROM ({text.sql}) AS {alias}) > 0)"
+        return Bound(sql=sql, type=sqltypes.BOOLEAN, nullable=False)
+
+    def in_query(self, operands: list[Bound], node: Any, *, negated: bool) -> Bound:
+        if not self.is_filtering:
+            raise errors.unsupported("IN (SELECT ...) outside a filter")
+        text = self.binder.query(_inner(node), self)
+        if len(text.outputs) != len(operands):
+            raise errors.unsupported("IN (SELECT ...) of another number of columns")
+        word = "NOT IN" if negated else "IN"
+        if len(operands) > 1:
+            return self._row_in_query(operands, text, negated=negated)
+        output = text.outputs[0]
+        kind = sqltypes.unified([operands[0].type, output.type])
+        if kind is None or kind.kind == "null":
+            raise errors.unsupported("IN (SELECT ...) of another type")
+        operand = rewrites.implicit(operands[0], kind)
+        if not sqltypes.same_in_engine(output.type, kind):
+            text = self.binder.converted(text, [kind])
+        sql = f"({operand.sql} {word} ({text.sql}))"
+        return bounds.derived(sql, sqltypes.BOOLEAN, operands, nullable=True)
+
+    def _row_in_query(self, operands: list[Bound], text: Text, *, negated: bool) -> Bound:
+        alias = names.quoted(self.binder.alias("rows"))
+        same = [
+            rewrites.compare(
+                operand,
+                Bound(
+                    sql=f"{alias}.{names.quoted(output.unique)}",
+                    type=output.type,
+                    nullable=output.nullable,
+                ),
+                "=",
+            ).sql
+            for operand, output in zip(operands, text.outputs, strict=True)
+        ]
+        nullable = [part.nullable for part in operands] + [part.nullable for part in text.outputs]
+        if negated and any(nullable):
+            raise errors.unsupported("NOT IN of rows that may hold NULL")
+        sql = f"EXISTS (SELECT 1 FROM ({text.sql}) AS {alias} WHERE {' AND '.join(same)})"
+        sql = f"(NOT {sql})" if negated else sql
+        return bounds.derived(sql, sqltypes.BOOLEAN, operands)
+
+    # WITH
+
+    def add_common_tables(self, with_: exp.With) -> str:
+        recursive = bool(with_.args.get("recursive"))
+        parts, is_recursive = [], False
+        for node in with_.expressions:
+            alias = node.args["alias"]
+            name = columns.ident(alias.this).folded
+            listed = [columns.ident(column) for column in alias.args.get("columns") or ()]
+            unique = self.binder.alias(name)
+            if recursive and _names_itself(node.this, name):
+                is_recursive = True
+                text = self._recursive(node.this, name, unique, listed)
+            else:
+                text = renamed(self.binder.query(node.this, self), listed)
+            self.common[name] = (unique, text)
+            listing = ", ".join(names.quoted(output.unique) for output in text.outputs)
+            parts.append(f"{names.quoted(unique)}({listing}) AS ({text.sql})")
+        return f"WITH {'RECURSIVE ' if is_recursive else ''}{', '.join(parts)} "
+
+    def _recursive(self, tree: Any, name: str, unique: str, listed: list[names.Ident]) -> Text:
+        if not isinstance(tree, exp.Union) or tree.args.get("distinct"):
+            raise errors.unsupported("recursive WITH without UNION ALL")
+        anchor = renamed(self.binder.query(tree.left, self), listed)
+        # Types of the anchor hold for all rows; numbers may grow, so they are widened first.
+        outputs = tuple(
+            dataclasses.replace(output, type=_grown(output.type), nullable=True, origin=None)
+            for output in anchor.outputs
+        )
+        kinds = [output.type for output in outputs]
+        anchor = self.binder.converted(anchor, kinds)
+        self.common[name] = (unique, Text(sql="", outputs=outputs))
+        step = self.binder.converted(
+            renamed(self.binder.query(tree.right, self), list(_plain_idents(outputs))), kinds
+        )
+        return Text(sql=f"{anchor.sql} UNION ALL {step.sql}", outputs=outputs)
+
+
+def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:
+    return (names.Ident(text=output.name, quoted=True) for output in outputs)
+
+
+def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
+    if kind.is_integer:
+        return sqltypes.integer(sqltypes.PRECISION_MAX)
+    if kind.kind == "text":
+        return sqltypes.TEXT
+    return sqltypes.TEXT if kind.kind == "null" else kind
+
+
+def _names_itself(tree: Any, name: str) -> bool:
+    return any(
+        isinstance(table.this, exp.Identifier)
+        and not table.args.get("db")
+        and columns.ident(table.this).folded == name
+        for table in tree.find_all(exp.Table)
+    )
+
+
+def renamed(text: Text, listed: list[names.Ident]) -> Text:
+    if not listed:
+        return text
+    if len(listed) != len(text.outputs):
+        raise errors.unsupported("column list of another length than its query")
+    outputs = tuple(
+        dataclasses.replace(output, name=ident.folded)
+        for output, ident in zip(text.outputs, listed, strict=True)
+    )
+    return dataclasses.replace(text, outputs=outputs)
+
+
+def _inner(node: Any) -> Any:
+    while isinstance(node, exp.Subquery) and not (
+        node.args.get("order") or node.args.get("limit") or node.args.get("offset")
+    ):
+        node = node.this
+    return node
+
+
+def _counts_plainly(node: Any) -> bool:
+    """Whether a SELECT has as many rows as its FROM and WHERE let through."""
+    reducing = ("group", "having", "qualify", "distinct", "limit", "offset")
+    if not isinstance(node, exp.Select) or any(node.args.get(name) for name in reducing):
+        return False
+    return not any(
+        isinstance(call, exp.Anonymous) and functions.is_aggregate(str(call.this))
+        for item in node.expressions
+        for call in item.find_all(exp.Anonymous)
+    )
+
+
+def qualifies(path: tuple[names.Ident, ...], source: tuple[names.Ident, ...]) -> bool:
+    if len(path) > len(source):
+        return False
+    return all(
+        names.find(wanted, [actual.text if actual.quoted else actual.folded])
+        for wanted, actual in zip(reversed(path), reversed(source), strict=False)
+    )
+
+
+class OutputScope(QueryScope):
+    """The scope of a set operation's ORDER BY: its own columns, nothing else."""
+
+    def __init__(self, around: QueryScope, outputs: Sequence[Output]) -> None:
+        super().__init__(binder=around.binder, parent=around)
+        self.outputs = list(outputs)
+        self.sources = [
+            Source(
+                path=(),
+                columns=[
+                    Column(
+                        stored=output.name,
+                        bound=Bound(
+                            sql=names.quoted(output.unique),
+                            type=output.type,
+                            nullable=output.nullable,
+                        ),
+                    )
+                    for output in outputs
+                ],
+            )
+        ]
+
+
+def order_by(tree: Any, scope: OutputScope) -> str:
+    order = tree.args.get("order")
+    if order is None:
+        return ""
+    items = []
+    for item in order.expressions:
+        place = ordinal(item.this, len(scope.outputs))
+        if place is not None:
+            items.append(f"{place}{expressions.direction(item)}")
+        else:
+            items.append(f"{expressions.bind(item.this, scope).sql}{expressions.direction(item)}")
+    return f" ORDER BY {', '.join(items)}"
+
+
+def ordinal(node: Any, count: int) -> int | None:
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
+        return None
+    place = int(node.name)
+    if not 1 <= place <= count:
+        raise errors.SqlError(
+            "002027",
+            "42601",
+            f"SQL compilation error:\n[{place}] ORDER BY or GROUP BY position out of range",
+            phase="COMPILATION",
+        )
+    return place

@@ -1,0 +1,667 @@
+"""rule: one SELECT on its way to the engine's text.
+
+FROM first, which makes the scope; then the select list, stars spread out; then the clauses, whose
+conditions on stored columns are kept for pruning. Every output gets a unique name, because the
+engine takes no duplicates; Snowflake's names stand beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sql import errors
+from sql.dialect import bound as bounds
+from sql.dialect import (
+    columns,
+    expressions,
+    grammar,
+    names,
+    predicates,
+    references,
+    rewrites,
+    scopes,
+    sqltypes,
+)
+from sql.dialect.bound import Bound
+from sql.dialect.scopes import Column, Output, QueryScope, Source, Text
+
+
+class Binder(scopes.Binder, Protocol):
+    """What a SELECT asks of the binder of its statement besides."""
+
+    @property
+    def filters(self) -> dict[int, list[predicates.Condition]]: ...
+
+    def values(
+        self,
+        tree: Any,
+        scope: QueryScope,
+        targets: Sequence[sqltypes.SqlType] | None = None,
+    ) -> Text: ...
+
+    def limit(self, tree: Any, scope: QueryScope) -> str: ...
+
+
+class SelectBinder:
+    """One SELECT on its way: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
+
+    def __init__(self, binder: Binder, tree: exp.Select, scope: QueryScope) -> None:
+        self._binder = binder
+        self._tree = tree
+        self._scope = scope
+        self._outer_join = False
+        self._unnamed: set[str] = set()
+
+    def bind(self) -> Text:
+        self._refuse_unknown_clauses()
+        from_sql = self._from()
+        items = self._select_list()
+        where = self._where()
+        bound_items = [(name, self._bound_item(node)) for name, node in items]
+        having = self._condition("having")
+        qualify = self._condition("qualify")
+        grouped = self._group_by([item for _, item in bound_items])
+        outputs, listed = self._outputs(bound_items)
+        order = self._order([item for _, item in bound_items], outputs)
+        distinct = self._distinct()
+        sql = f"SELECT {distinct}{', '.join(listed)}"
+        sql += from_sql
+        sql += f" WHERE {where.sql}" if where is not None else ""
+        sql += grouped
+        sql += f" HAVING {having.sql}" if having is not None else ""
+        sql += f" QUALIFY {qualify.sql}" if qualify is not None else ""
+        sql += order
+        sql += self._binder.limit(self._tree, self._scope)
+        is_aggregate = bool(grouped) or any(item.aggregate for _, item in bound_items)
+        rows = 1 if is_aggregate and not grouped else self._scope.rows
+        return Text(sql=sql, outputs=tuple(outputs), rows=rows)
+
+    def _refuse_unknown_clauses(self) -> None:
+        for name, value in self._tree.args.items():
+            if value and name not in CLAUSES:
+                raise errors.unsupported(name.rstrip("_").upper())
+
+    def _distinct(self) -> str:
+        distinct = self._tree.args.get("distinct")
+        if distinct is None or distinct is False:
+            return ""
+        if distinct.args.get("on") is not None:
+            raise errors.unsupported("DISTINCT ON")
+        return "DISTINCT "
+
+    # FROM
+
+    def _from(self) -> str:
+        from_ = self._tree.args.get("from_")
+        joins = self._tree.args.get("joins") or []
+        if self._tree.args.get("laterals"):
+            raise errors.unsupported("LATERAL")
+        if from_ is None:
+            relation = self._binder.environment.rows_relation
+            return f" FROM {names.quoted(relation)}" if relation else ""
+        sql = self._joined(from_.this)
+        for join in joins:
+            sql = self._join(sql, join)
+        return f" FROM {sql}" if sql else ""
+
+    def _joined(self, node: Any) -> str:
+        """Return one item of FROM, with the joins that hang on it."""
+        sql = self._source(node)
+        for join in node.args.get("joins") or ():
+            sql = self._join(sql, join)
+        return sql
+
+    def _join(self, left: str, join: exp.Join) -> str:
+        side, kind, method = (
+            str(join.args.get(name) or "").upper() for name in ("side", "kind", "method")
+        )
+        if kind not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
+            raise errors.unsupported(f"{method} {side} {kind} JOIN".strip())
+        if join.args.get("match_condition") is not None or join.args.get("global_"):
+            raise errors.unsupported("ASOF JOIN")
+        before = len(self._scope.sources)
+        right = self._joined(join.this)
+        conditions = []
+        shared = self._shared(join, before, natural=method == "NATURAL")
+        if shared:
+            conditions += self._merge(shared, before, side)
+        on = join.args.get("on")
+        if on is not None:
+            conditions.append(self._filter(on).sql)
+        if side in ("LEFT", "RIGHT", "FULL"):
+            self._outer_join = True
+            self._make_nullable(side, before)
+            if not conditions:
+                raise errors.unsupported(f"{side} JOIN without a condition")
+            return f"{left} {side} JOIN {right} ON {' AND '.join(conditions)}"
+        if not conditions:
+            return f"{left} CROSS JOIN {right}"
+        return f"{left} INNER JOIN {right} ON {' AND '.join(conditions)}"
+
+    def _shared(self, join: exp.Join, before: int, *, natural: bool) -> list[names.Ident]:
+        if natural:
+            left = {
+                names.shown(column.stored)
+                for source in self._scope.sources[:before]
+                for column in source.columns
+            }
+            return [
+                names.Ident(text=names.shown(column.stored), quoted=True)
+                for source in self._scope.sources[before:]
+                for column in source.columns
+                if names.shown(column.stored) in left
+            ]
+        return [columns.ident(item) for item in join.args.get("using") or ()]
+
+    def _merge(self, shared: list[names.Ident], before: int, side: str) -> list[str]:
+        conditions = []
+        for ident in shared:
+            ours = self._side_column(ident, slice(None, before), allow_merged=True)
+            theirs = self._side_column(ident, slice(before, None), allow_merged=False)
+            conditions.append(rewrites.compare(ours, theirs, "=").sql)
+            if side == "RIGHT":
+                kept = theirs
+            elif side == "FULL":
+                kept = rewrites.coalesce([ours, theirs])
+            else:
+                kept = ours
+            self._scope.merged[ident.folded] = kept
+            for source in self._scope.sources[before:]:
+                source.hidden.add(names.shown(self._stored(source, ident) or ""))
+            if side == "RIGHT":
+                continue
+        return conditions
+
+    def _side_column(self, ident: names.Ident, part: slice, *, allow_merged: bool) -> Bound:
+        if allow_merged and ident.folded in self._scope.merged:
+            return self._scope.merged[ident.folded]
+        found = []
+        for source in self._scope.sources[part]:
+            stored = [column.stored for column in source.columns]
+            found += [source.columns[index].bound for index in names.find(ident, stored)]
+        if len(found) > 1:
+            raise errors.ambiguous_column(ident.folded)
+        if not found:
+            raise errors.invalid_identifier(ident.folded)
+        return found[0]
+
+    @staticmethod
+    def _stored(source: Source, ident: names.Ident) -> str | None:
+        matches = names.find(ident, [column.stored for column in source.columns])
+        return source.columns[matches[0]].stored if matches else None
+
+    def _make_nullable(self, side: str, before: int) -> None:
+        sources = self._scope.sources
+        touched = {"LEFT": sources[before:], "RIGHT": sources[:before], "FULL": sources}[side]
+        for source in touched:
+            source.columns = [
+                dataclasses.replace(column, bound=dataclasses.replace(column.bound, nullable=True))
+                for column in source.columns
+            ]
+
+    def _source(self, node: Any) -> str:
+        match node:
+            case exp.Table():
+                return self._table(node)
+            case exp.Subquery():
+                if isinstance(node.this, exp.Table):
+                    return self._parenthesised(node)
+                return self._derived(node, self._binder.query(_bare(node), self._scope.for_from))
+            case exp.Values():
+                text = self._binder.values(node, self._scope.for_from)
+                return self._derived(node, text)
+            case exp.Lateral():
+                raise errors.unsupported("LATERAL")
+        raise errors.unsupported(f"FROM {expressions.construct_name(node)}")
+
+    def _parenthesised(self, node: exp.Subquery) -> str:
+        if node.args.get("alias") is not None:
+            raise errors.unsupported("alias of joined tables")
+        inner = node.this
+        return f"({self._joined(inner)})"
+
+    def _derived(self, node: Any, text: Text) -> str:
+        _refuse_table_clauses(node, {"this", "alias", "expressions", "joins"})
+        alias = node.args.get("alias")
+        ident = columns.ident(alias.this) if alias is not None and alias.this else None
+        listed = (
+            [columns.ident(item) for item in (alias.args.get("columns") or ())]
+            if (alias is not None)
+            else []
+        )
+        text = scopes.renamed(text, listed)
+        unique = names.quoted(self._binder.alias(ident.folded if ident else "query"))
+        self._add_source((ident,) if ident else (), unique, text)
+        return f"({text.sql}) AS {unique}"
+
+    def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
+        found = [
+            Column(
+                stored=output.name,
+                bound=Bound(
+                    sql=f"{unique}.{names.quoted(output.unique)}",
+                    type=output.type,
+                    nullable=output.nullable,
+                    origin=None,
+                ),
+            )
+            for output in text.outputs
+        ]
+        self._check_alias(path)
+        self._scope.sources.append(Source(path=path, columns=found, rows=text.rows))
+
+    def _check_alias(self, path: tuple[names.Ident, ...]) -> None:
+        folded = [ident.folded for ident in path]
+        if path and any(
+            [ident.folded for ident in source.path] == folded for source in self._scope.sources
+        ):
+            raise errors.SqlError(
+                "002028",
+                "42601",
+                f"SQL compilation error:\nduplicate alias '{path[-1].folded}'",
+                phase="COMPILATION",
+            )
+
+    def _table(self, node: exp.Table) -> str:
+        _refuse_table_clauses(node, {"this", "db", "catalog", "alias", "when", "joins"})
+        alias = node.args.get("alias")
+        alias_ident = columns.ident(alias.this) if alias is not None and alias.this else None
+        listed = (
+            [columns.ident(item) for item in (alias.args.get("columns") or ())]
+            if (alias is not None)
+            else []
+        )
+        if references.USE in node.meta:
+            return self._stored_table(node, node.meta[references.USE], alias_ident, listed)
+        if isinstance(node.this, exp.Anonymous):
+            raise errors.unsupported(
+                f"table function {references.table_function(node).this!s}".upper()
+            )
+        name = columns.ident(node.this)
+        found = self._scope.common_table(name.folded)
+        if found is None:
+            return self._dual(alias_ident)
+        unique_name, text = found
+        text = scopes.renamed(text, listed)
+        unique = names.quoted(self._binder.alias((alias_ident or name).folded))
+        self._add_source((alias_ident or name,), unique, text)
+        return f"{names.quoted(unique_name)} AS {unique}"
+
+    def _dual(self, alias: names.Ident | None) -> str:
+        unique = names.quoted(self._binder.alias("DUAL"))
+        path = (alias or names.Ident(text="DUAL"),)
+        self._scope.sources.append(Source(path=path, columns=[], rows=1))
+        return f'(SELECT 1 AS "DUMMY") AS {unique}'
+
+    def _stored_table(
+        self,
+        node: exp.Table,
+        use: int,
+        alias: names.Ident | None,
+        listed: list[names.Ident],
+    ) -> str:
+        shape = self._binder.environment.tables[use]
+        unique = names.quoted(self._binder.alias(alias.folded if alias else shape.path[2]))
+        stored = [column.name for column in shape.columns]
+        if listed:
+            if len(listed) != len(stored):
+                raise errors.unsupported("column list of another length than its table")
+            stored = [ident.folded for ident in listed]
+        found = [
+            Column(
+                stored=name,
+                bound=Bound(
+                    sql=f"{unique}.{names.quoted(column.name)}",
+                    type=column.type,
+                    nullable=column.nullable,
+                    origin=(use, index),
+                ),
+            )
+            for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
+        ]
+        path = (
+            (alias,)
+            if alias is not None
+            else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
+        )
+        self._check_alias(path)
+        self._scope.sources.append(Source(path=path, columns=found, rows=shape.rows))
+        return f"{names.quoted(shape.relation)} AS {unique}"
+
+    # The select list
+
+    def _select_list(self) -> list[tuple[str, Any]]:
+        """Return (name, tree or Bound) of each item, stars spread out; fill in the aliases."""
+        found: list[tuple[str, Any]] = []
+        for node in self._tree.expressions:
+            star = (
+                node
+                if isinstance(node, exp.Star)
+                else (
+                    node.this
+                    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+                    else None
+                )
+            )
+            if star is not None:
+                found += self._star(node, star)
+                continue
+            if isinstance(node, exp.Alias):
+                name = columns.ident(node.args["alias"]).folded
+                self._scope.aliases.setdefault(name, node.this)
+                found.append((name, node.this))
+                continue
+            found.append((self._own_name(node), node))
+        return found
+
+    def _own_name(self, node: Any) -> str:
+        plain = node.unnest() if isinstance(node, exp.Paren) else node
+        if isinstance(plain, exp.Column) and isinstance(plain.this, exp.Identifier):
+            bound = self._scope.local(
+                columns.ident(plain.this),
+                tuple(
+                    columns.ident(part)
+                    for part in (
+                        plain.args.get("catalog"),
+                        plain.args.get("db"),
+                        plain.args.get("table"),
+                    )
+                    if part
+                ),
+            )
+            if bound is not None and bound.origin is not None:
+                use, index = bound.origin
+                column = self._binder.environment.tables[use].columns[index]
+                ident = columns.ident(plain.this)
+                if names.find(ident, [column.name]):
+                    return names.shown(column.name)
+            return columns.ident(plain.this).folded
+        text = str(node.meta.get(grammar.TEXT) or node.sql("snowflake"))
+        name = _upper_outside_quotes(text) if _has_quotes(text) else text.upper()
+        self._unnamed.add(name)
+        return name
+
+    def _star(self, node: Any, star: exp.Star) -> list[tuple[str, Any]]:
+        if star.args.get("ilike") is not None:
+            raise errors.unsupported("* ILIKE")
+        sources = self._scope.sources
+        qualified = isinstance(node, exp.Column)
+        if qualified:
+            path = tuple(
+                columns.ident(part)
+                for part in (
+                    node.args.get("catalog"),
+                    node.args.get("db"),
+                    node.args.get("table"),
+                )
+                if part
+            )
+            sources = [source for source in sources if scopes.qualifies(path, source.path)]
+            if not sources:
+                raise errors.invalid_identifier(names.dotted(path))
+        spread = []
+        for source in sources:
+            for column in source.columns:
+                name = names.shown(column.stored)
+                if not qualified and name in source.hidden:
+                    continue
+                bound = column.bound
+                if not qualified and name in self._scope.merged:
+                    bound = self._scope.merged[name]
+                spread.append((name, bound))
+        if not spread:
+            raise errors.unsupported("SELECT * without a table")
+        return self._changed_star(star, spread)
+
+    def _changed_star(
+        self, star: exp.Star, spread: list[tuple[str, Bound]]
+    ) -> list[tuple[str, Any]]:
+        excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
+        replaced = {
+            columns.ident(item.args["alias"]).folded: item.this
+            for item in star.args.get("replace") or ()
+        }
+        renamed = {
+            columns.ident(item.this).folded: columns.ident(item.args["alias"]).folded
+            for item in star.args.get("rename") or ()
+        }
+        known = [name for name, _ in spread]
+        for ident in excluded:
+            if not names.find(ident, known):
+                raise errors.invalid_identifier(ident.folded)
+        gone = {index for ident in excluded for index in names.find(ident, known)}
+        for name in (*replaced, *renamed):
+            if name not in known:
+                raise errors.invalid_identifier(name)
+        return [
+            (renamed.get(name, name), replaced.get(name, bound))
+            for index, (name, bound) in enumerate(spread)
+            if index not in gone
+        ]
+
+    def _bound_item(self, node: Any) -> Bound:
+        if isinstance(node, Bound):
+            return node
+        return expressions.bind(node, self._scope)
+
+    def _outputs(self, items: list[tuple[str, Bound]]) -> tuple[list[Output], list[str]]:
+        outputs, listed, taken = [], [], set()
+        for name, item in items:
+            if item.type.kind == "interval":
+                raise errors.unsupported("INTERVAL as a result")
+            unique, number = name or "column", 1
+            while unique in taken:
+                number += 1
+                unique = f"{name}#{number}"
+            taken.add(unique)
+            kind = item.type
+            sql = item.sql
+            if kind.kind == "null":
+                kind, sql = sqltypes.TEXT, bounds.null(sqltypes.TEXT).sql
+            outputs.append(
+                Output(
+                    name=name,
+                    unique=unique,
+                    type=kind,
+                    nullable=item.nullable,
+                    origin=item.origin,
+                    is_named=name not in self._unnamed,
+                )
+            )
+            listed.append(f"{sql} AS {names.quoted(unique)}")
+        return outputs, listed
+
+    # Clauses
+
+    def _where(self) -> Bound | None:
+        where = self._tree.args.get("where")
+        if where is None:
+            return None
+        parts = []
+        for node in _conjuncts(where.this):
+            part = self._filter(node)
+            if part.aggregate or part.window:
+                raise errors.SqlError(
+                    "002035",
+                    "42601",
+                    "SQL compilation error:\nInvalid aggregate or window function in WHERE clause",
+                    phase="COMPILATION",
+                )
+            parts.append(part)
+            self._note_filter(node)
+        sql = " AND ".join(part.sql for part in parts)
+        return bounds.derived(f"({sql})", sqltypes.BOOLEAN, parts)
+
+    def _note_filter(self, node: Any) -> None:
+        own = self._scope.uses
+        for use, condition in predicates.conditions(
+            node, self._scope, null_rejecting=self._outer_join
+        ):
+            # A name of an outer query filters no rows there.
+            if use in own:
+                self._binder.filters.setdefault(use, []).append(condition)
+
+    def _condition(self, clause: str) -> Bound | None:
+        node = self._tree.args.get(clause)
+        if node is None:
+            return None
+        return self._filter(node.this)
+
+    def _filter(self, node: Any) -> Bound:
+        self._scope.is_filtering = True
+        try:
+            return rewrites.as_boolean(expressions.bind(node, self._scope))
+        finally:
+            self._scope.is_filtering = False
+
+    def _group_by(self, items: list[Bound]) -> str:
+        group = self._tree.args.get("group")
+        if group is None:
+            return ""
+        for name in ("totals",):
+            if group.args.get(name):
+                raise errors.unsupported(f"GROUP BY {name.upper()}")
+        if group.args.get("all"):
+            keys = [
+                item.sql for item in items if not (item.aggregate or item.window or item.is_literal)
+            ]
+            return f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
+        nodes = list(group.expressions)
+        for name in ("rollup", "cube", "grouping_sets"):
+            nodes += group.args.get(name) or ()
+        parts = [part for node in nodes if (part := self._group_part(node, items)) is not None]
+        if not parts:
+            # Only constants: one group, if there is a row at all.
+            return " GROUP BY arrow_cast(NULL, 'Int64')" if group.expressions else ""
+        return f" GROUP BY {', '.join(parts)}"
+
+    def _group_part(self, node: Any, items: list[Bound]) -> str | None:
+        word = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}.get(type(node))
+        if word is not None:
+            keys = [self._group_key(item, items) for item in node.expressions]
+            return f"{word} ({', '.join(key for key in keys if key)})"
+        if isinstance(node, exp.GroupingSets):
+            sets = [self._grouping_set(item, items) for item in node.expressions]
+            return f"GROUPING SETS ({', '.join(sets)})"
+        return self._group_key(node, items)
+
+    def _grouping_set(self, node: Any, items: list[Bound]) -> str:
+        inner = (
+            node.expressions
+            if isinstance(node, exp.Tuple)
+            else [node.unnest() if isinstance(node, exp.Paren) else node]
+        )
+        keys = [self._group_key(item, items) for item in inner]
+        return f"({', '.join(key for key in keys if key)})"
+
+    def _group_key(self, node: Any, items: list[Bound]) -> str | None:
+        place = scopes.ordinal(node, len(items))
+        found = items[place - 1] if place is not None else expressions.bind(node, self._scope)
+        if found.aggregate or found.window:
+            raise errors.SqlError(
+                "002036",
+                "42601",
+                "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
+                phase="COMPILATION",
+            )
+        return None if found.is_literal else found.sql
+
+    def _order(self, items: list[Bound], outputs: list[Output]) -> str:
+        order = self._tree.args.get("order")
+        if order is None:
+            return ""
+        written = []
+        for item in order.expressions:
+            place = self._order_place(item.this, items, outputs)
+            if place is not None:
+                written.append(f"{place}{expressions.direction(item)}")
+                continue
+            key = expressions.bind(item.this, self._scope)
+            if not key.is_literal:
+                written.append(f"{key.sql}{expressions.direction(item)}")
+        return f" ORDER BY {', '.join(written)}" if written else ""
+
+    def _order_place(self, node: Any, items: list[Bound], outputs: list[Output]) -> int | None:
+        place = scopes.ordinal(node, len(outputs))
+        if place is not None:
+            return place
+        if (
+            isinstance(node, exp.Column)
+            and not node.args.get("table")
+            and isinstance(node.this, exp.Identifier)
+        ):
+            matches = names.find(columns.ident(node.this), [output.name for output in outputs])
+            if matches:
+                return matches[0] + 1
+        bound = expressions.bind(node, self._scope)
+        return next((index + 1 for index, item in enumerate(items) if item.sql == bound.sql), None)
+
+
+CLAUSES = {
+    "with_",
+    "expressions",
+    "distinct",
+    "from_",
+    "joins",
+    "laterals",
+    "where",
+    "group",
+    "having",
+    "qualify",
+    "order",
+    "limit",
+    "offset",
+}
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _bare(node: exp.Subquery) -> Any:
+    """Return what is inside a FROM item's parentheses."""
+    return node.this
+
+
+def _refuse_table_clauses(node: Any, known: set[str]) -> None:
+    for name, value in node.args.items():
+        if value and name not in known:
+            word = {"sample": "SAMPLE", "pivots": "PIVOT or UNPIVOT"}.get(
+                name, name.rstrip("_").upper()
+            )
+            raise errors.unsupported(word)
+
+
+def _conjuncts(node: Any) -> list[Any]:
+    found, stack = [], [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, exp.And):
+            stack += [item.expression, item.this]
+        elif isinstance(item, exp.Paren):
+            stack.append(item.this)
+        else:
+            found.append(item)
+    return found
+
+
+def _has_quotes(text: str) -> bool:
+    return "'" in text or '"' in text
+
+
+def _upper_outside_quotes(text: str) -> str:
+    found, quote = [], ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+            found.append(char)
+        else:
+            quote = char if char in "'\"" else ""
+            found.append(char.upper())
+    return "".join(found)
