@@ -36,13 +36,17 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """A bound query: engine text and its columns. rows: at most; is_correlated: it names columns
-    of a query around it."""
+    """A bound query: engine text and its columns. rows: at most.
+
+    is_correlated: it names columns of a query around it. is_transparent: a condition on its columns
+    could as well stand in its own WHERE, so that it prunes the files of the tables inside.
+    """
 
     sql: str
     outputs: tuple[Output, ...]
     rows: int | None = None
     is_correlated: bool = False
+    is_transparent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -276,6 +280,8 @@ class QueryScope:
                 text = self._recursive(node.this, name, unique, listed)
             else:
                 text = renamed(self.binder.query(node.this, self), listed)
+            if not _is_used_once(with_.parent, name):
+                text = dataclasses.replace(text, is_transparent=False)
             self.common[name] = (unique, text)
             listing = ", ".join(names.quoted(output.unique) for output in text.outputs)
             parts.append(f"{names.quoted(unique)}({listing}) AS ({text.sql})")
@@ -311,12 +317,19 @@ def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
     return sqltypes.TEXT if kind.kind == "null" else kind
 
 
+def _is_used_once(tree: Any, name: str) -> bool:
+    return sum(_is_table_named(table, name) for table in tree.find_all(exp.Table)) == 1
+
+
 def _names_itself(tree: Any, name: str) -> bool:
-    return any(
+    return any(_is_table_named(table, name) for table in tree.find_all(exp.Table))
+
+
+def _is_table_named(table: exp.Table, name: str) -> bool:
+    return (
         isinstance(table.this, exp.Identifier)
         and not table.args.get("db")
         and columns.ident(table.this).folded == name
-        for table in tree.find_all(exp.Table)
     )
 
 

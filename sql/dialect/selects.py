@@ -78,7 +78,14 @@ class SelectBinder:
         sql += self._binder.limit(self._tree, self._scope)
         is_aggregate = bool(grouped) or any(item.aggregate for _, item in bound_items)
         rows = 1 if is_aggregate and not grouped else self._scope.rows
-        return Text(sql=sql, outputs=tuple(outputs), rows=rows)
+        reduces = ("limit", "offset", "qualify")
+        is_transparent = not (
+            is_aggregate
+            or self._outer_join
+            or any(item.window for _, item in bound_items)
+            or any(self._tree.args.get(name) for name in reduces)
+        )
+        return Text(sql=sql, outputs=tuple(outputs), rows=rows, is_transparent=is_transparent)
 
     def _refuse_unknown_clauses(self) -> None:
         for name, value in self._tree.args.items():
@@ -246,7 +253,7 @@ class SelectBinder:
                     sql=f"{unique}.{names.quoted(output.unique)}",
                     type=output.type,
                     nullable=output.nullable,
-                    origin=None,
+                    origin=output.origin if text.is_transparent else None,
                 ),
             )
             for output in text.outputs

@@ -261,6 +261,39 @@ def test_conditions_of_an_outer_query_do_not_prune_inside_a_subquery() -> None:
     assert [item.column for item in bound.filters[1]] == [0]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from (select id as k, v from t) x where k = 3",
+        "select * from (select * from (select distinct id, grp from t) y) x where id = 3",
+        "with c as (select id from t) select id from c where id = 3",
+        "with c as (select id from t), e as (select id from c where id = 3) select * from e",
+    ],
+)
+def test_a_condition_prunes_through_queries_that_hide_no_rows(text: str) -> None:
+    bound, _ = sql_text.bind(text, TABLES)
+
+    assert [(item.column, item.values) for item in bound.filters[0]] == [(0, (3,))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from (select id from t limit 5) x where id = 3",
+        "select * from (select id, row_number() over (order by v) r from t) x where id = 3",
+        "select * from (select id, count(*) c from t group by id) x where id = 3",
+        "select * from (select u.id from t left join u on t.id = u.id) x where id is null",
+        "select * from (select id from t union all select id from u) x where id = 3",
+        "with c as (select id from t) select * from c where id = 3 union all select * from c",
+        "select * from (select id + 1 as id from t) x where id = 3",
+    ],
+)
+def test_a_condition_stays_outside_of_queries_whose_rows_it_would_change(text: str) -> None:
+    bound, _ = sql_text.bind(text, TABLES)
+
+    assert bound.filters == {}
+
+
 def test_is_null_does_not_prune_beside_an_outer_join() -> None:
     bound, _ = sql_text.bind(
         "select t.id from t left join u on t.id = u.id where u.name is null", TABLES
