@@ -40,7 +40,10 @@ OPTIONS: Mapping[str, str] = {
 
 
 class Run:
-    """A planned query: its schema, then its batches, then what was done."""
+    """A planned query: its schema, then its batches, then what was done.
+
+    at_end gives the context back; batches() calls it when the query ended well.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,9 @@ class Run:
         at_end: Callable[[], None],
     ) -> None:
         self._in_thread = in_thread
-        self._at_end = at_end
         self._query = query
-        self._frame = frame
+        self.at_end = at_end
+        self.frame = frame
         self.schema = schema
         self.finished = engine.Finished()
 
@@ -65,7 +68,7 @@ class Run:
                 case "footers":
                     yield await asyncio.to_thread(_footers, self._query.paths)
                 case "explain":
-                    yield _explain(self._frame, self.schema)
+                    yield _explain(self.frame, self.schema)
                 case "run":
                     async for batch in self._run():
                         yield batch
@@ -73,14 +76,14 @@ class Run:
             raise
         except Exception as error:
             raise fault_of(error) from error
-        self._frame = None
-        self._at_end()
+        self.frame = None
+        self.at_end()
 
     async def _run(self) -> AsyncIterator[pa.RecordBatch]:
         if self._in_thread:
-            stream = await asyncio.to_thread(self._frame.execute_stream)
+            stream = await asyncio.to_thread(self.frame.execute_stream)
         else:
-            stream = self._frame.execute_stream()
+            stream = self.frame.execute_stream()
         if self._query.write is not None:
             self.finished = await parquet_files.write(_plain(stream), self._query.write)
             return
@@ -126,6 +129,17 @@ class Planner:
     def _plan(self, query: engine.Query) -> Run:
         if query.purpose == "footers":
             return Run(query, None, FOOTERS, in_thread=self._in_thread, at_end=lambda: None)
+        planned = self._planned(query)
+        if query.purpose != "run" or query.settings.partitions == 1 or not _is_large(query):
+            return planned
+        if not _merges_whole_sorts(planned.frame):
+            return planned
+        planned.at_end()
+        options = {**query.settings.options, "datafusion.optimizer.repartition_sorts": "false"}
+        settings = dataclasses.replace(query.settings, options=options)
+        return self._planned(dataclasses.replace(query, settings=settings))
+
+    def _planned(self, query: engine.Query) -> Run:
         key = f"{query.settings}{query.limits.memory_bytes}"
         context = self._context(key, query)
         for name in query.functions:
@@ -173,7 +187,9 @@ async def batches_again(
     """Yield run's batches; where memory did not suffice for the first, try once more, frugally.
 
     Slower, but with less at a time: joins that sort and spill instead of hash tables, which never
-    spill, and strings that are copied instead of shared. run.finished tells what was done.
+    spill; one partition, for the merge of several sorted ones never spills either and gets only
+    what the sorts leave; strings that are copied instead of shared. run.finished tells what was
+    done.
     """
     started = False
     try:
@@ -190,11 +206,40 @@ async def batches_again(
     run.finished = second.finished
 
 
+# Files grow when they are read (about fourfold), and a sort holds its rows about twice.
+SORT_GROWTH = 8
+
+
+def _is_large(query: engine.Query) -> bool:
+    """Tell whether a sort of everything that query reads could outgrow its memory."""
+    room = query.limits.memory_bytes // SORT_GROWTH
+    for relation in query.relations:
+        for group in relation.groups:
+            with os.scandir(group.directory) as files:
+                room -= sum(file.stat().st_size for file in files)
+            if room < 0:
+                return True
+    return False
+
+
+def _merges_whole_sorts(frame: Any) -> bool:
+    """Tell whether the plan sorts partitions apart, all their rows, and merges them.
+
+    That merge cannot spill, and the sorts below leave it what they leave: under pressure it fails
+    at a moment that threads decide, also when rows are on their way already. One sort of everything
+    spills without fail.
+    """
+    return any(
+        line.lstrip().startswith("SortPreservingMergeExec") and "fetch=" not in line
+        for line in frame.execution_plan().display_indent().splitlines()
+    )
+
+
 def _frugal(query: engine.Query) -> engine.Query:
     options = {**query.settings.options, "datafusion.optimizer.prefer_hash_join": "false"}
     return dataclasses.replace(
         query,
-        settings=dataclasses.replace(query.settings, options=options),
+        settings=dataclasses.replace(query.settings, options=options, partitions=1),
         relations=tuple(
             dataclasses.replace(
                 relation,
