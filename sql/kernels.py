@@ -112,6 +112,40 @@ def _nonzero(_: re.Match[str]) -> Kernel:
     )
 
 
+DOMAINS: dict[str, tuple[float, float, bool]] = {
+    "ln": (0, math.inf, False),
+    "log": (0, math.inf, False),
+    "sqrt": (0, math.inf, True),
+    "asin": (-1, 1, True),
+    "acos": (-1, 1, True),
+    "acosh": (1, math.inf, True),
+    "atanh": (-1, 1, False),
+}
+"""Function: the least and the greatest argument it takes, and whether these are taken too."""
+
+
+def _domain(match: re.Match[str]) -> Kernel:
+    """Return its argument; fails where the engine would give NaN or infinity."""
+    name = match.group(1)
+    low, high, closed = DOMAINS[name]
+    under: Any = pc.less if closed else pc.less_equal
+    over: Any = pc.greater if closed or high == math.inf else pc.greater_equal
+
+    def function(array: Any) -> Any:
+        outside = pc.or_(under(array, low), over(array, high))
+        if pc.any(outside).as_py():
+            (value, *_) = array.filter(outside).to_pylist()
+            raise coded("100058", f"Invalid floating point operation: {name}({real_text(value)})")
+        return array
+
+    return Kernel(
+        function=function,
+        arguments=(pa.float64(),),
+        result=pa.float64(),
+        volatility="volatile",
+    )
+
+
 def _fixed(match: re.Match[str]) -> Kernel:
     lenient = bool(match.group(1))
     precision, scale = int(match.group(2)), int(match.group(3))
@@ -120,7 +154,9 @@ def _fixed(match: re.Match[str]) -> Kernel:
     def function(array: Any) -> Any:
         if scale == 0 and precision >= 19:
             try:
-                return pc.cast(pc.cast(pc.utf8_trim_whitespace(array), pa.int64()), result)
+                # Arrow reads hexadecimal digits as well, Snowflake does not.
+                if not pc.any(pc.match_substring(array, "x", ignore_case=True)).as_py():
+                    return pc.cast(pc.cast(pc.utf8_trim_whitespace(array), pa.int64()), result)
             except pa.ArrowInvalid:
                 pass  # not all plain integers: each value by its own
         return per_value(
@@ -135,9 +171,14 @@ def _real(match: re.Match[str]) -> Kernel:
 
     def parse(text: str) -> float:
         word = text.strip()
-        if NUMBER.fullmatch(word) or word.lower().lstrip("+-") in ("inf", "infinity", "nan"):
+        if word.lower().lstrip("+-") in ("inf", "infinity", "nan"):
             return float(word)
-        raise coded("100038", text)
+        if not NUMBER.fullmatch(word):
+            raise coded("100038", text)
+        value = float(word)
+        if math.isinf(value):
+            raise coded("100039", text)
+        return value
 
     return _text_kernel(
         lambda array: per_value(array, parse, pa.float64(), lenient=lenient), pa.float64()
@@ -189,6 +230,8 @@ def parse_timestamp(text: str) -> datetime.datetime:
 def parse_time(text: str) -> datetime.time:
     """Return text as a TIME; raises ValueError."""
     match = TIME.fullmatch(text.strip())
+    if match is None and EPOCH.fullmatch(text.strip()):
+        return _parse_moment(text, "Time").time()
     if match is None:
         raise coded("100035", f"Time|{text}")
     hour, minute, second, fraction, half = match.groups()
@@ -209,10 +252,9 @@ ISO = re.compile(
     r"(?:(?:[Tt]|\s+)(\d{1,2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
     r"\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?"
 )
-NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
+NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
 SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
 EPOCH = re.compile(r"-?\d{1,18}")
-MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def _parse_moment(text: str, kind: str) -> datetime.datetime:
@@ -233,7 +275,7 @@ def _parse_moment(text: str, kind: str) -> datetime.datetime:
         if match := NAMED.fullmatch(stripped):
             day, name, year, *clock = match.groups()
             return datetime.datetime(  # noqa: DTZ001 - the text has no zone
-                int(year), MONTHS.index(name.lower()) + 1, int(day), *_clock(clock)
+                int(year), _month(name), int(day), *_clock(clock)
             )
         if match := SLASHED.fullmatch(stripped):
             month, day, year, *clock = match.groups()
@@ -249,13 +291,29 @@ def _parse_moment(text: str, kind: str) -> datetime.datetime:
 
 def _from_epoch(value: int) -> datetime.datetime:
     # Snowflake guesses the unit of a whole number by its size.
-    for bound, divisor in ((31_536_000_000, 1), (31_536_000_000_000, 10**3), (10**18, 10**6)):
+    micros = value // 1000
+    for bound, factor, divisor in EPOCH_UNITS:
         if abs(value) < bound:
-            micros = value * 10**6 // divisor
+            micros = value * factor // divisor
             break
-    else:
-        micros = value // 1000
     return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)  # noqa: DTZ001
+
+
+EPOCH_UNITS = (
+    (31_536_000_000, 10**6, 1),
+    (31_536_000_000_000, 10**3, 1),
+    (31_536_000_000_000_000, 1, 1),
+)
+"""Below which size a whole number counts seconds, milliseconds, microseconds; above: nano."""
+
+
+def _month(name: str) -> int:
+    """Return the month of a name, short or whole; raises ValueError."""
+    word = name.lower()
+    for number, month in enumerate(calendar.month_name[1:], start=1):
+        if word in (month.lower(), month[:3].lower()):
+            return number
+    raise ValueError(name)
 
 
 def _clock(parts: list[Any]) -> tuple[int, int, int]:
@@ -409,6 +467,7 @@ INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
 
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_nonzero"), _nonzero),
+    (re.compile(f"_domain_({'|'.join(DOMAINS)})"), _domain),
     (re.compile(r"_(try_)?to_fixed_(\d+)_(\d+)"), _fixed),
     (re.compile(r"_(try_)?to_real"), _real),
     (re.compile(r"_(try_)?to_boolean"), _boolean),

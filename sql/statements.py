@@ -31,6 +31,7 @@ from sql import (
     errors,
     faults,
     information_schema,
+    kernels,
     outcomes,
     parameters,
     places,
@@ -924,7 +925,7 @@ def _variable_text(value: Any) -> str | None:
         case datetime.datetime():
             return value.isoformat(sep=" ")
         case decimal.Decimal():
-            return f"{value:f}"
+            return f"{value.normalize(kernels.DIGITS) if value else 0:f}"
     return str(value)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqlglot import exp
+
 from sql.dialect import bound as bounds
 from sql.dialect import calls, rewrites, sqltypes
 from sql.dialect.bound import Bound
@@ -27,6 +29,8 @@ def _operand(call: Call, operand: Bound) -> str:
 def count(call: Call) -> Bound:
     """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
     if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
+        if not isinstance(call.nodes[0], exp.Star):
+            raise call.refuse("a table's *")
         if call.distinct:
             raise call.refuse("DISTINCT *")
         return _count("*", call, [])
@@ -74,7 +78,7 @@ def total(call: Call) -> Bound:
 
 
 def average(call: Call) -> Bound:
-    """AVG: of NUMBER a NUMBER with six more decimals, as its SUM over its COUNT."""
+    """AVG: of NUMBER a NUMBER of more decimals, six or with OVER three: its SUM over its COUNT."""
     operand = rewrites.as_number(call.arg(0))
     if operand.type.kind == "real":
         sql = f"avg({_operand(call, operand)}){call.over}"
@@ -82,6 +86,8 @@ def average(call: Call) -> Bound:
     added = total(call)
     counted = count(call)
     scale = sqltypes.divided_scale(operand.type)
+    if call.over:
+        scale = max(min(operand.type.scale + 3, sqltypes.DIVISION_SCALE_MAX), operand.type.scale)
     dividend = sqltypes.number(sqltypes.PRECISION_MAX, max(operand.type.scale, scale - 3))
     result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
     dividend_sql = sqltypes.exactly(added.sql, dividend)
@@ -238,7 +244,7 @@ def _relative(engine_name: str) -> calls.Builder:
 def ntile(call: Call) -> Bound:
     if not call.over:
         raise call.refuse("no OVER")
-    buckets = int(call.constant(0))
+    buckets = call.whole(0)
     sql = sqltypes.exactly(f"ntile({buckets}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
 
@@ -250,7 +256,7 @@ def _offset(engine_name: str) -> calls.Builder:
         value = call.arg(0)
         arguments = [value.sql]
         if len(call.nodes) > 1:
-            arguments.append(str(int(call.constant(1))))
+            arguments.append(str(call.whole(1)))
         if len(call.nodes) > 2:
             (value, default), kind = rewrites.unify([value, call.arg(2)], call.name)
             arguments = [value.sql, arguments[1], default.sql]
@@ -274,7 +280,7 @@ def _value(engine_name: str) -> calls.Builder:
         value = call.arg(0)
         arguments = [value.sql]
         if len(call.nodes) > 1:
-            arguments.append(str(int(call.constant(1))))
+            arguments.append(str(call.whole(1)))
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
         sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
         return call.aggregated(sql, value.type, [value])

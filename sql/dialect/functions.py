@@ -7,9 +7,10 @@ writes, never the user's own call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from sql import errors
+from sql import errors, kernels
 from sql.dialect import aggregates, calls, formats, moments, names, rewrites, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
@@ -81,9 +82,9 @@ def _count_of(argument: Bound) -> Bound:
     number = rewrites.round_half_away(argument)
     if isinstance(number.literal, int):
         return bounds.integer(max(number.literal, 0))
-    return bounds.derived(
-        f"greatest(arrow_cast({number.sql}, 'Int64'), 0)", sqltypes.integer(), [number]
-    )
+    count = f"arrow_cast({number.sql}, 'Int64')"
+    sql = f"(CASE WHEN {count} < 0 THEN 0 ELSE {count} END)"
+    return bounds.derived(sql, sqltypes.integer(), [number])
 
 
 def _left_or_right(name: str) -> calls.Builder:
@@ -138,15 +139,17 @@ def _pad(name: str) -> calls.Builder:
 def _length(call: Call) -> Bound:
     value = call.arg(0)
     if value.type.kind == "binary":
-        return calls.small_integer(f"octet_length({value.sql})", [value])
+        return _octet_length(call)
     value = rewrites.cast(value, sqltypes.TEXT)
     return calls.small_integer(f"character_length({value.sql})", [value])
 
 
 def _octet_length(call: Call) -> Bound:
     value = call.arg(0)
-    if value.type.kind != "binary":
-        value = rewrites.cast(value, sqltypes.TEXT)
+    if value.type.kind == "binary":
+        digits = f"character_length(encode({value.sql}, 'hex'))"
+        return calls.small_integer(f"({digits} / 2)", [value])
+    value = rewrites.cast(value, sqltypes.TEXT)
     return calls.small_integer(f"octet_length({value.sql})", [value])
 
 
@@ -154,7 +157,7 @@ def _position(call: Call) -> Bound:
     needle, value = call.texts()[:2] if len(call.nodes) == 2 else _first_two(call)
     if len(call.nodes) == 2:
         return calls.small_integer(f"strpos({value.sql}, {needle.sql})", [needle, value])
-    start = int(call.constant(2))
+    start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
     found = f"strpos(substr({value.sql}, {start}), {needle.sql})"
@@ -210,7 +213,7 @@ def _concat_ws(call: Call) -> Bound:
 
 
 def _sha2(call: Call) -> Bound:
-    size = int(call.constant(1, 256))
+    size = call.whole(1, 256)
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
     value = call.text(0)
@@ -239,7 +242,7 @@ def _regexp_like(call: Call) -> Bound:
 def _regexp_replace(call: Call) -> Bound:
     value, pattern = _first_two(call)
     replacement = call.text(2) if len(call.nodes) > 2 else bounds.text("")
-    position, occurrence = int(call.constant(3, 1)), int(call.constant(4, 0))
+    position, occurrence = call.whole(3, 1), call.whole(4, 0)
     if position != 1 or occurrence not in (0, 1):
         raise call.refuse("a position or an occurrence")
     flags = rewrites.regexp_flags(str(call.constant(5, "c")))
@@ -251,7 +254,7 @@ def _regexp_replace(call: Call) -> Bound:
 
 def _regexp_count(call: Call) -> Bound:
     value, pattern = _first_two(call)
-    start = int(call.constant(2, 1))
+    start = call.whole(2, 1)
     flags = bounds.quoted_text(rewrites.regexp_flags(str(call.constant(3, "c"))))
     sql = f"regexp_count({value.sql}, {flags} || {pattern.sql}, {start})"
     return calls.small_integer(sql, [value, pattern])
@@ -259,12 +262,24 @@ def _regexp_count(call: Call) -> Bound:
 
 def _regexp_substr(call: Call) -> Bound:
     value, pattern = _first_two(call)
-    if int(call.constant(2, 1)) != 1 or int(call.constant(3, 1)) != 1:
+    if call.whole(2, 1) != 1 or call.whole(3, 1) != 1:
         raise call.refuse("a position or an occurrence")
-    flags = rewrites.regexp_flags(str(call.constant(4, "c")))
+    parameters = str(call.constant(4, "c"))
+    flags = rewrites.regexp_flags(parameters)
+    group = call.whole(5, 1 if "e" in parameters else 0)
+    if group and (not isinstance(pattern.literal, str) or group > _groups(call, pattern.literal)):
+        raise call.refuse("a group that the pattern does not have")
     whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"
-    sql = f"array_element(regexp_match({value.sql}, {whole}), 1)"
+    sql = f"array_element(regexp_match({value.sql}, {whole}), {group + 1})"
     return bounds.derived(sql, sqltypes.TEXT, [value, pattern], nullable=True)
+
+
+def _groups(call: Call, pattern: str) -> int:
+    """Return how many groups a pattern captures."""
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        raise call.refuse(f"pattern '{pattern[:100]}'") from None
 
 
 # Numbers
@@ -273,7 +288,10 @@ def _regexp_substr(call: Call) -> Bound:
 def _real(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
         parts = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
-        return calls.real_result(rewrites.call(name, *parts), parts)
+        listed = [part.sql for part in parts]
+        if name in kernels.DOMAINS:
+            listed = [f"_domain_{name}({rewrites.as_arrow(part, sqltypes.REAL)})" for part in parts]
+        return calls.real_result(f"{name}({', '.join(listed)})", parts)
 
     return build_one
 
@@ -294,7 +312,7 @@ def _whole(name: str) -> calls.Builder:
 
     def build_one(call: Call) -> Bound:
         value = rewrites.as_number(call.arg(0))
-        digits = int(call.constant(1, 0))
+        digits = call.whole(1, 0)
         if value.type.is_integer and digits >= 0:
             return value
         if digits != 0:
@@ -314,14 +332,14 @@ def _round(call: Call) -> Bound:
 
 def _truncate(call: Call) -> Bound:
     value = call.arg(0)
-    if value.type.is_temporal:
+    if value.type.is_temporal or value.type.kind == "time":
         return moments.truncate(moments.part_of(call.word(1)), value)
     return _rounded(call, "trunc")
 
 
 def _rounded(call: Call, name: str) -> Bound:
     value = rewrites.as_number(call.arg(0))
-    digits = int(call.constant(1, 0))
+    digits = call.whole(1, 0)
     kind = value.type
     if kind.kind == "real":
         return calls.real_result(f"{name}({value.sql}, {digits})", [value])
@@ -366,6 +384,19 @@ def _random(call: Call) -> Bound:
     spread = f"random() * {bounds.real(1.8e19).sql} - {bounds.real(9e18).sql}"
     sql = sqltypes.exactly(f"({spread})", sqltypes.integer())
     return Bound(sql=sql, type=sqltypes.integer(), nullable=False)
+
+
+SHIFT_MAX = 62
+
+
+def _shift(call: Call) -> Bound:
+    """A shift by a constant; the engine would wrap a count of 64 and results beyond 64 bits."""
+    count = call.whole(1)
+    if not 0 <= count <= SHIFT_MAX:
+        raise call.refuse(f"a count that is not between 0 and {SHIFT_MAX}")
+    if call.name == "BITSHIFTRIGHT":
+        return _bits(">>")(call)
+    return rewrites.multiply(rewrites.round_half_away(call.arg(0)), bounds.integer(1 << count))
 
 
 def _bits(operator: str) -> calls.Builder:
@@ -472,7 +503,7 @@ def _to_text(call: Call) -> Bound:
     value = call.arg(0)
     model = call.constant(1)
     if model is None:
-        return call.text(0)
+        return rewrites.cast(value, sqltypes.TEXT, forms=call.context.forms)
     if value.type.kind == "text":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.kind == "time":
@@ -491,8 +522,8 @@ def _to_number(*, lenient: bool) -> calls.Builder:
         arguments = list(call.nodes[1:])
         if arguments and isinstance(call.constant(1), str):
             raise call.refuse("a format")
-        precision = int(call.constant(1, 38))
-        scale = int(call.constant(2, 0))
+        precision = call.whole(1, 38)
+        scale = call.whole(2, 0)
         if not (1 <= precision <= 38 and 0 <= scale <= min(precision, 37)):
             raise call.refuse(f"NUMBER({precision},{scale})")
         return rewrites.cast(call.arg(0), sqltypes.number(precision, scale), lenient=lenient)
@@ -541,7 +572,7 @@ def _shown_context(name: str) -> calls.Builder:
 
 
 def _last_query_id(call: Call) -> Bound:
-    position = int(call.constant(0, -1))
+    position = call.whole(0, -1)
     ids = call.context.query_ids
     index = len(ids) + position if position < 0 else position - 1
     if position == 0 or not 0 <= index < len(ids):
@@ -598,7 +629,7 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     "REGEXP": calls.scalar(2, 3, _regexp_like),
     "REGEXP_REPLACE": calls.scalar(2, 6, _regexp_replace),
     "REGEXP_COUNT": calls.scalar(2, 4, _regexp_count),
-    "REGEXP_SUBSTR": calls.scalar(2, 5, _regexp_substr),
+    "REGEXP_SUBSTR": calls.scalar(2, 6, _regexp_substr),
     "ABS": calls.scalar(1, None, _abs),
     "CEIL": calls.scalar(1, 2, _whole("ceil")),
     "CEILING": calls.scalar(1, 2, _whole("ceil")),
@@ -642,8 +673,8 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     "BITAND": calls.scalar(2, None, _bits("&")),
     "BITOR": calls.scalar(2, None, _bits("|")),
     "BITXOR": calls.scalar(2, None, _bitxor),
-    "BITSHIFTLEFT": calls.scalar(2, None, _bits("<<")),
-    "BITSHIFTRIGHT": calls.scalar(2, None, _bits(">>")),
+    "BITSHIFTLEFT": calls.scalar(2, None, _shift),
+    "BITSHIFTRIGHT": calls.scalar(2, None, _shift),
     "DIV0": calls.scalar(2, None, _div0),
     "DIV0NULL": calls.scalar(2, None, _div0),
     "COALESCE": calls.scalar(1, 64, _coalesce),

@@ -285,13 +285,25 @@ def last_day(call: Call) -> Bound:
 
 
 def add_months(call: Call) -> Bound:
+    """ADD_MONTHS: the last day of a month stays a last day."""
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
-    # The last day of a month stays a last day.
-    plain = rewrites.add_units(moment, count, "month")
-    day = rewrites.cast(moment, sqltypes.DATE)
-    is_last = f"(date_part('day', {day.sql} + INTERVAL '1 day') = 1)"
+    if moment.type.kind == "time":
+        raise call.refuse("a TIME")
+    if moment.type.kind == "timestamp_ltz":
+        local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        return rewrites.cast(_add_months(local, count), moment.type)
+    return _add_months(moment, count)
+
+
+def _add_months(moment: Bound, count: Bound) -> Bound:
     if moment.type.kind != "date":
-        return plain
+        day = _add_months(rewrites.cast(moment, sqltypes.DATE), count)
+        start = rewrites.cast(day, moment.type)
+        rest = f"({moment.sql} - date_trunc('day', {moment.sql}))"
+        sql = sqltypes.exactly(f"({start.sql} + {rest})", moment.type)
+        return bounds.derived(sql, moment.type, [moment, count])
+    plain = rewrites.add_units(moment, count, "month")
+    is_last = f"(date_part('day', {moment.sql} + INTERVAL '1 day') = 1)"
     first = sqltypes.exactly(f"date_trunc('month', {plain.sql})", sqltypes.DATE)
     last = sqltypes.exactly(f"({first} + INTERVAL '1 month' - INTERVAL '1 day')", sqltypes.DATE)
     sql = f"(CASE WHEN {is_last} THEN {last} ELSE {plain.sql} END)"

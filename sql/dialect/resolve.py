@@ -8,6 +8,7 @@ alias. What the binder does not know is refused: no part of a tree reaches the e
 from __future__ import annotations
 
 import dataclasses
+import decimal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,6 +142,8 @@ class Binder:
                 nullable=output.nullable,
             )
             found = rewrites.implicit(operand, target, self.environment.context.forms)
+            if output.is_null:
+                found = bounds.null(target)
             items.append(f"{found.sql} AS {names.quoted(output.unique)}")
             outputs.append(dataclasses.replace(output, type=found.type))
         sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {alias}"
@@ -192,7 +195,9 @@ class Binder:
             )
         targets = []
         for ours, theirs in zip(left.outputs, right.outputs, strict=True):
-            kind = sqltypes.unified([ours.type, theirs.type])
+            kind = sqltypes.unified(
+                [sqltypes.NULL if side.is_null else side.type for side in (ours, theirs)]
+            )
             if kind is None:
                 raise errors.SqlError(
                     "001790",
@@ -203,14 +208,21 @@ class Binder:
                     phase="COMPILATION",
                 )
             targets.append(sqltypes.TEXT if kind.kind == "null" else kind)
+        null_before = [output.is_null for output in left.outputs]
         left, right = (self._branch(side, targets) for side in (left, right))
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         every = " ALL" if not tree.args.get("distinct") else ""
         outputs = tuple(
             dataclasses.replace(
-                ours, type=kind, nullable=ours.nullable or theirs.nullable, origin=None
+                ours,
+                type=kind,
+                nullable=ours.nullable or theirs.nullable,
+                origin=None,
+                is_null=was_null and theirs.is_null,
             )
-            for ours, theirs, kind in zip(left.outputs, right.outputs, targets, strict=True)
+            for ours, theirs, kind, was_null in zip(
+                left.outputs, right.outputs, targets, null_before, strict=True
+            )
         )
         rows = None if left.rows is None or right.rows is None else left.rows + right.rows
         text = Text(sql=f"({left.sql}) {word}{every} ({right.sql})", outputs=outputs, rows=rows)
@@ -244,6 +256,9 @@ class Binder:
             count = limit.args.get("count")
             found += f" LIMIT {self._whole(count, scope) if count is not None else 1}"
         elif limit is not None:
+            options = limit.args.get("limit_options")
+            if options is not None and any(options.args.values()):
+                raise errors.unsupported("TOP of this form")
             value = self._whole(limit.expression, scope)
             found += "" if value is None else f" LIMIT {value}"
         if offset is not None:
@@ -283,7 +298,13 @@ class Binder:
                 phase="COMPILATION",
             )
         cells = [[expressions.bind(cell, scope) for cell in row] for row in rows]
-        if targets is not None:
+        if targets is None:
+            cells = [
+                [_trimmed(node, cell) for node, cell in zip(row, bound, strict=True)]
+                for row, bound in zip(rows, cells, strict=True)
+            ]
+        else:
+            _check_mixed(cells, targets)
             cells = [
                 [
                     rewrites.implicit(cell, target, self.environment.context.forms)
@@ -321,6 +342,28 @@ class Binder:
         listed_names = ", ".join(names.quoted(output.unique) for output in outputs)
         sql = f"SELECT {listed_names} FROM (VALUES {listed}) AS {alias}({listed_names})"
         return Text(sql=sql, outputs=outputs, rows=len(rows))
+
+
+def _trimmed(node: Any, cell: Bound) -> Bound:
+    """Return a number written in VALUES without the zeros at its end, as Snowflake types it."""
+    plain = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(plain, exp.Literal) and isinstance(cell.literal, decimal.Decimal):
+        return bounds.number(cell.literal.normalize(kernels.DIGITS))
+    return cell
+
+
+def _check_mixed(cells: Sequence[Sequence[Bound]], targets: Sequence[sqltypes.SqlType]) -> None:
+    """Refuse numbers beside texts that are none in one column of VALUES: it is one of numbers."""
+    for index, target in enumerate(targets):
+        column = [row[index] for row in cells]
+        if target.kind != "text" or all(cell.type.kind != "fixed" for cell in column):
+            continue
+        for cell in column:
+            if cell.type.kind == "text" and isinstance(cell.literal, str):
+                try:
+                    kernels.parse_fixed(cell.literal, sqltypes.PRECISION_MAX, 0)
+                except ValueError:
+                    raise errors.bad_number(cell.literal) from None
 
 
 def _typed(cell: Bound, kind: sqltypes.SqlType) -> str:

@@ -128,6 +128,8 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
             case "boolean" if text.strip().lower() in kernels.FALSE_WORDS:
                 return bounds.boolean(False)
             case "text" if target.length is not None:
+                if lenient and len(text) > target.length:
+                    return bounds.null(target)
                 return bounds.text(text[: target.length])
     except ValueError:
         return bounds.null(target) if lenient else None
@@ -151,6 +153,11 @@ def _cast_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound
     shorter = target.length is not None and (source.length is None or source.length > target.length)
     if not shorter:
         return bounds.retyped(operand, sqltypes.text(target.length or source.length))
+    if lenient:
+        sql = (
+            f"(CASE WHEN character_length({operand.sql}) <= {target.length} THEN {operand.sql} END)"
+        )
+        return bounds.derived(sql, target, [operand], nullable=True)
     return bounds.derived(f"left({operand.sql}, {target.length})", target, [operand])
 
 
@@ -263,8 +270,14 @@ def _cast_text_to_instant(operand: Bound, target: sqltypes.SqlType, lenient: boo
 
 
 def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
-    if not operand.type.is_integer:
-        raise _no_cast(operand.type, target)
+    if operand.type.scale:
+        # Seconds and parts of them; only a whole number's unit is guessed.
+        micros = cast(multiply(operand, bounds.integer(10**6)), sqltypes.number(18))
+        exact = as_arrow(micros, sqltypes.integer())
+        found = bounds.derived(
+            sqltypes.exactly(exact, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
+        )
+        return cast(found, target)
     naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
     found = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(found, target)

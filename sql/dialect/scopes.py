@@ -24,6 +24,7 @@ class Output:
     """A column of a query. name: as Snowflake reports it. unique: as the engine knows it.
 
     is_named: it is a column or has an alias; else its name is only its expression's text.
+    is_null: it is NULL in every row, and has its type only for want of another.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Output:
     nullable: bool
     origin: tuple[int, int] | None = None
     is_named: bool = True
+    is_null: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -477,6 +477,7 @@ class SelectBinder:
                     nullable=item.nullable,
                     origin=item.origin,
                     is_named=name not in self._unnamed,
+                    is_null=item.type.kind == "null",
                 )
             )
             listed.append(f"{sql} AS {names.quoted(unique)}")

@@ -129,6 +129,14 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      [(1,), (2,)]),
     ("select * from values (1, 'a'), (2.5, null)", [(Decimal("1.0"), "a"), (Decimal("2.5"), None)]),
     ("select column2 from values (1, 'a')", [("a",)]),
+    ("select to_char(column1) from values (150.00), (-1.50)", [("150.0",), ("-1.5",)]),
+    ("select to_char(12345678901234567890123456789012345.60)",
+     [("12345678901234567890123456789012345.60",)]),
+    ("select to_char(column1) from values (12345678901234567890123456789012345.60)",
+     [("12345678901234567890123456789012345.6",)]),
+    ("select least(a, b) from (select 1 as a, 2 as b union all select 3, null) order by 1",
+     [(1,), (None,)]),
+    ("select null union all select null", [(None,), (None,)]),
     ("select v.x from (values (1), (2)) as v(x) where x > 1", [(2,)]),
     ("select grouping(grp), grp, count(*) from t group by rollup(grp) order by 1, 2",
      [(0, "a", 2), (0, "b", 1), (0, None, 1), (1, None, 4)]),
@@ -206,6 +214,8 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select $1 from @stage", "000002"),
         ("select * from t at(timestamp => 'x'::timestamp)", "000002"),
         ("select v:a from t", "000002"),
+        ("select top 50 percent id from t", "000002"),
+        ("select count(t.*) from t", "000002"),
         ("select t.v[0] from t", "000002"),
         ("select id in (select id from u) from t", "000002"),
         ("select sum(v) over w from t window w as (partition by grp)", "001003"),
@@ -398,6 +408,18 @@ def test_values_for_a_table_are_converted_cell_by_cell() -> None:
     with pytest.raises(errors.SqlError) as caught:
         resolve.bind_into(tree, environment, [sqltypes.integer()])
     assert caught.value.code == "002020"
+
+
+def test_numbers_beside_words_in_values_are_refused_even_for_a_column_of_text() -> None:
+    """Snowflake types the column of VALUES first, as one of numbers."""
+    tree = parse.parse("insert into x values (3), ('d')").source  # type: ignore[union-attr]
+    environment = shapes.Environment(context=sql_text.context())
+    references.references(tree, environment)
+
+    with pytest.raises(errors.SqlError) as caught:
+        resolve.bind_into(tree, environment, [sqltypes.TEXT])
+
+    assert caught.value.code == "100038"
 
 
 def test_a_thousand_terms_are_no_recursion() -> None:
