@@ -16,7 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
-from catalog import datatypes, errors, files, idents, manifests, scans, summaries, tables
+from catalog import (
+    datatypes,
+    errors,
+    files,
+    idents,
+    manifest_encoding,
+    manifests,
+    scans,
+    summaries,
+    tables,
+)
 from catalog.commits import LoadedTable
 from catalog.manifests import (
     Content,
@@ -233,7 +243,7 @@ class _Attempt:
         totals = await self._totals(table, head, listed)
         sequence_number = 0 if table.format_version == 1 else table.last_sequence_number + 1
         lineage = table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION
-        data, row_ids = manifests.encode_manifest_list(
+        data, row_ids = manifest_encoding.encode_manifest_list(
             [*self._added, *merged],
             format_version=table.format_version,
             snapshot_id=self._snapshot_id,
@@ -408,7 +418,7 @@ class _Attempt:
         spec = table.spec(spec_id)
         if spec is None:
             raise errors.InvalidArgument(f"The table has no partition spec {spec_id}")
-        data, file = manifests.encode_manifest(
+        data, file = manifest_encoding.encode_manifest(
             entries,
             path="",
             schema=_schema_of_spec(table, spec),

@@ -18,7 +18,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
-from catalog import manifests
+from catalog import manifest_encoding, manifests
 from catalog.manifests import (
     Content,
     DataFile,
@@ -110,7 +110,7 @@ def encode(
     schema: dict[str, Any] = SCHEMA,
     path: str = "s3://lake/ns/t/metadata/m.avro",
 ) -> tuple[bytes, ManifestFile]:
-    return manifests.encode_manifest(
+    return manifest_encoding.encode_manifest(
         entries,
         path=path,
         schema=schema,
@@ -130,7 +130,7 @@ def encode_list(files: list[ManifestFile], *, version: int = 2, **more: Any) -> 
         "sequence_number": 9,
         "sync": SYNC,
     }
-    return manifests.encode_manifest_list(files, **{**given, **more})
+    return manifest_encoding.encode_manifest_list(files, **{**given, **more})
 
 
 def without_v3(file: DataFile, version: int) -> DataFile:

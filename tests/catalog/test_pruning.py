@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import manifests, parquet_stats, pruning, transforms, values
+from catalog import manifest_encoding, manifests, parquet_stats, pruning, transforms, values
 from catalog.pruning import And, Check, Comparison, Constant, Membership, Not, Or, Predicate
 
 TYPES: dict[int, str] = {
@@ -522,8 +522,8 @@ def test_a_manifest_is_kept_if_any_engine_finds_a_row_in_its_partitions(
     spec = data.draw(SPECS[column])
     rows = data.draw(ROWS[column])
     predicate = data.draw(PREDICATES[column])
-    types = manifests.partition_types(spec, SCHEMA)
-    summaries = manifests._summaries(
+    types = manifest_encoding.partition_types(spec, SCHEMA)
+    summaries = manifest_encoding.partition_summaries(
         types, [partition_of(spec, row, rounded_up=False) for row in rows]
     )
     if data.draw(st.booleans()):  # some writers do not say
