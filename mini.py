@@ -503,7 +503,9 @@ def _sql_engine(settings: Config, storage: Storage) -> Engine:
 
     spill_directory = storage.path / "tmp"
     if settings.sql_workers:
-        return engine.WorkerEngine(workers=settings.sql_workers, spill_directory=spill_directory)
+        return engine.WorkerEngine(
+            workers=settings.sql_workers, spill_directory=spill_directory, disk=storage.disk
+        )
     from sql import engine_inline
 
     return engine_inline.InlineEngine(spill_directory=spill_directory)

@@ -5,8 +5,9 @@ are directories of local Parquet files, or rows that travel with the query: a ch
 bytes, never the index. Results come back as Arrow record batches, streamed; or, with a `Write`, as
 finished Parquet files.
 
-A child is started at first use (`python -m sql.worker`) and does one query at a time. Ending a
-query early, by its deadline, by `cancel`, or because nobody reads on, first asks the child; a child
+A child is started at first use (`python -m sql.worker`) and does one query at a time. What it
+spills to disk lies in a folder of its own, which goes when the child ends, however that is. Ending
+a query early, by its deadline, by `cancel`, or because nobody reads on, first asks the child; one
 that does not stop within `STOP_GRACE_SECONDS` is killed, and its memory with it. The serving
 process never imports the execution library: `sql.engine_datafusion` does, in the child or, where a
 setting asks for it, behind `sql.engine_inline`.
@@ -28,6 +29,7 @@ import msgspec
 import pyarrow as pa
 
 from sql import frames
+from storage import disk
 
 STOP_GRACE_SECONDS = 1.0
 """How long a child that was asked to stop may go on before it is killed."""
@@ -234,10 +236,13 @@ class Engine(Protocol):
 class WorkerEngine:
     """A pool of children, each doing one query at a time."""
 
-    def __init__(self, *, workers: int, spill_directory: Path) -> None:
+    def __init__(self, *, workers: int, spill_directory: Path, disk: disk.Disk) -> None:
         assert workers > 0
         self._free = asyncio.Semaphore(workers)
         self._spill_directory = spill_directory
+        self._disk = disk
+        self._started = 0
+        self._endings: set[asyncio.Task[None]] = set()
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
         self._running: dict[str, _ChildResults] = {}
@@ -283,6 +288,7 @@ class WorkerEngine:
         children, self._idle = list(self._children), []
         self._children.clear()
         await asyncio.gather(*(child.close() for child in children))
+        await asyncio.gather(*self._endings)
 
     async def _take_child(self) -> _Child:
         while self._idle:
@@ -292,9 +298,20 @@ class WorkerEngine:
             self._children.discard(child)
         if self._closed:
             raise EngineFault("canceled", "the engine is closed")
-        child = await _start_child(self._spill_directory)
+        self._started += 1
+        folder = self._spill_directory / f"sql-{self._started}"
+        await asyncio.to_thread(self._disk.make_folder, folder)
+        child = await _start_child(folder)
         self._children.add(child)
+        ending = asyncio.create_task(self._clear_up(child, folder))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
         return child
+
+    async def _clear_up(self, child: _Child, folder: Path) -> None:
+        """Remove what a child spilled, once it has ended."""
+        await child.wait()
+        await asyncio.to_thread(self._disk.remove_tree, folder)
 
     def _release(self, results: _ChildResults) -> None:
         if self._running.get(results.query.query_id) is results:
@@ -340,6 +357,10 @@ class _Child:
         self.broken = True
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Return when the process has ended."""
+        await self._process.wait()
 
     async def close(self) -> None:
         # A child leaves by itself when its socket closes.

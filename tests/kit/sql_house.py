@@ -25,6 +25,7 @@ from sql import (
     statements,
     writes,
 )
+from storage import disk
 from tests.kit import lakes
 
 Result = TypeVar("Result")
@@ -90,7 +91,9 @@ async def opened(
     with lakes.opened(path, clock=clock, first_id=1 << 40) as lake:
         spill = path / "spill"
         spill.mkdir(exist_ok=True)
-        the_engine = made_engine or engine.WorkerEngine(workers=1, spill_directory=spill)
+        the_engine = made_engine or engine.WorkerEngine(
+            workers=1, spill_directory=spill, disk=lake.storage.disk
+        )
         house = build(lake, the_engine, path)
         if not lake.namespaces.exists("lake", ("ns",)):
             await lake.namespaces.create("lake", ("ns",), by=lakes.BY)
@@ -175,7 +178,7 @@ def in_house(
         spill.mkdir(exist_ok=True)
         made: engine.Engine
         if workers:
-            made = engine.WorkerEngine(workers=workers, spill_directory=spill)
+            made = engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk())
         else:
             made = engine_inline.InlineEngine(spill_directory=spill)
         try:

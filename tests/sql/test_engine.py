@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sql import engine, engine_inline
+from storage import disk
 
 ROWS = 20_000
 SCHEMA = pa.schema(
@@ -56,7 +57,7 @@ def with_engine(
         spill = tmp_path / "spill"
         spill.mkdir(exist_ok=True)
         made: Any = (
-            engine.WorkerEngine(workers=workers, spill_directory=spill)
+            engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk())
             if workers
             else engine_inline.InlineEngine(spill_directory=spill)
         )
@@ -374,21 +375,29 @@ def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) 
     with_engine(tmp_path, work)
 
 
-@pytest.mark.parametrize("memory_mib", [24, 44, 64])
-def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory_mib: int) -> None:
+WIDE_ROWS = 800_000
+
+
+def wide_relation(tmp_path: Path) -> engine.Relation:
     folder = tmp_path / "wide"
     folder.mkdir()
-    count = 800_000
     table = pa.table(
         {
-            "id": pa.array(range(count), pa.int64()),
-            "text": pa.array([f"{(item * 7919) % count:012d}" * 4 for item in range(count)]),
+            "id": pa.array(range(WIDE_ROWS), pa.int64()),
+            "text": pa.array(
+                [f"{(item * 7919) % WIDE_ROWS:012d}" * 4 for item in range(WIDE_ROWS)]
+            ),
         }
     )
     pq.write_table(table, folder / "0.parquet", row_group_size=50_000)
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string_view())])
     group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
-    made_relation = engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+    return engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+
+
+@pytest.mark.parametrize("memory_mib", [24, 44, 64])
+def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory_mib: int) -> None:
+    made_relation = wide_relation(tmp_path)
 
     async def work(made: engine.Engine) -> None:
         query = engine.Query(
@@ -397,10 +406,45 @@ def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory
             limits=engine.Limits(memory_bytes=memory_mib << 20),
         )
         table, finished = await engine.collect(await made.run(query))
-        assert finished.rows == count
-        assert [(item * 7919) % count for item in table["id"].to_pylist()] == list(range(count))
+        assert finished.rows == WIDE_ROWS
+        ordered = [(item * 7919) % WIDE_ROWS for item in table["id"].to_pylist()]
+        assert ordered == list(range(WIDE_ROWS))
 
     with_engine(tmp_path, work)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_what_a_killed_query_spilled_to_disk_goes_with_its_process(
+    tmp_path: Path, deaf: bool
+) -> None:
+    made_relation = wide_relation(tmp_path)
+    spill = tmp_path / "spill"
+
+    async def work(made: engine.WorkerEngine) -> None:
+        query = engine.Query(
+            text='select * from t order by "text"',
+            query_id="big",
+            relations=(made_relation,),
+            limits=engine.Limits(memory_bytes=24 << 20),
+        )
+        results = await made.run(query)
+        async for _ in results.batches():
+            break
+        assert any(path.is_file() and path.stat().st_size for path in spill.rglob("*"))
+        (before,) = made.process_ids
+        if deaf:
+            os.kill(before, 19)  # SIGSTOP: it hears no cancelling, and is killed for that
+            await made.cancel("big")
+        else:
+            os.kill(before, 9)
+        await results.close()
+        while any(path.is_file() for path in spill.rglob("*")):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.01)
+        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        await made.close()
+        assert list(spill.iterdir()) == []
+
+    with_engine(tmp_path, lambda made: asyncio.wait_for(work(made), 60))
 
 
 def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) -> None:
