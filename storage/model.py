@@ -130,7 +130,8 @@ class Precondition:
     """What must hold at the very moment a write becomes visible.
 
     if_match, if_none_match: lists of bare ETags, or ("*",); empty means no condition.
-    write_once: an existing key is only "written" again by identical bytes (length and CRC64NVME).
+    write_once: an existing key is only written again by identical bytes (length and CRC64NVME),
+    which then stay where they are; the attributes become the writer's.
     """
 
     if_match: tuple[str, ...] = ()

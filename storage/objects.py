@@ -124,8 +124,8 @@ class Objects:
         """Give a received body its name and return the object.
 
         received must hold an MD5 unless attributes bring an ETag. A write-once key that holds the
-        very same bytes returns the existing object. On any refusal the body is discarded. Raises
-        NoSuchBucket, InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
+        very same bytes keeps them and takes the attributes. On any refusal the body is discarded.
+        Raises NoSuchBucket, InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
         """
         made: list[tuple[ObjectInfo, bool]] = []
         try:
@@ -571,23 +571,27 @@ def _plan_put(
 def _plan_rewrite(
     bucket: str, key: str, address: bytes, before: records.ObjectRecord, born: _Born
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
-    """Write-once: identical bytes are as good as written, and no longer tombstoned."""
+    """Write-once: identical bytes are as good as written, and no longer tombstoned.
+
+    What the writer says besides them holds, as in every other write; a write repeated word for word
+    leaves the object as it was.
+    """
     if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
         raise errors.ContentDiffers(
             f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
         )
-    shown = records.with_tombstone(before, None)
-    info = records.object_info(bucket, key, records.encode(shown))
-    if before.tombstoned_at_ms is None:
+    if (before.etag, before.attributes) == (born.etag, born.attributes):
+        after = records.with_tombstone(before, None)
+    else:
+        after = born.record(before.segments, before)
+    stored = records.encode(after)
+    info = records.object_info(bucket, key, stored)
+    if after == before:
         return info, False, ()
-    return (
-        info,
-        False,
-        (
-            Put(store=Store.OBJECTS, key=address, value=records.encode(shown)),
-            Delete(store=Store.TOMBSTONES, key=address),
-        ),
-    )
+    writes: list[Write] = [Put(store=Store.OBJECTS, key=address, value=stored)]
+    if before.tombstoned_at_ms is not None:
+        writes.append(Delete(store=Store.TOMBSTONES, key=address))
+    return info, False, writes
 
 
 def _no_such_key(bucket: str, key: str) -> errors.NoSuchKey:

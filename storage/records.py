@@ -181,6 +181,11 @@ def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> Object
     return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
 
 
+def with_segments(record: ObjectRecord, segments: tuple[Segment, ...]) -> ObjectRecord:
+    """Return the record with the same bytes elsewhere."""
+    return msgspec.structs.replace(record, segments=segments)
+
+
 def with_tags(record: ObjectRecord, tags: Mapping[str, str]) -> ObjectRecord:
     """Return the record with other tags."""
     attributes = msgspec.structs.replace(record.attributes, tags=dict(tags))

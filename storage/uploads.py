@@ -509,12 +509,12 @@ def _join(
 def _rewritten(
     key: str, before: records.ObjectRecord, born: records.ObjectRecord
 ) -> records.ObjectRecord:
-    """Write-once: identical bytes leave the object as it is, shown and bound to this upload."""
+    """Write-once: identical bytes stay where they are; the rest is as this upload says."""
     if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
         raise errors.ContentDiffers(
             f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
         )
-    return records.with_tombstone(before, None)
+    return records.with_segments(born, before.segments)
 
 
 def _is_repeat(

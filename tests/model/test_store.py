@@ -118,7 +118,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.run(putting)
         else:
             self.run(putting)
-            self.objects[bucket, key] = (body, False, before[2] if before else {})
+            self.objects[bucket, key] = (body, False, {})
 
     @rule(
         source=st.tuples(buckets, keys, picks),

@@ -339,6 +339,34 @@ def test_a_write_once_key_takes_identical_bytes_again_and_no_others(
     assert count(storage, Store.BODIES) == (data != BIG)
 
 
+@pytest.mark.parametrize("data", [b"x", BIG])
+@pytest.mark.parametrize("tombstoned", [False, True])
+def test_identical_bytes_at_a_write_once_key_bring_their_own_attributes(
+    storage: Storage, tmp_path: Path, clock: folders.Clock, data: bytes, tombstoned: bool
+) -> None:
+    first = put(storage, "k", data, precondition=ONCE)
+    if tombstoned:
+        run(storage.objects.tombstone("raw", "k", by="me"))
+    clock.move(1000)
+    said = ObjectAttributes(
+        headers={"content-type": "text/csv"}, user_metadata={"by": "me"}, tags={"a": "1"}
+    )
+    again = put(storage, "k", data, attributes=said, precondition=ONCE)
+    assert (again.attributes, again.etag) == (said, first.etag)
+    assert again.modified_at_ms == first.modified_at_ms + 1000
+    assert again.body == first.body
+    assert storage.objects.list("raw").objects == (again,)
+    assert storage.objects.tombstones("raw") == ()
+    copied = run(
+        storage.objects.copy(again, "raw", "k", attributes=folders.PLAIN, precondition=ONCE)
+    )
+    assert copied.attributes == folders.PLAIN
+    assert storage.objects.head("raw", "k") == copied
+    assert folders.get(storage, "k") == data
+    assert len(folders.blob_files(tmp_path / "data")) == (data == BIG)
+    assert count(storage, Store.BODIES) == (data != BIG)
+
+
 def test_write_once_judges_the_other_conditions_first(storage: Storage) -> None:
     put(storage, "k", b"x")
     both = Precondition(write_once=True, if_none_match=("*",))

@@ -252,7 +252,7 @@ def test_a_write_once_key_is_completed_again_by_identical_bytes_alone(
 ) -> None:
     once = Precondition(write_once=True)
     first = run(folders.put(storage, "k", FULL + b"tail", precondition=once))
-    upload = create(uploads)
+    upload = create(uploads, attributes=ObjectAttributes(headers={"content-type": "text/csv"}))
     parts = [
         send(storage, uploads, upload, number, data)
         for number, data in ((1, FULL), (2, b"tail"), (3, b"liar"))
@@ -260,7 +260,13 @@ def test_a_write_once_key_is_completed_again_by_identical_bytes_alone(
     with pytest.raises(errors.ContentDiffers):
         complete(uploads, upload, [parts[0], parts[2]], precondition=once)
     again = complete(uploads, upload, parts[:2], precondition=once)
-    assert again == first
+    assert again.body == first.body
+    digests = b"".join(hashlib.md5(data).digest() for data in (FULL, b"tail"))
+    assert again.etag == hashlib.md5(digests).hexdigest() + "-2"
+    assert again.attributes.headers == {"content-type": "text/csv"}
+    assert complete(uploads, upload, parts[:2], precondition=once) == again
+    with pytest.raises(errors.NoSuchUpload):
+        complete(uploads, upload, parts[:1], precondition=once)
     sweep(storage)
     assert folders.get(storage, "k") == FULL + b"tail"
     assert len(folders.blob_files(tmp_path / "data")) == 1
