@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from catalog import idents
+from s3tables import emptiness, errors
+from storage import batch
 from tests.kit import lakes
 from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
 
@@ -190,6 +193,43 @@ def test_delete_table_bucket_goes_with_the_files_of_deleted_tables_but_of_no_oth
     house.run(house.lake.storage.objects.delete(bucket, location.partition(f"{bucket}/")[2]))
     client.delete_table_bucket(tableBucketARN=sales)
     assert refused(client.get_table_bucket, tableBucketARN=sales) == NO_BUCKET
+
+
+class Counting:
+    """A view of the index that counts the rows of objects which it hands out."""
+
+    def __init__(self, view: Any) -> None:
+        self.get = view.get
+        self.rows = 0
+        self._scan = view.scan
+
+    def scan(self, store: batch.Store, *bounds: Any, **how: Any) -> Iterator[tuple[bytes, bytes]]:
+        for row in self._scan(store, *bounds, **how):
+            self.rows += store is batch.Store.OBJECTS
+            yield row
+
+
+def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_files(
+    house: House, client: Any, sales: str
+) -> None:
+    where = {"tableBucketARN": sales, "namespace": "sales"}
+    for name in ("first", "second"):
+        client.create_table(**where, name=name, format="ICEBERG")
+    name = sales.rpartition("/")[2]
+    storage = house.lake.storage
+    for number in range(30):
+        for table in ("first", "second"):
+            house.put_object(name, f"sales/{table}/data/{number}.parquet", b"x")
+    for table in ("first", "second"):
+        client.delete_table(**where, name=table)
+    client.delete_namespace(**where)
+    with storage.index.view() as view:
+        reading = Counting(view)
+        emptiness.check_empty(reading, storage.buckets.get(name))
+        assert reading.rows == 2
+    house.put_object(name, "other/table/data/f.parquet", b"x")
+    with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
+        emptiness.check_empty(view, storage.buckets.get(name))
 
 
 def test_a_bucket_made_again_starts_empty_with_another_id(client: Any) -> None:
