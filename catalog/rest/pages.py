@@ -1,8 +1,9 @@
 """rule: pages of a listing, and the tokens that lead from one to the next.
 
 Without a page token in the request a listing is whole. With one, even an empty one, it comes in
-pages. A token names the last entry of its page, so entries that come and go meanwhile neither
-repeat nor hide others, and it is bound to the listing it was made for.
+pages; a page size that is no positive number is refused either way. A token names the last entry of
+its page, so entries that come and go meanwhile neither repeat nor hide others, and it is bound to
+the listing it was made for.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ def cut(
     names: all of them, in UTF-8 byte order. listing: what is listed, such as the parent's name.
     Raises InvalidPageToken, InvalidArgument.
     """
+    size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")
     if token is None:
         return list(names), None
-    size = _page_size(parameters.get("pageSize"))
     start = 0
     if token:
         after = _parse_token(token, listing)

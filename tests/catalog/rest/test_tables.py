@@ -502,6 +502,17 @@ def test_what_a_table_has_taken_in_is_shown(house: houses.House) -> None:
     assert house.send("GET", "/_api/v1/warehouses/lake/loads?table=ns.t").status == 401
 
 
+@pytest.mark.parametrize("size", ["-1", "0", "many", ""])
+@pytest.mark.parametrize("path", ["namespaces", "namespaces/ns/tables"])
+def test_a_page_size_that_is_no_positive_number_is_refused(
+    house: houses.House, path: str, size: str
+) -> None:
+    house.make_namespace("ns")
+    status, error_type, message = house.ask("GET", f"{path}?pageSize={size}").error
+    assert (status, error_type) == (400, "BadRequestException")
+    assert "pageSize" in message
+
+
 def test_tables_list_in_pages(house: houses.House) -> None:
     for name in ("b", "a", "c"):
         house.make_table(f"ns.{name}")
