@@ -9,19 +9,19 @@ here. The body is not touched before the caller is allowed in, so an upload that
 from __future__ import annotations
 
 import email.utils
-import enum
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from server import asgi, counters, dispatch, errors, limits
+from server import asgi, counters, dispatch, errors, limits, unserved
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
 from server.auth import errors as auth_errors
 from storage import model as storage_model
 
+Authentication: TypeAlias = callers.Authentication
 Caller: TypeAlias = callers.Caller
 Demand: TypeAlias = model.Demand
 Principal: TypeAlias = model.Principal
@@ -29,20 +29,6 @@ Payload: TypeAlias = chunked.Payload
 
 SERVER_HEADER = (b"server", b"Boathouse")
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
-
-
-class Authentication(enum.Enum):
-    """What an operation asks of its caller's credentials.
-
-    NONE: nothing is looked at (health, the OAuth token endpoint). SELF: the face authenticates in
-    `handle`, by tokens that the kit does not know (Snowflake sessions); demands are not asked.
-    SIGNED_OR_ANONYMOUS: a credential, if there is one, must be right. REQUIRED: there must be one.
-    """
-
-    NONE = "none"
-    SELF = "self"
-    SIGNED_OR_ANONYMOUS = "signed-or-anonymous"
-    REQUIRED = "required"
 
 
 class Face(Protocol):
@@ -69,9 +55,10 @@ class Face(Protocol):
 class Exchange:
     """The ASGI application.
 
-    audit_log: told of refusals and outcomes; None keeps none. files: how the files of bodies are
-    read; the disk. monotonic_ns: a clock for durations. on_startup, on_shutdown: awaited in the
-    lifespan, in order and in reverse order.
+    faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
+    and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns:
+    a clock for durations. on_startup, on_shutdown: awaited in the lifespan, in order and in reverse
+    order.
     """
 
     def __init__(
@@ -90,7 +77,10 @@ class Exchange:
         on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
-        self._faces = dict(faces)
+        self._faces: dict[str, Face] = {
+            **{name: unserved.Unserved(name) for name in dispatch.FACES},
+            **faces,
+        }
         self._verifier = verifier
         self._authoriser = authoriser
         self._now_ms = now_ms
@@ -160,9 +150,7 @@ class Exchange:
     async def _answer(
         self, name: str, request: asgi.Request, entry: audit.Entry | None
     ) -> asgi.Response:
-        face = self._faces.get(name)
-        if face is None:
-            return _not_served(name)
+        face = self._faces[name]
         try:
             _check_bounds(request)
             operation = face.identify(request)
@@ -289,15 +277,3 @@ def _must_close(request: asgi.Request) -> bool:
     if length is not None:
         return length.isdigit() and int(length[:20]) > limits.UNREAD_BODY_BYTES_MAX
     return b"transfer-encoding" in joined
-
-
-def _not_served(name: str) -> asgi.Response:
-    message = f"This server has no {name} API."
-    return asgi.Response(
-        501,
-        (("content-type", "application/xml"),),
-        (
-            "<ErrorResponse><Error><Type>Sender</Type><Code>NotImplemented</Code>"
-            f"<Message>{message}</Message></Error></ErrorResponse>"
-        ).encode(),
-    )

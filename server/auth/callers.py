@@ -1,7 +1,9 @@
-"""rule: what authentication finds out: who calls, by which credential, how the body is signed."""
+"""rule: what authentication is asked for and finds out: who calls, by which credential, and how the
+body is signed."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -11,6 +13,20 @@ from server.auth import chunked
 Scheme: TypeAlias = Literal[
     "none", "sigv4", "sigv4-query", "sigv2", "sigv2-query", "bearer", "basic", "open"
 ]
+
+
+class Authentication(enum.Enum):
+    """What an operation asks of its caller's credentials.
+
+    NONE: nothing is looked at (health, the OAuth token endpoint). SELF: the face authenticates in
+    `handle`, by tokens that the kit does not know (Snowflake sessions); demands are not asked.
+    SIGNED_OR_ANONYMOUS: a credential, if there is one, must be right. REQUIRED: there must be one.
+    """
+
+    NONE = "none"
+    SELF = "self"
+    SIGNED_OR_ANONYMOUS = "signed-or-anonymous"
+    REQUIRED = "required"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

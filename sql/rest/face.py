@@ -112,6 +112,7 @@ class Face:
                 query = self._queries.find(self._session(request, caller), query_id)
                 return self._aborted(query, query_id)
             case routes.Telemetry():
+                self._session(request, caller)
                 await request.read(limit_bytes=TELEMETRY_BYTES_MAX)
                 return _json(wire.success("Log Received"))
             case routes.Unknown():

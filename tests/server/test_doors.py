@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from urllib.parse import urlsplit
 
@@ -36,7 +37,46 @@ SQL = [
     ("POST", "/session?delete=true"),
     ("POST", "/session/heartbeat"),
     ("GET", "/monitoring/queries//1"),
+    ("POST", "/telemetry/send"),
+    ("POST", "/telemetry/send/sessionless"),
 ]
+
+# Every face: a route that it has and one that it has not, with the service that a signature names;
+# the statuses and codes of an unsigned request, of a wrong signature, of an unknown access key, and
+# the status of the right one. A request without a signature names no service, so that on s3tables,
+# sts and iam it is one to S3.
+S3 = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidAccessKeyId")
+S3TABLES = (
+    "403 AccessDenied",
+    "403 InvalidSignatureException",
+    "403 UnrecognizedClientException",
+)
+QUERY = ("403 AccessDenied", "403 SignatureDoesNotMatch", "403 InvalidClientTokenId")
+ICEBERG = ("401 NotAuthorizedException",) * 3
+NATIVE = ("401 Unauthorized",) * 3
+NO_ROUTE = ("405 MethodNotAllowed",)
+DOORS = [
+    ("GET", "/", "s3", S3, 200),
+    ("PUT", "/never-made", "s3", S3, None),
+    ("GET", "/lake/no/such/key", "s3", S3, 404),
+    ("GET", "/lake?acl", "s3", S3, 501),
+    ("GET", "/buckets", "s3tables", S3TABLES, 200),
+    ("GET", "/buckets/arn:aws:s3tables:us-east-1:000000000000:bucket%2Flake/policy", "s3tables",
+     S3TABLES, 501),
+    ("GET", "/no/such/route", "s3tables", S3TABLES, 404),
+    ("GET", "/iceberg/v1/config", "s3tables", ICEBERG, 200),
+    ("GET", "/iceberg/v1/config", "glue", ICEBERG, 200),
+    ("POST", "/iceberg/v1/lake/namespaces/ns/tables/t/plan", "execute-api", ICEBERG, 406),
+    ("GET", "/iceberg/no/such/route", "execute-api", ICEBERG, 404),
+    ("GET", "/_metrics", "execute-api", NATIVE, 200),
+    ("GET", "/_console", "execute-api", NATIVE, 404),
+    ("GET", "/_console/app.js", "execute-api", NATIVE, 404),
+    ("GET", "/_api/v1/no-such-route", "execute-api", NATIVE, 404),
+    ("GET", "/?Action=GetCallerIdentity&Version=2011-06-15", "sts", QUERY, 501),
+    ("POST", "/", "sts", NO_ROUTE + QUERY[1:], 501),
+    ("POST", "/", "iam", NO_ROUTE + QUERY[1:], 501),
+    ("POST", "/", "dynamodb", NO_ROUTE * 3, 405),
+]  # fmt: skip
 
 
 def ask(server, method, target, headers=None, body=b""):
@@ -71,6 +111,34 @@ def test_health_opens_to_everybody(server):
 def test_unsigned_request_gets_nothing(server, method, target):
     status, _, _ = ask(server, method, target)
     assert status in (401, 403)
+
+
+def code_of(body, headers):
+    """The error's name, in the form of the face that answered."""
+    if headers.get("content-type", "").endswith("xml"):
+        return re.search(rb"<Code>(\w+)</Code>", body)[1].decode()
+    said = json.loads(body)
+    if "__type" in said:
+        assert headers["x-amzn-ErrorType"] == said["__type"]
+        return said["__type"]
+    return said["error"]["type"]
+
+
+@pytest.mark.parametrize(("method", "target", "service", "refusals", "right"), DOORS)
+def test_every_door_refuses_in_its_own_form_before_it_says_what_is_behind_it(
+    server, method, target, service, refusals, right
+):
+    wrong = (
+        lambda: ask(server, method, target),
+        lambda: ask_signed(server, method, target, service=service, secret_key="wrong"),
+        lambda: ask_signed(server, method, target, service=service, access_key="NOBODY"),
+    )
+    for attempt, expected in zip(wrong, refusals, strict=True):
+        status, body, headers = attempt()
+        assert f"{status} {code_of(body, headers)}" == expected
+        assert server.secret_key.encode() not in body
+    if right is not None:
+        assert ask_signed(server, method, target, service=service)[0] == right
 
 
 @pytest.mark.parametrize(("method", "target"), SQL)

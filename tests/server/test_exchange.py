@@ -229,11 +229,29 @@ def test_refusals_are_not_logged_as_failures(caplog):
     assert caplog.text == ""
 
 
-def test_api_without_a_face_says_that_it_is_not_served():
+@pytest.mark.parametrize("service", ["sts", "iam"])
+def test_api_without_a_face_says_that_it_is_not_served_to_who_may_know(service):
     app = make(EchoFace())
-    status, _, body = call_signed(app, "POST", "/", service="sts", body=b"Action=X")
+    status, headers, body = call_signed(app, "POST", "/", service=service, body=b"Action=X")
     assert status == 501
-    assert re.search(rb"<Code>NotImplemented</Code><Message>[^<]*sts", body)
+    assert re.search(rb"<Code>NotImplemented</Code><Message>[^<]*" + service.encode(), body)
+    assert headers[b"content-type"] == b"text/xml"
+    for more, code in (
+        ({"secret_key": "wrong"}, b"SignatureDoesNotMatch"),
+        ({"access_key": "NOBODY"}, b"InvalidClientTokenId"),
+        ({"at_ms": NOW_MS - 3_600_000}, b"SignatureDoesNotMatch"),
+    ):
+        status, headers, body = call_signed(app, "POST", "/", service=service, **more)
+        assert status == 403
+        assert re.search(rb"<Code>%s</Code>" % code, body)
+        assert headers[b"x-amz-request-id"] in body
+
+
+def test_api_without_a_face_reads_no_more_than_it_must():
+    app = make(EchoFace())
+    body = b"a" * (limits.SIGNED_BODY_BYTES_MAX + 1)
+    status, _, answer = call_signed(app, "POST", "/", service="sts", body=body)
+    assert (status, b"<Code>RequestEntityTooLarge</Code>" in answer) == (413, True)
 
 
 @pytest.mark.parametrize(

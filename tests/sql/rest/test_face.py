@@ -646,3 +646,9 @@ def test_telemetry_is_taken_and_dropped(face: served.Served) -> None:
     body = gzip.compress(b'{"logs": []}')
     answer = client.send("POST", "/telemetry/send", body, headers={"Content-Encoding": "gzip"})
     assert answer.body["success"] is True
+
+
+def test_telemetry_without_a_session_is_refused(face: served.Served) -> None:
+    for path in ("/telemetry/send", "/telemetry/send/sessionless"):
+        answer = raw.Client(face.url).send("POST", path, {"logs": []})
+        assert (answer.body["success"], answer.body["code"]) == (False, "390103")

@@ -1,0 +1,75 @@
+"""face: an API that this house does not have: 501, and only for whoever proves who they are.
+
+Requests for such an API (STS, IAM) carry a signature that names it. It is checked like any other,
+so nobody without a credential learns even what is missing; errors have the form of AWS's query
+protocol, which the clients of these services read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from server import asgi, errors, xmltext
+from server.access import errors as access_errors
+from server.access import model
+from server.auth import callers
+from server.auth import errors as auth_errors
+
+WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    errors.FaceNotServed: (501, "NotImplemented"),
+    errors.MalformedRequest: (400, "ValidationError"),
+    errors.RequestTooLarge: (400, "ValidationError"),
+    errors.BodyTooLarge: (413, "RequestEntityTooLarge"),
+    access_errors.AccessDenied: (403, "AccessDenied"),
+    access_errors.AuditUnavailable: (503, "ServiceUnavailable"),
+    auth_errors.AuthError: (403, "SignatureDoesNotMatch"),
+    auth_errors.MissingCredentials: (403, "MissingAuthenticationToken"),
+    auth_errors.MalformedAuthorization: (403, "IncompleteSignature"),
+    auth_errors.UnsupportedAuthorization: (403, "IncompleteSignature"),
+    auth_errors.InvalidAccessKey: (403, "InvalidClientTokenId"),
+    auth_errors.InvalidToken: (403, "InvalidClientTokenId"),
+    auth_errors.ExpiredToken: (403, "ExpiredToken"),
+    auth_errors.PayloadError: (400, "ValidationError"),
+}
+"""Error class -> status and code. A subclass is answered as its nearest base."""
+
+
+class Unserved:
+    """The face of an API that is not here. name: as `dispatch` calls it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def identify(self, request: asgi.Request) -> None:
+        """Tell no operation from another: none is here."""
+
+    def authentication(self, operation: Any) -> callers.Authentication:
+        """Ask a credential of everybody."""
+        return callers.Authentication.REQUIRED
+
+    def demands(self, operation: Any, principal: model.Principal) -> tuple[model.Demand, ...]:
+        """Ask for nothing more: nothing is done."""
+        return ()
+
+    async def handle(
+        self, operation: Any, request: asgi.Request, caller: callers.Caller
+    ) -> asgi.Response:
+        """Say that there is no such API."""
+        raise errors.FaceNotServed(f"This server has no {self.name} API.", face=self.name)
+
+    def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
+        """Return an error in the form of AWS's query protocol."""
+        status, code, message = 500, "InternalFailure", "An internal error occurred. Try again."
+        for kind in type(error).__mro__:
+            if kind in WIRE_ERRORS:
+                status, code = WIRE_ERRORS[kind]
+                message = str(error)
+                break
+        sender = "Receiver" if status >= 500 else "Sender"
+        body = (
+            f"<ErrorResponse><Error><Type>{sender}</Type><Code>{code}</Code>"
+            f"<Message>{xmltext.escape(message)}</Message></Error>"
+            f"<RequestId>{request.request_id}</RequestId></ErrorResponse>"
+        )
+        return asgi.Response(status, (("content-type", "text/xml"),), body.encode())
