@@ -10,6 +10,7 @@ Source: Iceberg spec, Table Metadata Fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -42,14 +43,17 @@ _decode_numbers = msgspec.json.Decoder(list[_SequenceNumber]).decode
 _decode_objects = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _decode_any = msgspec.json.Decoder().decode
 
+_EMPTY_ARRAY = re.compile(rb"\[\s*\]")
+
 
 class JsonArray:
-    """A JSON array of objects that stays text. Immutable."""
+    """A JSON array of objects that stays text. Immutable. What it was made of it need not parse."""
 
-    __slots__ = ("text",)
+    __slots__ = ("_items", "text")
 
     def __init__(self, text: bytes = b"[]") -> None:
         self.text = text
+        self._items: tuple[bytes, ...] | None = None
 
     def decoded(self) -> list[Json]:
         """Return the items as fresh objects."""
@@ -57,14 +61,19 @@ class JsonArray:
 
     def items(self) -> list[bytes]:
         """Return each item's own text."""
-        return [bytes(item) for item in _decode_items(self.text)]
+        if self._items is None:
+            self._items = tuple(bytes(item) for item in _decode_items(self.text))
+        return list(self._items)
 
     def __bool__(self) -> bool:
-        return not self.text[1:].lstrip().startswith(b"]")
+        return _EMPTY_ARRAY.match(self.text) is None
 
     @classmethod
     def of(cls, items: Iterable[bytes]) -> JsonArray:
-        return cls(b"[" + b",".join(items) + b"]")
+        kept = tuple(items)
+        made = cls(b"[" + b",".join(kept) + b"]")
+        made._items = kept
+        return made
 
     def extended(self, items: Iterable[bytes]) -> JsonArray:
         """Return the array with more items at its end."""
@@ -74,7 +83,7 @@ class JsonArray:
         if not self:
             return JsonArray(b"[" + added + b"]")
         end = self.text.rindex(b"]")
-        return JsonArray(self.text[:end] + b"," + added + b"]")
+        return JsonArray(b"".join((memoryview(self.text)[:end], b",", added, b"]")))
 
 
 class Snapshots:
@@ -136,9 +145,11 @@ class Snapshots:
         """Return these snapshots and one more, whose id must be new."""
         spans = dict(self._indexed())
         assert snapshot_id not in spans
-        head = self._text[:-1] + b"," if spans else b"["
-        spans[snapshot_id] = (len(head), len(head) + len(text))
-        made = Snapshots(head + text + b"]")
+        comma = b"," if spans else b""
+        start = len(self._text) - 1 + len(comma)
+        spans[snapshot_id] = (start, start + len(text))
+        # One copy: sums of large bytes make a new one at every sign, and memory for it.
+        made = Snapshots(b"".join((memoryview(self._text)[:-1], comma, text, b"]")))
         made._spans = spans
         return made
 

@@ -7,7 +7,7 @@ parser uses, so that a malformed body is told apart from a broken rule by nobody
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -45,11 +45,11 @@ def get_object(source: Mapping[str, Any], name: str) -> Json:
 
 def get_text(source: Mapping[str, Any], name: str) -> str:
     value = source.get(name)
+    if isinstance(value, str):
+        return value
     if value is None:
         raise errors.BadUpdate(f"Cannot parse missing string: {name}")
-    if not isinstance(value, str):
-        raise errors.BadUpdate(f"Cannot parse to a string value: {name}: {shown(value)}")
-    return value
+    raise errors.BadUpdate(f"Cannot parse to a string value: {name}: {shown(value)}")
 
 
 def find_text(source: Mapping[str, Any], name: str) -> str | None:
@@ -102,23 +102,24 @@ def get_texts(source: Mapping[str, Any], name: str) -> list[str]:
 
 def get_text_map(source: Mapping[str, Any], name: str) -> dict[str, str]:
     entries = get_object(source, name)
-    for key in entries:
-        get_text(entries, key)
+    for key, value in entries.items():
+        if not isinstance(value, str):
+            get_text(entries, key)
     return entries
 
 
 def _get_number(source: Mapping[str, Any], name: str, *, kind: str, limit: int) -> int:
     value = source.get(name)
+    if _is_number(value, limit=limit):
+        return value
     if value is None:
         raise errors.BadUpdate(f"Cannot parse missing {kind}: {name}")
-    if not _is_number(value, limit=limit):
-        raise errors.BadUpdate(f"Cannot parse to {_article(kind)} value: {name}: {shown(value)}")
-    assert isinstance(value, int)
-    return value
+    raise errors.BadUpdate(f"Cannot parse to {_article(kind)} value: {name}: {shown(value)}")
 
 
-def _is_number(value: object, *, limit: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -limit - 1 <= value <= limit
+def _is_number(value: object, *, limit: int) -> TypeGuard[int]:
+    # By its very type: true and false are ints too.
+    return type(value) is int and -limit - 1 <= value <= limit
 
 
 def _article(kind: str) -> str:
