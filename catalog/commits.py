@@ -69,6 +69,8 @@ class TableChange:
 class Step:
     """One table's way from base to made. before: its pointer now, None for a new table.
 
+    base: None for a new table, and for one that had no metadata before.
+
     holder: the namespace of a new table.
     """
 
@@ -278,9 +280,18 @@ class Commits:
         object_uuid: str,
         now_ms: int,
         reserved_until_ms: int = 0,
+        adopts: bool = False,
     ) -> sites.Site:
-        """Return where a new table goes. object_uuid: its own, unless the place brings one."""
+        """Return where a new table goes. object_uuid: its own, unless the place brings one.
+
+        adopts: a table that was made without metadata does not take the name but is meant by it.
+        """
         holder = self._store.namespace(reading, place, ident.namespace)
+        entry = self._store.find_pointer(reading, place, "table", ident) if adopts else None
+        if entry is not None and entry.pointer.metadata_location is None:
+            return sites.adopt(
+                reading, place, ident, holder, entry=entry, requested=requested, now_ms=now_ms
+            )
         self.check_name_free(reading, place, ident)
         return sites.find_site(
             reading,
@@ -306,13 +317,13 @@ class Commits:
     ) -> Step:
         ident = parts[0].ident
         found = self._store.find_pointer(reading, place, "table", ident)
-        if found is None:
-            if fresh is None:
-                raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+        if fresh is not None and (found is None or found.pointer.metadata_location is None):
             return self._plan_creation(
                 reading, place, parts, taken=taken, fresh=fresh, now_ms=now_ms
             )
-        base = self._base(place, ident, found.pointer, creating=fresh is not None)
+        if found is None:
+            raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+        base = self.loaded(place, ident, found.pointer).metadata
         made = _apply(base, parts, now_ms=now_ms, base_location=found.pointer.metadata_location)
         extra: list[batch.Batch] = []
         if made is not base:
@@ -366,6 +377,7 @@ class Commits:
             requested=_location_asked(_updates_of(parts)),
             object_uuid=object_uuid,
             now_ms=now_ms,
+            adopts=True,
         )
         made = _apply(
             None,
@@ -383,25 +395,13 @@ class Commits:
             ident=ident,
             namespace_id=site.holder.row.namespace_id,
             holder=site.holder,
-            before=None,
+            before=site.entry,
             base=None,
             made=made,
             object_uuid=site.object_uuid,
             extra=tuple(extra),
             summary={**history.summarise(_updates_of(parts)), "created": True},
         )
-
-    def _base(
-        self,
-        place: records.Place,
-        ident: idents.TableIdent,
-        pointer: records.Pointer,
-        *,
-        creating: bool,
-    ) -> model.TableMetadata:
-        if creating and pointer.metadata_location is None:
-            raise errors.TableAlreadyExists(f"Table already exists: {ident.dotted()}")
-        return self.loaded(place, ident, pointer).metadata
 
     def _read_list(self, uri: str) -> bytes:
         return self._store.read_object(uri, bytes_max=loads.LIST_BYTES_MAX)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog import claims, errors, idents, locations, records, store
+from catalog import claims, errors, idents, locations, properties, records, store
 from storage import batch
 
 
@@ -18,12 +18,14 @@ class Site:
     """The place of a new table or view. location: as its metadata will spell it.
 
     object_uuid: the thing's, which a place staged before brings along. claim: what takes the place.
+    entry: the table that was made there without metadata, and is now given its first.
     """
 
     holder: store.FoundNamespace
     location: str
     object_uuid: str
     claim: batch.Batch
+    entry: store.FoundPointer | None = None
 
 
 def find_site(
@@ -72,6 +74,46 @@ def find_site(
         reserved_until_ms=reserved_until_ms,
     )
     return Site(holder=holder, location=location, object_uuid=object_uuid, claim=claim)
+
+
+def adopt(
+    reading: batch.Reading,
+    place: records.Place,
+    ident: idents.TableIdent,
+    holder: store.FoundNamespace,
+    *,
+    entry: store.FoundPointer,
+    requested: str | None,
+    now_ms: int,
+) -> Site:
+    """Return the place of a table that was made without metadata, for its first.
+
+    Its location and object uuid stay. Raises InvalidLocation if its creator asks for another place.
+    """
+    pointer = entry.pointer
+    location = pointer.location if requested is None else requested.rstrip("/")
+    if properties.plain_uri(location) != properties.plain_uri(pointer.location):
+        raise errors.InvalidLocation(
+            f"Cannot use location {requested}: table {ident.dotted()} was made without metadata, at"
+            f" {pointer.location}"
+        )
+    claim = claims.claim(
+        reading,
+        place,
+        locations.parse_location(location, table_bucket=place.table_bucket),
+        object_uuid=pointer.object_uuid,
+        kind="table",
+        namespace_id=entry.namespace_id,
+        name=ident.name,
+        now_ms=now_ms,
+    )
+    return Site(
+        holder=holder,
+        location=location,
+        object_uuid=pointer.object_uuid,
+        claim=claim,
+        entry=entry,
+    )
 
 
 def check_rename_free(

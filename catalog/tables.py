@@ -10,9 +10,9 @@ that is dropped keeps its place and its files, which only the sweep may free.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -41,6 +41,8 @@ METRICS_BYTES_MAX = 64 * 1024
 
 LoadedTable = commits.LoadedTable
 TableChange = commits.TableChange
+Also: TypeAlias = Callable[[str], batch.Batch]
+"""What happens together with a table's creation or not at all; given the table's object uuid."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,13 @@ class Tables:
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
             return self._store.find_pointer(view, place, "table", ident) is not None
+
+    def awaits_metadata(self, ident: idents.TableIdent) -> bool:
+        """Say whether there is such a table, made without metadata and without any to this day."""
+        place = self._store.place(ident.table_bucket)
+        with self._store.index.view() as view:
+            found = self._store.find_pointer(view, place, "table", ident)
+        return found is not None and found.pointer.metadata_location is None
 
     def list(self, table_bucket: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
         """Return the tables of a namespace, in byte order. Raises NoSuchNamespace."""
@@ -143,16 +152,20 @@ class Tables:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
         stage: bool = False,
+        adopts: bool = False,
         by: str,
         via: str = "rest",
         receipt: receipts.Receipt | None = None,
+        also: Also | None = None,
     ) -> LoadedTable:
         """Create a table, or with stage only reserve its place and say what it would be.
 
-        schema, partition_spec, sort_order: decoded JSON as the client sent it.
+        schema, partition_spec, sort_order: decoded JSON as the client sent it. adopts: a table of
+        this name that was made without metadata gets its first, and keeps its place and uuid.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
         ViewAlreadyExists, BadUpdate.
         """
+        assert not (stage and also), "nothing happens together with what is only staged"
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
         table_uuid = sites.hyphenated(self._store.new_id())
@@ -170,6 +183,7 @@ class Tables:
                     object_uuid=object_uuid,
                     now_ms=now_ms,
                     reserved_until_ms=now_ms + STAGED_MS if stage else 0,
+                    adopts=adopts,
                 )
             metadata = creation.new_table(
                 schema=schema,
@@ -185,11 +199,11 @@ class Tables:
                 ident=ident,
                 namespace_id=site.holder.row.namespace_id,
                 holder=site.holder,
-                before=None,
+                before=site.entry,
                 base=None,
                 made=metadata,
                 object_uuid=site.object_uuid,
-                extra=(site.claim,),
+                extra=(site.claim, *_together(also, site.object_uuid)),
                 summary={"operation": "stage-create" if stage else "create"},
             )
             if stage:
@@ -207,7 +221,12 @@ class Tables:
         return await self._store.write(plan, keys=keys)
 
     async def create_empty(
-        self, ident: idents.TableIdent, *, by: str, via: str = "s3tables"
+        self,
+        ident: idents.TableIdent,
+        *,
+        by: str,
+        via: str = "s3tables",
+        also: Also | None = None,
     ) -> records.Pointer:
         """Create a table that has a place but no metadata yet. Raises as `create` does."""
         idents.check_name(ident.name)
@@ -240,7 +259,8 @@ class Tables:
                 holder=site.holder,
             )
             made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-            return store.Planned(result=pointer, batch=batch.merge((site.claim, made)))
+            together = _together(also, site.object_uuid)
+            return store.Planned(result=pointer, batch=batch.merge((site.claim, made, *together)))
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
 
@@ -565,6 +585,10 @@ class Tables:
         checks.check_table(file.table)
         commits.check_placement(file.table)
         return file
+
+
+def _together(also: Also | None, object_uuid: str) -> tuple[batch.Batch, ...]:
+    return () if also is None else (also(object_uuid),)
 
 
 def _later(now_ms: int, before: records.Pointer) -> int:

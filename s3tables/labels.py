@@ -70,6 +70,10 @@ class Labels:
 
     async def change_table(self, key: TableKey, change: Change) -> None:
         """Change a table's tags in one step. Raises what change raises."""
+        await self.index.commit(self.plan_table(key, change))
+
+    def plan_table(self, key: TableKey, change: Change) -> batch.Batch:
+        """Return the Batch that changes a table's tags, to be merged with what goes with it."""
         row_key = key.encode()
 
         def derive(reading: batch.Reading) -> Sequence[batch.Write]:
@@ -78,7 +82,7 @@ class Labels:
                 return (batch.Delete(store=batch.Store.TAGS, key=row_key),)
             return (batch.Put(store=batch.Store.TAGS, key=row_key, value=_encode(after)),)
 
-        await self.index.commit(batch.Batch(derive=(derive,)))
+        return batch.Batch(derive=(derive,))
 
 
 def _of_settings(settings: Mapping[str, Any]) -> Tags:

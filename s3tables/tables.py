@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import errors as catalog_errors
 from catalog import idents, records
-from s3tables import errors, names, namespaces, schemas, settings, tokens
+from s3tables import errors, labels, names, namespaces, schemas, settings, tokens
 from s3tables.resources import (
     Resources,
     Table,
@@ -19,6 +19,7 @@ from s3tables.resources import (
     table_context,
 )
 from server.access import model
+from storage import batch
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
@@ -38,6 +39,11 @@ async def create_table(
     names.check_table_name(ident.name)
     names.check_tags(wanted)
     settings.check_storage(members)
+
+    def tag(object_uuid: str) -> batch.Batch:
+        key = labels.TableKey(bucket_id=bucket.bucket_id, object_uuid=object_uuid)
+        return resources.labels.plan_table(key, lambda old: {**old, **wanted})
+
     if "metadata" in members:
         definition = schemas.define(members["metadata"]["iceberg"])
         loaded = await resources.tables.create(
@@ -48,13 +54,14 @@ async def create_table(
             properties=definition.properties,
             by=principal.arn,
             via="s3tables",
+            also=tag if wanted else None,
         )
         pointer = loaded.pointer
     else:
-        pointer = await resources.tables.create_empty(ident, by=principal.arn)
+        pointer = await resources.tables.create_empty(
+            ident, by=principal.arn, also=tag if wanted else None
+        )
     table = Table(bucket=bucket, ident=ident, pointer=pointer)
-    if wanted:
-        await resources.labels.change_table(table.label_key, lambda old: {**old, **wanted})
     return {
         "tableARN": resources.table_arn(table),
         "versionToken": records.version_token(pointer),

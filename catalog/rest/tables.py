@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog import commits, idents, loads, receipts, records
+from catalog import errors as catalog_errors
 from catalog.commits import TableChange
 from catalog.metadata import reading
 from catalog.rest import access, answers, errors, pages, wire
@@ -39,7 +40,11 @@ async def create_table(service: Service, asked: Asked) -> asgi.Response:
     location = reading.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
     stage = wire.get_flag(values, "stage-create")
-    service.access.check(asked.caller.principal, service.access.on_new_table(ident))
+    demands = list(service.access.on_new_table(ident))
+    adopts = service.tables.awaits_metadata(ident)
+    if adopts:
+        demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
+    service.access.check(asked.caller.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.create(
@@ -50,6 +55,7 @@ async def create_table(service: Service, asked: Asked) -> asgi.Response:
             location=location,
             properties=properties,
             stage=stage,
+            adopts=adopts,
             by=asked.by,
             receipt=receipt,
         )
@@ -148,8 +154,10 @@ async def drop_table(service: Service, asked: Asked) -> asgi.Response:
 
 
 async def table_exists(service: Service, asked: Asked) -> asgi.Response:
-    """Answer whether there is such a table."""
-    service.tables.pointer(service.ident(asked.operation))
+    """Answer whether there is such a table: one that could be loaded."""
+    ident = service.ident(asked.operation)
+    if service.tables.pointer(ident).metadata_location is None:
+        raise catalog_errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
     return wire.no_content()
 
 

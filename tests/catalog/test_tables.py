@@ -134,6 +134,102 @@ def test_a_table_without_metadata_exists_and_cannot_be_loaded(ns: lakes.Lake) ->
         create(ns)
 
 
+# Tables made without metadata, which an engine then creates.
+
+
+def bare(lake: lakes.Lake) -> records.Pointer:
+    pointer = lake.run(lake.tables.create_empty(lake.ident("ns.t"), by=BY))
+    lake.clock.now_ms += 1000
+    return pointer
+
+
+def test_creating_a_table_that_awaits_its_metadata_adopts_its_place_and_uuid(
+    ns: lakes.Lake,
+) -> None:
+    before = bare(ns)
+    assert ns.tables.awaits_metadata(ns.ident("ns.t"))
+    made = create(ns, adopts=True)
+    after = made.pointer
+    assert after == ns.tables.load(ns.ident("ns.t")).pointer
+    for kept in ("object_uuid", "location", "created_at_ms", "created_by"):
+        assert getattr(after, kept) == getattr(before, kept)
+    assert after.modified_at_ms == before.modified_at_ms + 1000
+    assert records.version_token(after) != records.version_token(before)
+    assert after.metadata_location is not None
+    assert after.metadata_location.startswith("s3://lake/ns/t/metadata/00000-")
+    (op,) = ns.log()[-1].record.ops
+    assert op.before == records.encode(before)
+    assert op.after == records.encode(after)
+    assert ns.broken_chain() is None
+    assert not ns.tables.awaits_metadata(ns.ident("ns.t"))
+    with pytest.raises(errors.TableAlreadyExists):
+        create(ns, adopts=True)
+
+
+def test_a_staged_create_of_a_table_that_awaits_its_metadata_is_finished_in_it(
+    ns: lakes.Lake,
+) -> None:
+    before = bare(ns)
+    staged = create(ns, stage=True, adopts=True)
+    assert staged.pointer.object_uuid == before.object_uuid
+    assert staged.metadata.location == before.location
+    assert ns.tables.pointer(ns.ident("ns.t")) == before
+    done = commit(ns, "ns.t", *creation(staged), requirements=CREATE)
+    assert done.pointer.object_uuid == before.object_uuid
+    assert done.pointer.table_uuid == staged.metadata.table_uuid
+    assert done.pointer.location == before.location
+    with pytest.raises(metadata_errors.RequirementFailed):
+        commit(ns, "ns.t", *creation(staged), requirements=CREATE)
+
+
+def test_a_commit_that_does_not_create_finds_no_table_without_metadata(ns: lakes.Lake) -> None:
+    before = bare(ns)
+    with pytest.raises(errors.TableWithoutMetadata):
+        commit(ns, "ns.t", set_property("a", "b"))
+    assert ns.tables.pointer(ns.ident("ns.t")) == before
+
+
+@pytest.mark.parametrize("location", ["s3://lake/ns/t2", "s3://lake/ns/t/inside", "s3://lake/x"])
+def test_a_table_that_awaits_its_metadata_is_created_nowhere_else(
+    ns: lakes.Lake, location: str
+) -> None:
+    before = bare(ns)
+    with pytest.raises(errors.InvalidLocation, match=r"made without metadata, at s3://lake/ns/t$"):
+        create(ns, adopts=True, location=location)
+    assert ns.tables.pointer(ns.ident("ns.t")) == before
+    made = create(ns, adopts=True, location="s3a://lake/ns/t/")
+    assert made.metadata.location == "s3a://lake/ns/t"
+    assert made.pointer.location == before.location
+
+
+def test_of_many_who_create_a_table_that_awaits_its_metadata_one_does(ns: lakes.Lake) -> None:
+    before = bare(ns)
+    ident = ns.ident("ns.t")
+
+    async def race() -> list[Any]:
+        return await asyncio.gather(
+            *(ns.tables.create(ident, schema=lakes.SCHEMA, adopts=True, by=BY) for _ in range(8)),
+            return_exceptions=True,
+        )
+
+    outcome = ns.run(race())
+    (made,) = [each for each in outcome if isinstance(each, tables.LoadedTable)]
+    assert all(isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made)
+    assert made.pointer.object_uuid == before.object_uuid
+    assert ns.tables.load(ident).pointer == made.pointer
+    assert len(ns.log()) == 3
+
+
+def test_a_renamed_table_that_awaits_its_metadata_keeps_its_place(ns: lakes.Lake) -> None:
+    before = bare(ns)
+    ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
+    made = create(ns, "ns.u", adopts=True)
+    assert (made.pointer.location, made.pointer.object_uuid) == (
+        before.location,
+        before.object_uuid,
+    )
+
+
 def test_metadata_that_is_gone_is_said_to_be_gone(ns: lakes.Lake) -> None:
     made = create(ns)
     assert made.metadata_location is not None

@@ -86,3 +86,36 @@ def test_a_table_of_iceberg_rest_is_a_table_of_s3tables(
     assert catalog.load_table("sales.renamed").metadata_location == table.metadata_location
     client.delete_table(**{**where, "name": "renamed"})
     assert catalog.list_tables("sales") == []
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_table_made_without_metadata_is_created_by_an_engine_and_stays_itself(
+    client: Any, bucket: str, catalog: Catalog, staged: bool
+) -> None:
+    client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
+    where = {"tableBucketARN": bucket, "namespace": "sales", "name": "orders"}
+    made = client.create_table(**where, format="ICEBERG", tags={"team": "lake"})
+    before = client.get_table(**where)
+    assert not catalog.table_exists("sales.orders")
+    schema = pa.schema([("id", pa.int64())])
+    if staged:
+        with catalog.create_table_transaction("sales.orders", schema=schema) as transaction:
+            transaction.set_properties(kept="yes")
+    else:
+        catalog.create_table("sales.orders", schema=schema)
+    table = catalog.load_table("sales.orders")
+    table.append(pa.table({"id": [1]}))
+    after = client.get_table(**where)
+    assert after["tableARN"] == before["tableARN"] == made["tableARN"]
+    assert after["warehouseLocation"] == before["warehouseLocation"] == table.location()
+    assert after["createdAt"] == before["createdAt"]
+    assert after["metadataLocation"].startswith(before["warehouseLocation"] + "/metadata/")
+    assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {"team": "lake"}
+    with pytest.raises(client.exceptions.ConflictException):
+        client.update_table_metadata_location(
+            **where,
+            versionToken=made["versionToken"],
+            metadataLocation=after["metadataLocation"],
+        )
+    with pytest.raises(client.exceptions.ConflictException):
+        client.create_table(**where, format="ICEBERG")

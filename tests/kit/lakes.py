@@ -100,13 +100,15 @@ def ids(start: int = 1) -> Callable[[], str]:
 
 
 @contextmanager
-def opened(path: Path, *, clock: Clock | None = None, first_id: int = 1) -> Iterator[Lake]:
+def opened(
+    path: Path, *, clock: Clock | None = None, first_id: int = 1, disk: Disk | None = None
+) -> Iterator[Lake]:
     """Open the folder at path, with the table bucket `lake` in it."""
     clock = clock or Clock()
     new_id = ids(first_id)
     storage = opening.open_storage(
         path,
-        disk=Disk(),
+        disk=disk or Disk(),
         now_ms=clock,
         new_id=new_id,
         map_size_bytes=1 << 30,

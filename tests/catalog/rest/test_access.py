@@ -125,6 +125,23 @@ def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
         assert house.ask(method, path, body, user="all", prefix=prefix).status == status
 
 
+def test_creating_a_table_that_awaits_its_metadata_is_a_change_of_that_table(
+    tmp_path: Path,
+) -> None:
+    actions = ["CreateTable", *CASES[11][4]]
+    with houses.opened(tmp_path / "d", users=users(actions)) as house:
+        house.make_namespace("ns")
+        ident = house.lake.ident("ns.new")
+        before = house.run(house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root"))
+        for number in range(len(actions)):
+            answer = house.ask("POST", "namespaces/ns/tables", NEW, user=f"without{number}")
+            assert answer.error[:2] == (403, "ForbiddenException")
+        assert house.lake.tables.pointer(ident) == before
+        answer = house.ask("POST", "namespaces/ns/tables", NEW, user="all")
+        assert answer.status == 200
+        assert house.lake.tables.pointer(ident).object_uuid == before.object_uuid
+
+
 @pytest.fixture
 def peopled(tmp_path: Path) -> Iterator[houses.House]:
     everything = ["s3tables:*", "s3:*"]

@@ -535,3 +535,45 @@ def test_a_name_is_one_segment_whatever_it_holds(house: houses.House) -> None:
             == made.json["metadata"]
         )
     assert len(house.ask("GET", "namespaces/ns/tables").json["identifiers"]) == 4
+
+
+def bare(house: houses.House) -> str:
+    """A table made without metadata, as s3tables' CreateTable makes it; its uuid."""
+    house.make_namespace("ns")
+    ident = house.lake.ident("ns.t")
+    return house.run(house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root")).object_uuid
+
+
+def test_a_table_without_metadata_is_not_there_until_it_is_created(house: houses.House) -> None:
+    bare(house)
+    missing = (404, "NoSuchTableException", "Table does not have metadata: ns.t")
+    assert house.load("ns.t").error == missing
+    assert house.ask("HEAD", "namespaces/ns/tables/t").status == 404
+    made = house.make_table("ns.t")
+    assert made["metadata"]["location"] == "s3://lake/ns/t"
+    assert house.load("ns.t").json == made
+    assert house.ask("HEAD", "namespaces/ns/tables/t").status == 204
+    again = house.ask("POST", "namespaces/ns/tables", {"name": "t", "schema": houses.SCHEMA})
+    assert again.error == (409, "AlreadyExistsException", "Table already exists: ns.t")
+
+
+def test_a_table_without_metadata_is_created_by_a_staged_create_too(house: houses.House) -> None:
+    object_uuid = bare(house)
+    wanted = {"name": "t", "schema": houses.SCHEMA, "stage-create": True}
+    staged = house.ask("POST", "namespaces/ns/tables", wanted)
+    assert staged.status == 200
+    metadata = staged.json["metadata"]
+    assert house.load("ns.t").status == 404
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+    ]
+    assert house.commit("ns.t", *updates, requirements=CREATE).status == 200
+    pointer = house.lake.tables.pointer(house.lake.ident("ns.t"))
+    assert (pointer.object_uuid, pointer.table_uuid) == (object_uuid, metadata["table-uuid"])
