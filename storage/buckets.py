@@ -18,20 +18,30 @@ from storage.model import BucketInfo, BucketKind, NowMs
 
 SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
+DECODED_MAX = 1024
 NEXT_BUCKET = b"next_bucket"
 _ID = struct.Struct(">I")
 
 
 class Buckets:
-    """The buckets of a data folder."""
+    """The buckets of a data folder. Records are looked up each time, but decoded once."""
 
     def __init__(self, *, index: Index, now_ms: NowMs) -> None:
         self._index = index
         self._now_ms = now_ms
+        # By the record itself: the id in it belongs to one name for ever.
+        self._decoded: dict[bytes, BucketInfo] = {}
 
     def get(self, name: str) -> BucketInfo:
         """Return a bucket. Raises NoSuchBucket."""
-        return records.bucket_info(name, find(self._index, name))
+        value = find(self._index, name)
+        info = self._decoded.get(value)
+        if info is None:
+            info = records.bucket_info(name, value)
+            if len(self._decoded) >= DECODED_MAX:
+                self._decoded.clear()
+            self._decoded[value] = info
+        return info
 
     def list(self) -> list[BucketInfo]:
         """Return all buckets by name."""
