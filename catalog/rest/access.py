@@ -118,8 +118,8 @@ class Access:
         kind: records.Kind = "table",
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on a table or view; listing, if it does not exist."""
-        place = self.store.place(ident.table_bucket)
         with self.store.index.view() as view:
+            place = self.store.place(ident.table_bucket, view)
             found = self.store.find_pointer(view, place, kind, ident)
         if found is None:
             return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
@@ -128,8 +128,8 @@ class Access:
 
     def on_commit(self, ident: idents.TableIdent, *, creates: bool) -> tuple[model.Demand, ...]:
         """Return the demands of a commit. creates: it makes the table, if there is none."""
-        place = self.store.place(ident.table_bucket)
         with self.store.index.view() as view:
+            place = self.store.place(ident.table_bucket, view)
             found = self.store.find_pointer(view, place, "table", ident)
         if found is None and creates:
             return self.on_new_table(ident)
@@ -180,8 +180,17 @@ class Access:
         self, account: str, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
         arn = arns.table_arn(self.region, account, ident.table_bucket, object_uuid)
-        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
-        return tuple(_demand(action, arn, context) for action in actions)
+        context = {
+            "lake:branch": BRANCH,
+            **_namespace_context(ident.namespace),
+            "s3tables:tableName": ident.name,
+        }
+        return tuple(
+            [
+                model.Demand(action=f"s3tables:{action}", resource=arn, context=context)
+                for action in actions
+            ]
+        )
 
     def _account_of(self, table_bucket: str) -> str:
         try:

@@ -24,8 +24,8 @@ LIFETIME_SECONDS: Final = 60 * 60
 WINDOW_MS: Final = 15 * 60 * 1000
 KEPT_MAX: Final = 4_096
 
-READ: Final = ("GetTableData",)
-WRITE: Final = ("PutTableData",)
+READ: Final = "GetTableData"
+WRITE: Final = "PutTableData"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,14 +73,13 @@ class Credentials:
         self, caller: exchange.Caller, ident: idents.TableIdent, pointer: records.Pointer
     ) -> Grant | None:
         """Return what the caller may do with a table's files, None for nothing."""
-        principal = caller.principal
-        uuid = pointer.object_uuid
-        if not self._access.permits(principal, self._access.on_object(ident, uuid, READ)):
+        demands = self._access.on_object(ident, pointer.object_uuid, (READ, WRITE))
+        reads, writes = (self._access.permits(caller.principal, (each,)) for each in demands)
+        if not reads:
             return None
-        writable = self._access.permits(principal, self._access.on_object(ident, uuid, WRITE))
         return Grant(
             location=properties.plain_uri(pointer.location),
-            writable=writable,
+            writable=writes,
             window=self._now_ms() // WINDOW_MS,
         )
 
