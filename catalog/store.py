@@ -24,7 +24,6 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
 from storage import batch, blobs, buckets, index, model, objects
 from storage import errors as storage_errors
-from storage import records as storage_records
 
 ATTEMPTS_MAX: Final = 20
 """Times a write is planned anew because another writer came first."""
@@ -37,7 +36,6 @@ CACHE_OVERHEAD: Final = 3
 
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
-PLACES_CACHED_MAX: Final = 1_000
 
 Result = TypeVar("Result")
 
@@ -116,7 +114,6 @@ class CatalogStore:
         )
         self._namespace_ids: dict[tuple[int, idents.Namespace], int] = {}
         self._namespaces: dict[tuple[int, int], idents.Namespace] = {}
-        self._places: dict[tuple[str, bytes], records.Place] = {}  # by the name and the very row
 
     # Reading.
 
@@ -126,19 +123,12 @@ class CatalogStore:
         reading: a view that is open already.
         """
         try:
-            row = buckets.find(self.index if reading is None else reading, table_bucket)
+            info = self.buckets.get(table_bucket, reading)
         except storage_errors.NoSuchBucket:
-            raise _no_such_warehouse(table_bucket) from None
-        known = self._places.get((table_bucket, row))
-        if known is not None:
-            return known
-        info = storage_records.bucket_info(table_bucket, row)
-        if info.kind != "table":
-            raise _no_such_warehouse(table_bucket)
-        if len(self._places) >= PLACES_CACHED_MAX:
-            self._places.clear()
-        made = self._places[table_bucket, row] = records.Place(bucket=info)
-        return made
+            info = None
+        if info is None or info.kind != "table":
+            raise errors.NoSuchWarehouse(f"Warehouse does not exist: {table_bucket}")
+        return records.Place(bucket=info)
 
     def bucket(self, table_bucket: str) -> model.BucketInfo:
         """Return a table bucket. Raises NoSuchWarehouse for what is none."""
@@ -412,10 +402,6 @@ class CatalogStore:
 
 
 _KEY_BYTES_MAX = 511
-
-
-def _no_such_warehouse(table_bucket: str) -> errors.NoSuchWarehouse:
-    return errors.NoSuchWarehouse(f"Warehouse does not exist: {table_bucket}")
 
 
 def is_compressed(location: str) -> bool:

@@ -32,9 +32,9 @@ class Buckets:
         # By the record itself: the id in it belongs to one name for ever.
         self._decoded: dict[bytes, BucketInfo] = {}
 
-    def get(self, name: str) -> BucketInfo:
-        """Return a bucket. Raises NoSuchBucket."""
-        value = find(self._index, name)
+    def get(self, name: str, reading: Lookup | None = None) -> BucketInfo:
+        """Return a bucket. reading: a view that is open already. Raises NoSuchBucket."""
+        value = find(self._index if reading is None else reading, name)
         info = self._decoded.get(value)
         if info is None:
             info = records.bucket_info(name, value)
