@@ -32,6 +32,7 @@ RESTING_MAX = 4
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
     "datafusion.sql_parser.parse_float_as_decimal": "true",
+    "datafusion.sql_parser.recursion_limit": "500",
     "datafusion.sql_parser.map_string_types_to_utf8view": "false",
     "datafusion.execution.parquet.pushdown_filters": "true",
     "datafusion.execution.parquet.reorder_filters": "true",

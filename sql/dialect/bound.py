@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,7 +29,10 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:
-    """One expression. literal: its value, when it is a constant. origin: (table use, column)."""
+    """One expression. literal: its value, when it is a constant. origin: (table use, column).
+
+    chain: "sum" or "product" when sql is a parenthesis that one more term of that kind may open.
+    """
 
     sql: str
     type: sqltypes.SqlType
@@ -38,6 +41,7 @@ class Bound:
     window: bool = False
     literal: Any = UNKNOWN
     origin: tuple[int, int] | None = None
+    chain: str = ""
 
     @property
     def is_literal(self) -> bool:
@@ -56,6 +60,25 @@ def derived(
         aggregate=any(part.aggregate for part in found),
         window=any(part.window for part in found),
     )
+
+
+def chained(left: Bound, operator: str, right: Bound, kind: sqltypes.SqlType) -> Bound:
+    """Return left operator right; a chain of them stays flat, however long it is."""
+    chain = "product" if operator == "*" else "sum"
+    first = left.sql[1:-1] if left.chain == chain else left.sql
+    found = derived(f"({first} {operator} {right.sql})", kind, [left, right])
+    return dataclasses.replace(found, chain=chain)
+
+
+FLAT_MAX = 32
+
+
+def joined(parts: Sequence[str], word: str) -> str:
+    """Return parts joined by an associative operator, deep by the logarithm of their number."""
+    if len(parts) > FLAT_MAX:
+        middle = len(parts) // 2
+        parts = [joined(parts[:middle], word), joined(parts[middle:], word)]
+    return f"({f' {word} '.join(parts)})"
 
 
 def retyped(bound: Bound, kind: sqltypes.SqlType) -> Bound:

@@ -20,7 +20,12 @@ from sql.dialect import aggregates, calls, columns, functions, moments, rewrites
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
 
-NODES_MAX = 100_000
+TERMS_MAX = 1_000
+"""Terms of one sum or product, branches of one UNION, operands of one AND: the engine takes seconds
+for so many, and outgrows its stack with some thousands."""
+
+JOINED_MAX = 10_000
+"""Operands of one OR or ||, which are nested evenly."""
 
 
 class Scope(Protocol):
@@ -135,7 +140,7 @@ INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
 # Operators
 
 
-def _chain(node: Any, kind: Any) -> list[Any]:
+def _chain(node: Any, kind: Any, terms_max: int) -> list[Any]:
     """Return the operands of a left-deep chain, in order, without recursion."""
     found: list[Any] = []
     while isinstance(node, kind):
@@ -143,13 +148,15 @@ def _chain(node: Any, kind: Any) -> list[Any]:
         node = node.this
     found.append(node)
     found.reverse()
+    if len(found) > terms_max:
+        raise errors.unsupported(f"more than {terms_max} terms in a row")
     return found
 
 
-def _connective(word: str, kind: type) -> Callable[[Any, Scope], Bound]:
+def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, Scope], Bound]:
     def handler(node: Any, scope: Scope) -> Bound:
-        parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind)]
-        sql = f"({f' {word} '.join(part.sql for part in parts)})"
+        parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind, terms_max)]
+        sql = bounds.joined([part.sql for part in parts], word)
         return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 
     return handler
@@ -157,6 +164,8 @@ def _connective(word: str, kind: type) -> Callable[[Any, Scope], Bound]:
 
 def _not(node: exp.Not, scope: Scope) -> Bound:
     inner = node.this
+    while isinstance(inner, exp.Not) and isinstance(inner.this, exp.Not):
+        inner = inner.this.this
     if isinstance(inner, exp.In):
         return _in(inner, scope, negated=True)
     operand = rewrites.as_boolean(bind(inner, scope))
@@ -197,21 +206,34 @@ def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Sco
     return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
 
 
-def _arithmetic(
-    kind: type, combine: Callable[[Bound, Bound], Bound]
-) -> Callable[[Any, Scope], Bound]:
-    def handler(node: Any, scope: Scope) -> Bound:
-        first, *rest = _chain(node, kind)
-        found = bind(first, scope)
-        for part in rest:
-            found = combine(found, bind(part, scope))
-        return found
-
-    return handler
+def _arithmetic(node: Any, scope: Scope) -> Bound:
+    """Return a chain of operators of one precedence, from its left end on, without recursion."""
+    kinds = SUMS if isinstance(node, SUMS) else PRODUCTS
+    operators = []
+    first = node
+    while isinstance(first, kinds):
+        operators.append(ARITHMETIC[type(first)])
+        first = first.this
+    start, *rest = _chain(node, kinds, TERMS_MAX)
+    found = bind(start, scope)
+    for combine, part in zip(reversed(operators), rest, strict=True):
+        found = combine(found, bind(part, scope))
+    return found
 
 
 def _subtract(left: Bound, right: Bound) -> Bound:
     return rewrites.add(left, right, negative=True)
+
+
+SUMS = (exp.Add, exp.Sub)
+PRODUCTS = (exp.Mul, exp.Div, exp.Mod)
+ARITHMETIC: Mapping[type, Callable[[Bound, Bound], Bound]] = {
+    exp.Add: rewrites.add,
+    exp.Sub: _subtract,
+    exp.Mul: rewrites.multiply,
+    exp.Div: rewrites.divide,
+    exp.Mod: rewrites.remainder,
+}
 
 
 def _negate(node: exp.Neg, scope: Scope) -> Bound:
@@ -223,7 +245,7 @@ def _paren(node: exp.Paren, scope: Scope) -> Bound:
 
 
 def _concat(node: exp.DPipe, scope: Scope) -> Bound:
-    parts = [bind(part, scope) for part in _chain(node, exp.DPipe)]
+    parts = [bind(part, scope) for part in _chain(node, exp.DPipe, JOINED_MAX)]
     return rewrites.concat(parts, scope.environment.context.forms)
 
 
@@ -576,8 +598,8 @@ HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {
     exp.Interval: _interval,
     exp.Column: lambda node, scope: scope.column(node),
     exp.Paren: _paren,
-    exp.And: _connective("AND", exp.And),
-    exp.Or: _connective("OR", exp.Or),
+    exp.And: _connective("AND", exp.And, TERMS_MAX),
+    exp.Or: _connective("OR", exp.Or, JOINED_MAX),
     exp.Not: _not,
     exp.EQ: _comparison("="),
     exp.NEQ: _comparison("<>"),
@@ -587,11 +609,7 @@ HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {
     exp.GTE: _comparison(">="),
     exp.NullSafeEQ: _comparison("IS NOT DISTINCT FROM"),
     exp.NullSafeNEQ: _comparison("IS DISTINCT FROM"),
-    exp.Add: _arithmetic(exp.Add, rewrites.add),
-    exp.Sub: _arithmetic(exp.Sub, _subtract),
-    exp.Mul: _arithmetic(exp.Mul, rewrites.multiply),
-    exp.Div: _arithmetic(exp.Div, rewrites.divide),
-    exp.Mod: _arithmetic(exp.Mod, rewrites.remainder),
+    **dict.fromkeys(ARITHMETIC, _arithmetic),
     exp.Neg: _negate,
     exp.DPipe: _concat,
     exp.Between: _between,

@@ -181,51 +181,36 @@ class Binder:
         return dataclasses.replace(text, sql=f"({text.sql}){tail}" if tail else text.sql)
 
     def _set_operation(self, tree: exp.SetOperation, scope: QueryScope) -> Text:
-        if tree.args.get("by_name") or tree.args.get("side") or tree.args.get("kind"):
-            raise errors.unsupported(f"{type(tree).__name__.upper()} BY NAME")
-        sides = [self.query(side, scope) for side in (tree.left, tree.right)]
-        left, right = sides
-        if len(left.outputs) != len(right.outputs):
-            raise errors.SqlError(
-                "001789",
-                "42601",
-                "SQL compilation error:\ninvalid number of result columns for set operator "
-                f"input branches, expected {len(left.outputs)}, got {len(right.outputs)}",
-                phase="COMPILATION",
-            )
+        sides = [self.query(side, scope) for side in _branches(tree)]
+        first = sides[0]
+        for side in sides[1:]:
+            _check_branch_width(len(first.outputs), len(side.outputs))
         targets = []
-        for ours, theirs in zip(left.outputs, right.outputs, strict=True):
-            kind = sqltypes.unified(
-                [sqltypes.NULL if side.is_null else side.type for side in (ours, theirs)]
-            )
-            if kind is None:
-                raise errors.SqlError(
-                    "001790",
-                    "42601",
-                    "SQL compilation error:\ninconsistent data type for result columns for set "
-                    f"operator input branches, expected {sqltypes.shown(ours.type)}, "
-                    f"got {sqltypes.shown(theirs.type)}",
-                    phase="COMPILATION",
-                )
+        for column in zip(*(side.outputs for side in sides), strict=True):
+            kind = sqltypes.NULL
+            for output in column:
+                unified = sqltypes.unified([kind, sqltypes.NULL if output.is_null else output.type])
+                if unified is None:
+                    raise _branch_mismatch(kind, output.type)
+                kind = unified
             targets.append(sqltypes.TEXT if kind.kind == "null" else kind)
-        null_before = [output.is_null for output in left.outputs]
-        left, right = (self._branch(side, targets) for side in (left, right))
-        word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
-        every = " ALL" if not tree.args.get("distinct") else ""
         outputs = tuple(
             dataclasses.replace(
-                ours,
+                column[0],
                 type=kind,
-                nullable=ours.nullable or theirs.nullable,
+                nullable=any(output.nullable for output in column),
                 origin=None,
-                is_null=was_null and theirs.is_null,
+                is_null=all(output.is_null for output in column),
             )
-            for ours, theirs, kind, was_null in zip(
-                left.outputs, right.outputs, targets, null_before, strict=True
-            )
+            for kind, *column in zip(targets, *(side.outputs for side in sides), strict=True)
         )
-        rows = None if left.rows is None or right.rows is None else left.rows + right.rows
-        text = Text(sql=f"({left.sql}) {word}{every} ({right.sql})", outputs=outputs, rows=rows)
+        word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
+        word += " ALL" if not tree.args.get("distinct") else ""
+        parts = [f"({self._branch(side, targets).sql})" for side in sides]
+        known = [side.rows for side in sides if side.rows is not None]
+        rows = sum(known) if len(known) == len(sides) else None
+        sql = bounds.joined(parts, word)[1:-1]
+        text = Text(sql=sql, outputs=outputs, rows=rows)
         return dataclasses.replace(text, sql=text.sql + self._tail(tree, text, scope))
 
     def _branch(self, text: Text, targets: Sequence[sqltypes.SqlType]) -> Text:
@@ -342,6 +327,53 @@ class Binder:
         listed_names = ", ".join(names.quoted(output.unique) for output in outputs)
         sql = f"SELECT {listed_names} FROM (VALUES {listed}) AS {alias}({listed_names})"
         return Text(sql=sql, outputs=outputs, rows=len(rows))
+
+
+def _branches(tree: exp.SetOperation) -> list[Any]:
+    """Return the branches of a chain of one UNION after the other, in order, without recursion."""
+    found: list[Any] = []
+    node: Any = tree
+    while True:
+        if node.args.get("by_name") or node.args.get("side") or node.args.get("kind"):
+            raise errors.unsupported(f"{type(node).__name__.upper()} BY NAME")
+        found.append(node.right)
+        node = node.left
+        if not (isinstance(tree, exp.Union) and _continues(tree, node)):
+            break
+    if len(found) >= expressions.TERMS_MAX:
+        raise errors.unsupported(f"more than {expressions.TERMS_MAX} branches in a row")
+    return [node, *reversed(found)]
+
+
+def _continues(tree: exp.Union, node: Any) -> bool:
+    clauses = ("with_", "order", "limit", "offset")
+    return (
+        isinstance(node, exp.Union)
+        and bool(node.args.get("distinct")) == bool(tree.args.get("distinct"))
+        and not any(node.args.get(name) for name in clauses)
+    )
+
+
+def _check_branch_width(expected: int, got: int) -> None:
+    if expected != got:
+        raise errors.SqlError(
+            "001789",
+            "42601",
+            "SQL compilation error:\ninvalid number of result columns for set operator "
+            f"input branches, expected {expected}, got {got}",
+            phase="COMPILATION",
+        )
+
+
+def _branch_mismatch(expected: sqltypes.SqlType, got: sqltypes.SqlType) -> errors.SqlError:
+    return errors.SqlError(
+        "001790",
+        "42601",
+        "SQL compilation error:\ninconsistent data type for result columns for set "
+        f"operator input branches, expected {sqltypes.shown(expected)}, "
+        f"got {sqltypes.shown(got)}",
+        phase="COMPILATION",
+    )
 
 
 def _trimmed(node: Any, cell: Bound) -> Bound:

@@ -371,10 +371,11 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
         left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
-        return bounds.derived(f"({left.sql} {sign} {right.sql})", sqltypes.REAL, [left, right])
+        return bounds.chained(left, sign, right, sqltypes.REAL)
     kind = sqltypes.added(left.type, right.type, negative=negative)
-    if not kind.is_integer:
-        left, right = _widened(left), _widened(right)
+    if kind.is_integer:
+        return bounds.chained(left, sign, right, kind)
+    left, right = _widened(left), _widened(right)
     found = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
     return _settled(found, kind)
 
@@ -460,10 +461,11 @@ def multiply(left: Bound, right: Bound) -> Bound:
     left, right = as_number(left), as_number(right)
     if "real" in (left.type.kind, right.type.kind):
         left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
-        return bounds.derived(f"({left.sql} * {right.sql})", sqltypes.REAL, [left, right])
+        return bounds.chained(left, "*", right, sqltypes.REAL)
     kind = sqltypes.multiplied(left.type, right.type)
-    if not kind.is_integer:
-        left, right = _widened(left), _widened(right)
+    if kind.is_integer:
+        return bounds.chained(left, "*", right, kind)
+    left, right = _widened(left), _widened(right)
     found = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
     return _settled(found, kind, engine_scale=left.type.scale + right.type.scale)
 
@@ -697,4 +699,5 @@ def concat(operands: Sequence[Bound], forms: formats.Forms = formats.DEFAULT) ->
     if operands and all(operand.type.kind == "binary" for operand in operands):
         raise errors.unsupported("concatenation of BINARY")
     parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
-    return bounds.derived(f"({' || '.join(part.sql for part in parts)})", sqltypes.TEXT, parts)
+    sql = bounds.joined([part.sql for part in parts], "||")
+    return bounds.derived(sql, sqltypes.TEXT, parts)

@@ -501,8 +501,10 @@ class SelectBinder:
                 )
             parts.append(part)
             self._note_filter(node)
-        sql = " AND ".join(part.sql for part in parts)
-        return bounds.derived(f"({sql})", sqltypes.BOOLEAN, parts)
+        if len(parts) > expressions.TERMS_MAX:
+            raise errors.unsupported(f"more than {expressions.TERMS_MAX} conditions in WHERE")
+        sql = bounds.joined([part.sql for part in parts], "AND")
+        return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 
     def _note_filter(self, node: Any) -> None:
         own = self._scope.uses

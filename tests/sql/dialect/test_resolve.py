@@ -496,3 +496,60 @@ def test_a_neighbour_that_the_engine_would_miss_over_nulls_is_refused(call: str)
     with pytest.raises(errors.SqlError) as caught:
         sql_text.bind(f"select {call} ignore nulls over (order by k) from t", NULLS_BETWEEN)
     assert caught.value.code == "000002"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" union all ".join(f"select {n}" for n in range(1000)), list(range(1000))),
+        (" union ".join(f"select {n % 300}" for n in range(500)), list(range(300))),
+        ("select " + " + ".join(map(str, range(1000))), [499_500]),
+        ("select " + " ".join(f"{n} {'+-'[n % 2]}" for n in range(400)) + " 7", [193]),
+        ("select " + " || ".join("'ab'" for _ in range(3000)), ["ab" * 3000]),
+        (
+            "select column1 from values (1), (2), (9) where "
+            + " or ".join(f"column1 = {n + 2}" for n in range(5000)),
+            [2, 9],
+        ),
+        (
+            "select column1 from values (1), (2), (9) where "
+            + " and ".join(f"column1 <> {n + 5}" for n in range(900)),
+            [1, 2],
+        ),
+        ("select " + "not " * 31 + "true", [False]),
+        ("select " + "abs(" * 30 + "-1" + ")" * 30, [1]),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_long_chains_of_operators_and_branches_are_computed(text: str, expected: list[Any]) -> None:
+    assert sorted(row[0] for row in sql_text.answer(text).rows) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select " + "+".join("1" for _ in range(5000)),
+        " union all ".join("select 1" for _ in range(5000)),
+        "select 1 where " + " and ".join("1 <> 2" for _ in range(5000)),
+        "select 1 where " + " or ".join("1 <> 2" for _ in range(20_000)),
+        "select " + "(" * 5000 + "1" + ")" * 5000,
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_longer_ones_are_refused_by_name(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.answer(text)
+    assert caught.value.code == "000002"
+
+
+def test_a_union_of_many_branches_has_one_type_for_each_column() -> None:
+    found = sql_text.answer("select 1, null union all select 2.25, null union all select 30, 'x'")
+    assert sorted(row[0] for row in found.rows) == [Decimal("1"), Decimal("2.25"), Decimal("30")]
+    assert {row[1] for row in found.rows} == {None, "x"}
+    assert [column.type for column in found.columns] == ["fixed", "text"]
+    mixed = "(select 1 union all select 1) union (select 1 union all select 2)"
+    assert sorted(sql_text.answer(mixed).rows) == [(1,), (2,)]
+    mixed = "select 1 union select 1 union all select 1"
+    assert sql_text.answer(mixed).rows == [(1,), (1,)]
+    mixed = "select 1 union all select 1 union select 1"
+    assert sql_text.answer(mixed).rows == [(1,)]
