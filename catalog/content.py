@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn
 
-import orjson
+import msgspec
 
 from catalog import layout, properties
 
@@ -33,6 +33,16 @@ _PUFFIN = b"PFA1"
 _ENCRYPTED = b"AGS1"
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_HINT = "/metadata/version-hint.text"
+
+
+class _Said(msgspec.Struct, frozen=True, rename="kebab"):
+    """What is looked at of a metadata file. Decoding passes over the rest, however long it is."""
+
+    format_version: Any = None
+    table_uuid: Any = None
+    view_uuid: Any = None
+    location: Any = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +54,11 @@ class Owner:
     location: str
 
 
-def is_read_whole(key: str) -> bool:
-    """Say whether `check_content` wants the whole body of key, not only its ends."""
-    return key.endswith((".metadata.json", ".metadata.json.gz", "/metadata/version-hint.text"))
+def whole_bytes_max(key: str) -> int:
+    """Return up to which size `check_content` wants the whole body of key; 0 for its ends alone."""
+    if key.endswith(_HINT):
+        return HINT_BYTES_MAX
+    return METADATA_BYTES_MAX if key.endswith((".metadata.json", ".metadata.json.gz")) else 0
 
 
 def check_content(
@@ -61,14 +73,18 @@ def check_content(
 ) -> None:
     """Raise LayoutRefused (content-magic, content-metadata) if the body does not fit its name.
 
-    head, tail: its first and last EDGE_BYTES, or all there is. whole: what `is_read_whole` asks
-    for. owner: of the known location that key lies below, if there is one.
+    head, tail: its first and last EDGE_BYTES, or all there is. whole: what `whole_bytes_max` asks
+    for; a longer body is refused without it. owner: of the known location that key lies below, if
+    there is one.
     """
     if kind == "scratch":
         return
     if kind == "marker":
         layout.check_body(key, size_bytes=size_bytes)
-    elif is_read_whole(key):
+    elif bytes_max := whole_bytes_max(key):
+        if size_bytes > bytes_max:
+            detail = f"is larger than {bytes_max} bytes"
+            layout.refuse_content(key, rule="content-magic", detail=detail)
         assert whole is not None
         assert len(whole) == size_bytes
         _check_whole(key, whole, owner)
@@ -97,8 +113,8 @@ def _check_ends(key: str, *, size_bytes: int, head: bytes, tail: bytes) -> None:
 
 
 def _check_whole(key: str, whole: bytes, owner: Owner | None) -> None:
-    if key.endswith("/metadata/version-hint.text"):
-        if len(whole) > HINT_BYTES_MAX or not _is_text(whole):
+    if key.endswith(_HINT):
+        if not _is_text(whole):
             detail = f"is not text of at most {HINT_BYTES_MAX} bytes"
             layout.refuse_content(key, rule="content-magic", detail=detail)
         return
@@ -129,23 +145,25 @@ def _gunzip(key: str, whole: bytes) -> bytes:
 
 def _check_metadata(key: str, data: bytes, owner: Owner | None) -> None:
     try:
-        said: Any = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        _refuse_metadata(key, "is not JSON")
-    if not isinstance(said, dict):
+        said = msgspec.json.decode(data, type=_Said)
+    except msgspec.ValidationError:
         _refuse_metadata(key, "is not a JSON object")
-    version = said.get("format-version")
-    if isinstance(version, bool) or version not in FORMAT_VERSIONS:
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _refuse_metadata(key, "is not JSON")
+    except RecursionError:
+        _refuse_metadata(key, "is nested too deep")
+    version = said.format_version
+    if not isinstance(version, int) or isinstance(version, bool) or version not in FORMAT_VERSIONS:
         _refuse_metadata(key, "has no format-version from 1 to 4")
     if owner is None:
         return
     uuid_name = f"{owner.kind}-uuid"
-    found = said.get(uuid_name)
+    found = said.table_uuid if owner.kind == "table" else said.view_uuid
     if found is None and (owner.kind == "view" or version != 1):
         _refuse_metadata(key, f"has no {uuid_name}")
     if found is not None and owner.uuid is not None and found != owner.uuid:
         _refuse_metadata(key, f"has the {uuid_name} of another {owner.kind}")
-    location = said.get("location")
+    location = said.location
     if not isinstance(location, str) or not _is_same_place(location, owner.location):
         _refuse_metadata(key, f"has another location than the {owner.kind} it lies below")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NoReturn
 
-from catalog import claims, idents, layout, records
+from catalog import claims, content, idents, layout, locations, records
 from catalog.store import CatalogStore
 from server.access import arns
 from server.s3 import errors, guard
@@ -22,7 +22,7 @@ LAYOUT: Final = "layout"
 REQUIRE_REGISTERED: Final = "require_registered"
 AWS_STRICT: Final = "aws_strict"
 
-Layout = Literal["off", "names"]
+Layout = Literal["off", "names", "strict"]
 
 
 class TableGuard:
@@ -51,6 +51,35 @@ class TableGuard:
         info = self._table_bucket(bucket)
         if info is not None and layout_mode(info) != "off":
             layout.check_body(key, size_bytes=size_bytes)
+
+    def content_check(self, bucket: str, key: str) -> guard.ContentCheck | None:
+        """Return what a body must be at key in a strict bucket: what its name says."""
+        info = self._table_bucket(bucket)
+        if info is None or layout_mode(info) != "strict":
+            return None
+        with self._store.index.view() as view:
+            found = claims.find_location(view, info.bucket_id, key)
+            owner = None if found is None else self._owner(view, records.Place(bucket=info), found)
+        kind = layout.judge(key, location=None if found is None else found[0]).kind
+        if kind in ("marker", "scratch"):
+            return None
+
+        def judge(seen: guard.Content) -> None:
+            content.check_content(
+                key,
+                kind=kind,
+                size_bytes=seen.size_bytes,
+                head=seen.head,
+                tail=seen.tail,
+                whole=seen.whole,
+                owner=owner,
+            )
+
+        return guard.ContentCheck(
+            edge_bytes=content.EDGE_BYTES,
+            whole_bytes_max=content.whole_bytes_max(key),
+            judge=judge,
+        )
 
     def write_once(self, bucket: str, key: str) -> bool:
         """Say whether key is a file of a table, which never changes."""
@@ -100,6 +129,30 @@ class TableGuard:
             action=_ACTIONS[access],
             arn=arns.table_arn(self._region, account, bucket, found[1].object_uuid),
             context=context,
+        )
+
+    def _owner(
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        found: tuple[layout.Location, records.LocationRow],
+    ) -> content.Owner:
+        """Return whose metadata may lie below a location: with the uuid it has now, if any."""
+        location, row = found
+        name = self._store.name_of_object(reading, place, row.object_uuid)
+        uuid = None
+        if name is not None:
+            ident = idents.TableIdent(
+                table_bucket=place.table_bucket,
+                namespace=self._store.namespace_of(reading, place, name.namespace_id),
+                name=name.name,
+            )
+            pointer = self._store.find_pointer(reading, place, name.kind, ident)
+            uuid = None if pointer is None else pointer.pointer.table_uuid
+        return content.Owner(
+            kind=location.kind,
+            uuid=uuid,
+            location=locations.format_uri(place.table_bucket, location.path),
         )
 
     def _context(
@@ -154,6 +207,8 @@ def layout_mode(info: storage_model.BucketInfo) -> Layout:
             return "off"
         case "names":
             return "names"
+        case "strict":
+            return "strict"
         case mode:
             raise errors.NotImplementedHere(
                 f"The layout mode {mode} of this table bucket is not implemented.", Layout=str(mode)

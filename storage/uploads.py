@@ -41,6 +41,7 @@ from storage.model import (
     Precondition,
     Received,
     Segment,
+    SegmentBody,
     UploadInfo,
     UploadPage,
 )
@@ -280,6 +281,21 @@ class Uploads:
 
         await self._index.commit(Batch(derive=(derive, self._tidy(bucket, encoded))))
         return made[0]
+
+    def joined(
+        self, bucket: str, key: str, upload_id: str, parts: Sequence[tuple[int, str]]
+    ) -> SegmentBody:
+        """Return the body that `complete` would make of the named parts. Nothing changes.
+
+        Raises NoSuchBucket, NoSuchUpload, InvalidPart, PartOutOfOrder, PartTooSmall.
+        """
+        _check_order(parts)
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            find(view, bucket_id, key, upload_id)
+            stored = dict(_parts_of(view, upload_id, 1))
+        chosen = _choose(parts, stored, self._part_bytes_min, {})
+        return SegmentBody(segments=tuple(segment for part in chosen for segment in part.segments))
 
     async def abort(self, bucket: str, key: str, upload_id: str) -> None:
         """End an upload and let its parts go. Raises NoSuchBucket, NoSuchUpload."""

@@ -7,13 +7,18 @@ Handlers are functions of (engines, operation, request, caller). What several of
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from server.access import decide, principals
 from server.access import model as access_model
 from server.s3 import demands, errors, guard, operations, wire
 from storage import blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
+
+READ_BYTES: Final = 1 << 20
+"""How much of a body is read at once to look at its content."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +63,45 @@ def check_owners(engines: Engines, expecting: operations.Expecting) -> None:
     for bucket, account in wanted:
         if engines.buckets.get(bucket).owner != account:
             raise errors.AccessDenied("Access Denied")
+
+
+async def check_content(
+    engines: Engines, bucket: str, key: str, body: model.Body, size_bytes: int
+) -> None:
+    """Raise LayoutRefused unless these bytes may lie at key. Called before they get its name."""
+    check = engines.guard.content_check(bucket, key)
+    if check is None:
+        return
+    edge_bytes = min(check.edge_bytes, size_bytes)
+    ranges = [
+        model.ByteRange(start=0, stop=edge_bytes),
+        model.ByteRange(start=size_bytes - edge_bytes, stop=size_bytes),
+    ]
+    if size_bytes <= check.whole_bytes_max:
+        ranges.append(model.ByteRange(start=0, stop=size_bytes))
+    pieces = [engines.blobs.slices(body, each) for each in ranges]
+
+    def judge() -> None:
+        head, tail, *whole = (_read(engines.blobs, each) for each in pieces)
+        check.judge(
+            guard.Content(
+                size_bytes=size_bytes, head=head, tail=tail, whole=whole[0] if whole else None
+            )
+        )
+
+    if isinstance(body, model.InlineBody):
+        judge()
+        return
+    with engines.blobs.hold(body):
+        await engines.blobs.run(judge)
+
+
+def _read(store: blobs.Blobs, pieces: Sequence[bytes | model.FileSlice]) -> bytes:
+    return b"".join(
+        data
+        for piece in pieces
+        for data in ((piece,) if isinstance(piece, bytes) else store.steps(piece, READ_BYTES))
+    )
 
 
 def precondition_of(

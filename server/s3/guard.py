@@ -7,6 +7,7 @@ and answers them for a house without tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -39,6 +40,29 @@ class Resource:
     context: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """A body as far as it is looked at: head and tail are its first and last bytes."""
+
+    size_bytes: int
+    head: bytes
+    tail: bytes
+    whole: bytes | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContentCheck:
+    """What a body must pass to lie at a key.
+
+    edge_bytes: how much of either end is looked at. whole_bytes_max: a body up to this size is read
+    whole. judge: raises LayoutRefused; takes its time with a large body, and may run in any thread.
+    """
+
+    edge_bytes: int
+    whole_bytes_max: int
+    judge: Callable[[Content], None]
+
+
 class Guard(Protocol):
     """The questions. Keys are decoded text, as the client means them."""
 
@@ -47,6 +71,9 @@ class Guard(Protocol):
 
     def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
         """Raise LayoutRefused (marker-body) if a body of this decoded size may not lie at key."""
+
+    def content_check(self, bucket: str, key: str) -> ContentCheck | None:
+        """Return what a body must pass before it gets the name key; None if any will do."""
 
     def write_once(self, bucket: str, key: str) -> bool:
         """Say whether key, once written, only accepts identical bytes."""
@@ -69,6 +96,10 @@ class OpenGuard:
 
     def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
         """Refuse nothing."""
+
+    def content_check(self, bucket: str, key: str) -> ContentCheck | None:
+        """Look at no body."""
+        return None
 
     def write_once(self, bucket: str, key: str) -> bool:
         """Let every key be overwritten."""

@@ -62,6 +62,11 @@ async def put_object(
         storage_class=written.storage_class,
         owner=caller.principal.account_id,
     )
+    try:
+        await engines.check_content(house, bucket, key, received.body, received.size_bytes)
+    except BaseException:
+        await house.blobs.discard(received)
+        raise
     # While the body came, the key may have become a file of a table.
     precondition = engines.guarded(house, bucket, key, precondition)
     try:
@@ -99,6 +104,7 @@ async def copy_object(
         )
     engines.check_writable(house, bucket, key, source.size_bytes)
     precondition = engines.precondition_of(house, bucket, key, operation.conditions)
+    await engines.check_content(house, bucket, key, source.body, source.size_bytes)
     attributes = await _attributes_of_copy(house, operation, source, caller)
     try:
         info = await house.objects.copy(

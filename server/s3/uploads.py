@@ -123,6 +123,7 @@ async def complete_upload(
     engines.check_writable(house, bucket, key, None)
     _check_whole(house, operation, named)
     precondition = engines.precondition_of(house, bucket, key, operation.conditions)
+    await _check_content(house, operation, named)
     try:
         info = await house.uploads.complete(
             bucket,
@@ -260,6 +261,25 @@ def _check_whole(
         raise errors.BadDigest(
             f"The {wanted[0].upper()} you specified did not match the calculated checksum."
         )
+
+
+async def _check_content(
+    house: engines.Engines,
+    operation: operations.CompleteMultipartUpload,
+    named: Sequence[documents.NamedPart],
+) -> None:
+    """Raise unless the named parts make a body that may lie at the key; their ETags pin it."""
+    bucket, key = operation.bucket, operation.key
+    if house.guard.content_check(bucket, key) is None:
+        return
+    parts = [(part.part_number, part.etag) for part in named]
+    try:
+        body = house.uploads.joined(bucket, key, operation.upload_id, parts)
+    except storage_errors.NoSuchUpload:
+        # Finished already: storage knows whether this is a repetition.
+        return
+    size_bytes = sum(segment.length for segment in body.segments)
+    await engines.check_content(house, bucket, key, body, size_bytes)
 
 
 def _all_parts(

@@ -139,6 +139,7 @@ def test_outside_every_table_it_is_the_bucket_and_listing_is_for_administrators(
     [
         ({"layout": "off"}, "f.csv", None),
         ({"layout": "names"}, "f.csv", "no-anchor"),
+        ({"layout": "strict"}, "f.csv", "no-anchor"),
         ({"require_registered": True}, "x/y/data/f.parquet", "unregistered"),
         ({"require_registered": True}, "ns/t/data/f.parquet", None),
     ],
@@ -154,7 +155,7 @@ def test_a_buckets_settings_say_how_strict_it_is(
     assert rule_of(answers, key) == rule
 
 
-@pytest.mark.parametrize("mode", ["strict", "nmaes", None])
+@pytest.mark.parametrize("mode", ["stricter", "nmaes", None])
 def test_a_layout_mode_that_is_not_done_takes_no_write(
     lake: lakes.Lake, answers: guard.TableGuard, mode: str | None
 ) -> None:
@@ -162,10 +163,73 @@ def test_a_layout_mode_that_is_not_done_takes_no_write(
     for refuse in (
         lambda: answers.check_write("lake", "ns/t/data/f.parquet"),
         lambda: answers.check_body("lake", "ns/t/data/f.parquet", 1),
+        lambda: answers.content_check("lake", "ns/t/data/f.parquet"),
     ):
         with pytest.raises(s3_errors.NotImplementedHere) as caught:
             refuse()
         assert str(mode) in str(caught.value)
+
+
+def content_rule(answers: guard.TableGuard, key: str, body: bytes) -> str | None:
+    """The rule that a body at key breaks; `unseen` where no body is looked at."""
+    check = answers.content_check("lake", key)
+    if check is None:
+        return "unseen"
+    try:
+        check.judge(
+            questions.Content(
+                size_bytes=len(body),
+                head=body[: check.edge_bytes],
+                tail=body[-check.edge_bytes :],
+                whole=body if len(body) <= check.whole_bytes_max else None,
+            )
+        )
+    except questions.LayoutRefused as refused:
+        return refused.rule
+    return None
+
+
+def test_only_a_strict_bucket_looks_at_bodies(lake: lakes.Lake, answers: guard.TableGuard) -> None:
+    for settings in ({}, {"layout": "names"}, {"layout": "off"}):
+        lake.run(lake.storage.buckets.update("lake", settings))
+        assert answers.content_check("lake", "ns/t/data/f.parquet") is None
+    lake.run(lake.storage.buckets.update("lake", {"layout": "strict"}))
+    assert answers.content_check("plain", "ns/t/data/f.parquet") is None
+    assert content_rule(answers, "ns/t/data/f.parquet", b"PAR1" + bytes(8) + b"PAR1") is None
+    assert content_rule(answers, "ns/t/data/f.parquet", b"a,b,c\n" * 9) == "content-magic"
+    assert content_rule(answers, "x/y/data/f.parquet", b"a,b,c\n" * 9) == "content-magic"
+    assert content_rule(answers, "ns/t/metadata/version-hint.text", b"7") is None
+    assert content_rule(answers, "ns/t/metadata/version-hint.text", b"7" * 65) == "content-magic"
+    assert content_rule(answers, "ns/t/data/", b"") == "unseen"
+    spill = "ns/t/data/trino-tmp-files/sorting-file-writer-1"
+    assert content_rule(answers, spill, b"anything") == "unseen"
+
+
+def test_a_strict_bucket_knows_whose_metadata_lies_where(
+    lake: lakes.Lake, answers: guard.TableGuard
+) -> None:
+    lake.run(lake.storage.buckets.update("lake", {"layout": "strict"}))
+    own = lake.tables.load(lake.ident("ns.t")).data
+    lake.run(lake.tables.create(lake.ident("ns.u"), schema=lakes.SCHEMA, by=BY))
+    other = lake.tables.load(lake.ident("ns.u")).data
+    at = "ns/t/metadata/v9.metadata.json"
+    assert content_rule(answers, at, own) is None
+    assert content_rule(answers, at, other) == "content-metadata"
+    assert content_rule(answers, "un/known/metadata/v9.metadata.json", other) is None
+    assert content_rule(answers, at, b"{}") == "content-metadata"
+    # A renamed table's files stay where they are, and are still its own.
+    lake.run(lake.tables.rename(lake.ident("ns.t"), lake.ident("ns.r"), by=BY))
+    assert content_rule(answers, at, own) is None
+    assert content_rule(answers, at, other) == "content-metadata"
+    # Once it is dropped its uuid is not known any more, but its place is.
+    lake.run(lake.tables.drop(lake.ident("ns.r"), by=BY))
+    assert content_rule(answers, at, own) is None
+    assert content_rule(answers, at, other) == "content-metadata"
+    # A table that awaits its metadata has a place and no uuid yet.
+    lake.run(lake.tables.create_empty(lake.ident("ns.e"), by=BY))
+    there = own.replace(b"s3://lake/ns/t", b"s3://lake/ns/e")
+    assert content_rule(answers, "ns/e/metadata/v1.metadata.json", there) is None
+    assert content_rule(answers, "ns/e/metadata/v1.metadata.json", own) == "content-metadata"
 
 
 def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableGuard) -> None:

@@ -32,7 +32,7 @@ def check(name: str, body: bytes, *, owner: content.Owner | None = TABLE) -> Non
         size_bytes=len(body),
         head=body[: content.EDGE_BYTES],
         tail=body[-content.EDGE_BYTES :],
-        whole=body if content.is_read_whole(key) else None,
+        whole=body if len(body) <= content.whole_bytes_max(key) else None,
         owner=owner,
     )
 
@@ -152,6 +152,19 @@ def test_metadata_that_unpacks_without_end_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(content, "METADATA_BYTES_MAX", 1000)
     packed = gzip.compress(metadata(properties={"x": "y" * 2000}))
     assert refused("v1.gz.metadata.json", packed) == "content-magic"
+
+
+def test_metadata_beyond_its_bound_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "METADATA_BYTES_MAX", 1000)
+    large = metadata(properties={"x": "y" * 2000})
+    for name in ("v1.metadata.json", "v1.gz.metadata.json"):
+        assert refused(name, large) == "content-magic"
+    check("v1.metadata.json", metadata())
+
+
+def test_metadata_nested_without_end_is_refused() -> None:
+    deep = b'{"format-version": 2, "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert refused("v1.metadata.json", deep) == "content-metadata"
 
 
 def test_a_version_hint_is_a_short_text() -> None:

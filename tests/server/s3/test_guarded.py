@@ -16,6 +16,7 @@ import pytest
 from catalog import layout
 from server.s3 import guard
 from storage import model
+from tests.kit import folders
 from tests.kit import s3 as kit
 
 
@@ -23,6 +24,7 @@ class FirstSegmentGuard(guard.OpenGuard):
     """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps.
 
     `late/` is like `once/` from the second time on that it is asked about: a table was made.
+    `seen/` takes bodies that begin with AB and end with YZ, and of up to 99 bytes only ABYZ.
     """
 
     def check_write(self, bucket: str, key: str) -> None:
@@ -39,6 +41,20 @@ class FirstSegmentGuard(guard.OpenGuard):
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
+
+    def content_check(self, bucket: str, key: str) -> guard.ContentCheck | None:
+        if not key.startswith("seen/"):
+            return None
+
+        def judge(seen: guard.Content) -> None:
+            assert (seen.whole is not None) == (seen.size_bytes <= 99)
+            fits = (seen.head, seen.tail) == (b"AB", b"YZ") and seen.whole in (None, b"ABYZ")
+            if not fits:
+                raise guard.LayoutRefused(
+                    rule="content-magic", segment=key[5:], position=1, message="is something else"
+                )
+
+        return guard.ContentCheck(edge_bytes=2, whole_bytes_max=99, judge=judge)
 
     def write_once(self, bucket: str, key: str) -> bool:
         if key.startswith("late/") and key not in self.asked:
@@ -142,6 +158,69 @@ def test_a_marker_made_of_parts_must_be_empty_too(place: kit.House, client: Any)
             MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]}, **call
         )
     assert kit.call(place, "HEAD", "/guarded/made/").status == 404
+
+
+LARGE = b"AB" + bytes(200_000) + b"YZ"
+FITTING = (b"ABYZ", b"AB" + bytes(100) + b"YZ", LARGE)
+WRONG = (b"", b"A", b"ABYZ.", b"AB.YZ", LARGE[1:], LARGE[:-1])
+
+
+@pytest.mark.parametrize("body", [*FITTING, *WRONG], ids=len)
+def test_a_body_that_is_not_what_its_key_says_is_put_nowhere(place: kit.House, body: bytes) -> None:
+    target = f"/guarded/seen/{len(body)}"
+    before = folders.blob_files(place.storage.path)
+    answer = kit.call(place, "PUT", target, body=body)
+    kit.call(place, "PUT", "/guarded/source", body=body)
+    copied = kit.call(place, "PUT", target + "c", {"x-amz-copy-source": "guarded/source"})
+    mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+    streamed = kit.stream(place, "PUT", target + "s", (body[:5], body[5:]), mode=mode)
+    for key, each in ((target, answer), (target + "c", copied), (target + "s", streamed)):
+        read = kit.call(place, "GET", key)
+        if body in FITTING:
+            assert (each.status, read.body) == (200, body)
+        else:
+            assert refused(each, "content-magic")
+            assert read.status == 404
+    if body in WRONG:
+        kit.call(place, "DELETE", "/guarded/source")
+        left = folders.blob_files(place.storage.path) - before
+        assert len(left) <= (len(body) > 1000), "the one that the sweep takes"
+
+
+def test_a_body_made_of_parts_is_looked_at_before_it_gets_its_name(
+    place: kit.House, client: Any
+) -> None:
+    def upload(key: str, *parts: bytes) -> dict[str, Any]:
+        started = client.create_multipart_upload(Bucket="guarded", Key=key)["UploadId"]
+        call = {"Bucket": "guarded", "Key": key, "UploadId": started}
+        named = [
+            {
+                "PartNumber": number,
+                "ETag": client.upload_part(PartNumber=number, Body=part, **call)["ETag"],
+            }
+            for number, part in enumerate(parts, 1)
+        ]
+        return {**call, "MultipartUpload": {"Parts": named}}
+
+    large = b"AB" + bytes(5 << 20)
+    wrong = upload("seen/parts", large, b"Y.")
+    for _ in range(2):
+        with pytest.raises(botocore.exceptions.ClientError, match="is something else"):
+            client.complete_multipart_upload(**wrong)
+    assert kit.call(place, "HEAD", "/guarded/seen/parts").status == 404
+    other = {**wrong, "MultipartUpload": {"Parts": [{"PartNumber": 9, "ETag": '"none"'}]}}
+    with pytest.raises(botocore.exceptions.ClientError, match="InvalidPart"):
+        client.complete_multipart_upload(**other)
+    right = upload("seen/parts", large, b"YZ")
+    made = client.complete_multipart_upload(**right)
+    assert client.complete_multipart_upload(**right)["ETag"] == made["ETag"]
+    assert kit.call(place, "GET", "/guarded/seen/parts").body == large + b"YZ"
+
+
+def test_preconditions_are_judged_before_a_body_is_looked_at(place: kit.House) -> None:
+    kit.call(place, "PUT", "/guarded/seen/taken", body=b"ABYZ")
+    answer = kit.call(place, "PUT", "/guarded/seen/taken", {"if-none-match": "*"}, b"wrong")
+    assert (answer.status, answer.code) == (412, "PreconditionFailed")
 
 
 def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.House) -> None:
