@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from server.access.rootkeys import RootKeys
     from server.access.tokens import KeyRing
     from server.config import Config
+    from server.connection import Watch
     from sql.engine import Engine
     from storage.model import BucketKind, NewId
     from storage.opening import Storage
@@ -537,9 +538,15 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
             ssl_keyfile=settings.tls_key,
         )
     )
+    watch = connection.Watch(
+        server.server_state.connections,
+        idle_seconds=settings.idle_timeout_seconds,
+        monotonic=time.monotonic,
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, functools.partial(_drain, server))
+        loop.add_signal_handler(number, functools.partial(_drain, server, watch))
+    watching = asyncio.create_task(watch.run())
     sweeping = asyncio.create_task(house.storage.sweep.run())
     announcing = asyncio.create_task(_announce(settings, house, server, url))
     # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
@@ -548,9 +555,9 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
         # `serve` would take the signals itself and raise them again at the end: exit code 143.
         await server._serve(sockets=[listener])  # noqa: SLF001 - uvicorn is pinned
     finally:
-        for task in (announcing, sweeping):
+        for task in (announcing, sweeping, watching):
             task.cancel()
-        await asyncio.gather(announcing, sweeping, return_exceptions=True)
+        await asyncio.gather(announcing, sweeping, watching, return_exceptions=True)
         await house.late_sql.stop()
         await house.audit.stop()
         _forget(house.storage)
@@ -558,8 +565,9 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
         announcing.result()
 
 
-def _drain(server: Any) -> None:
-    """Let requests in flight finish; at the second signal, let them go."""
+def _drain(server: Any, watch: Watch) -> None:
+    """Let requests in flight finish that make progress; at the second signal, let them go."""
+    watch.drain()
     server.force_exit = server.should_exit
     server.should_exit = True
 

@@ -37,6 +37,9 @@ Piece: TypeAlias = bytes | model.FileSlice
 ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 
 BODILESS = frozenset({204, 304})
+STALLED = "boathouse.stalled"
+"""The scope's extension by which a connection says that its client stopped within the body; it is
+looked for when `receive` has returned without a byte."""
 
 
 class Files(Protocol):
@@ -92,6 +95,7 @@ class Request:
         "_body",
         "_pairs",
         "_receive",
+        "_scope",
         "_segments",
         "body_finished",
         "body_started",
@@ -117,6 +121,7 @@ class Request:
         self.body_started = False
         self.body_finished = False
         self.received_bytes = 0
+        self._scope = scope
         self._receive = receive
         self._body: bytes | None = None
         self._segments: tuple[str, ...] | None = None
@@ -158,7 +163,7 @@ class Request:
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives, or once more from memory after `read`.
 
-        Raises ClientDisconnected. A body can be taken from the wire only once.
+        Raises ClientDisconnected and BodyStalled. A body can be taken from the wire only once.
         """
         if self._body is not None:
             if self._body:
@@ -176,6 +181,8 @@ class Request:
             if data:
                 self.received_bytes += len(data)
                 yield data
+            elif more and STALLED in self._scope.get("extensions", ()):
+                raise errors.BodyStalled("nothing more of the request's body came for too long")
         self.body_finished = True
 
     async def read(self, *, limit_bytes: int) -> bytes:

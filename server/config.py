@@ -128,6 +128,14 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="Root secret key; goes with access_key.",
     ),
     Setting(
+        name="idle_timeout_seconds",
+        kind="count",
+        default=60,
+        meaning=(
+            "How long a client may stop in the middle of sending a body or of taking an answer."
+        ),
+    ),
+    Setting(
         name="sql_workers",
         kind="count",
         default=1,
@@ -201,6 +209,7 @@ class Config:
     account: str
     access_key: str | None
     secret_key: str | None
+    idle_timeout_seconds: int
     sql_workers: int
     sql_memory_mib: int
     sql_timeout_seconds: int
@@ -276,6 +285,8 @@ def _check(config: Config) -> None:
         )
     if not 0 <= config.port <= 65535:
         raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
+    if config.idle_timeout_seconds < 1:
+        raise InvalidConfig("--idle-timeout-seconds must be at least 1")
     if not config.table_buckets:
         raise InvalidConfig("at least one --table-bucket is needed: it is the default warehouse")
     if len(config.account) != 12 or not config.account.isdigit():

@@ -1,23 +1,35 @@
-"""face: a connection before it is a request: heads are bounded in size and in time.
+"""face: what a connection may send before its request is one, and how long it may stand still.
 
 The HTTP parser keeps whatever a client sends until the head is whole, and would wait for it for
 ever. Here a head, and whatever else comes without moving a body on (trailers, chunk extensions),
 has `limits.HEAD_BYTES_MAX` bytes and `limits.HEAD_SECONDS_MAX` seconds; then the connection ends.
-The one module that knows uvicorn's protocol class.
+
+A body may take as long as it likes, and so may an answer, as long as they move. A Watch looks at
+every connection now and then: a client that owes more of its body and sends none gets its request
+ended by `errors.BodyStalled`; one that takes nothing of its answer is cut off. What waits for the
+server itself is never ended here. The one module that knows uvicorn's protocol class.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+import fcntl
+import struct
+import termios
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from uvicorn.protocols.http import httptools_impl
 
-from server import limits
+from server import asgi, limits
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING = b"connection: close\r\n\r\n"
+LOOK_SECONDS: Final = 0.5
+
+_INT = struct.Struct("i")
 
 
 class Connection(httptools_impl.HttpToolsProtocol):
@@ -27,9 +39,24 @@ class Connection(httptools_impl.HttpToolsProtocol):
     head_seconds_max: float = limits.HEAD_SECONDS_MAX
 
     _head_bytes = 0
+    _received_bytes = 0
     _in_head = True
     _between = False
     _timer: asyncio.TimerHandle | None = None
+    _owing: tuple[str, int, int] | None = None
+    _owing_since = 0.0
+
+    def look(self, *, now: float, idle_seconds: float) -> None:
+        """End what this connection's client has not moved on for idle_seconds.
+
+        now: seconds of a clock that never goes back, the same in every call.
+        """
+        owing = self._owed()
+        if owing is None or owing != self._owing:
+            self._owing = owing
+            self._owing_since = now
+        elif now - self._owing_since >= idle_seconds:
+            self._end_stalled(owing[0])
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -41,6 +68,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
+        self._received_bytes += len(data)
         if self._between:
             self._between = False
             self._in_head = True
@@ -95,5 +123,70 @@ class Connection(httptools_impl.HttpToolsProtocol):
             self.transport.write(status + CLOSING)
         self.transport.close()
 
+    def _owed(self) -> tuple[str, int, int] | None:
+        """Return what is waited for from the client and how far it is, or None."""
+        waiting_bytes = self.transport.get_write_buffer_size()
+        if waiting_bytes or self.transport.is_closing():
+            unsent_bytes = 0 if self.cycle is None else self.cycle.expected_content_length
+            return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
+        if self._in_head or self._between or self.flow.read_paused:
+            return None
+        if self.cycle.waiting_for_100_continue and not self.cycle.response_started:
+            return None
+        return "send", self._received_bytes, 0
+
+    def _kernel_bytes(self) -> int:
+        """Return what the kernel has of the answer and the client has not; 0 where none says."""
+        with contextlib.suppress(OSError, ValueError):
+            descriptor = self.transport.get_extra_info("socket").fileno()
+            size: int = _INT.unpack(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(_INT.size)))[0]
+            return size
+        return 0
+
+    def _end_stalled(self, owing: str) -> None:
+        if owing == "take":
+            self.transport.abort()
+        elif self.cycle.response_complete:
+            self.transport.close()
+        elif not self.cycle.response_started:
+            self.cycle.keep_alive = False
+            self.cycle.scope.setdefault("extensions", {})[asgi.STALLED] = {}
+            self.cycle.message_event.set()  # the application hears of it where it waits
+
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+
+class Watch:
+    """Looks at all connections for as long as `run` runs. Mutable: draining makes it impatient.
+
+    connections: the server's own, which come and go. monotonic: a clock in seconds.
+    """
+
+    def __init__(
+        self,
+        connections: Collection[object],
+        *,
+        idle_seconds: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._connections = connections
+        self._idle_seconds = idle_seconds
+        self._monotonic = monotonic
+
+    def drain(self) -> None:
+        """From now on, wait for no client that makes no progress."""
+        self._idle_seconds = min(self._idle_seconds, limits.DRAIN_IDLE_SECONDS_MAX)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Look at every connection once."""
+        now = self._monotonic()
+        for each in tuple(self._connections):
+            if isinstance(each, Connection):
+                each.look(now=now, idle_seconds=self._idle_seconds)

@@ -31,6 +31,10 @@ class ClientDisconnected(KitError):
     """The client went away before its body, or our answer, was whole. Normal traffic."""
 
 
+class BodyStalled(KitError):
+    """The client owes more of its body and has sent nothing for too long."""
+
+
 class MalformedXML(KitError):
     """A body is not the XML that is taken here: not well-formed, too deep, or with a DOCTYPE."""
 

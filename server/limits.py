@@ -17,6 +17,8 @@ HEADERS_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 256 * 1024
 """Before the bounds above can be told apart: what a connection may send that is no body."""
 HEAD_SECONDS_MAX: Final = 30.0
+DRAIN_IDLE_SECONDS_MAX: Final = 5.0
+"""How long a draining server waits for a client that makes no progress; before, it is a setting."""
 
 # Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
 # hashed in memory before it is believed, so it has this bound.

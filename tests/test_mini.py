@@ -442,6 +442,52 @@ def test_sigterm_lets_a_request_in_flight_finish(own: servers.Running) -> None:
     assert found == BODY
 
 
+def test_sigterm_waits_little_for_clients_that_have_stopped(own: servers.Running) -> None:
+    s3.client(own).create_bucket(Bucket="raw")
+    s3.client(own).put_object(Bucket="raw", Key="large", Body=bytes(32 << 20))
+    sending = [begin_put(own, "raw", f"late-{number}", 4 << 20) for number in range(3)]
+    reading = http.client.HTTPConnection(own.host, own.port, timeout=END_SECONDS)
+    headers = s3.sign(own, "GET", "/raw/large", payload_hash="UNSIGNED-PAYLOAD")
+    reading.request("GET", "/raw/large", headers=headers)
+    assert reading.getresponse().read(1) == b"\0"
+    until(lambda: list((own.data / "tmp").iterdir()))
+    own.process.send_signal(signal.SIGTERM)
+    assert own.process.wait(DRAIN_SECONDS_MIN) == 0
+    assert [each.getresponse().status for each in sending] == [400] * 3
+    for each in (*sending, reading):
+        each.close()
+    assert list((own.data / "tmp").iterdir()) == []
+    assert "Traceback" not in own.log.read_text()
+
+
+def begin_put(
+    running: servers.Running, bucket: str, key: str, size_bytes: int
+) -> http.client.HTTPConnection:
+    """Begin to put an object and stop one byte before its end."""
+    headers = s3.sign(running, "PUT", f"/{bucket}/{key}", payload_hash="UNSIGNED-PAYLOAD")
+    sending = http.client.HTTPConnection(running.host, running.port, timeout=END_SECONDS)
+    sending.putrequest("PUT", f"/{bucket}/{key}", skip_host=True, skip_accept_encoding=True)
+    for name, value in {**headers, "content-length": str(size_bytes)}.items():
+        sending.putheader(name, value)
+    sending.endheaders(bytes(size_bytes - 1))
+    return sending
+
+
+def test_a_body_that_stops_is_a_request_timeout_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    running = servers.start(tmp_path / "data", "--bucket", "raw", "--idle-timeout-seconds", "1")
+    try:
+        sending = begin_put(running, "raw", "k", 4 << 20)
+        answer = sending.getresponse()
+        body = answer.read()
+        assert (answer.status, b"<Code>RequestTimeout</Code>" in body) == (400, True)
+        assert answer.getheader("connection") == "close"
+        sending.close()
+        until(lambda: not list((running.data / "tmp").iterdir()))
+        assert s3.client(running).list_objects_v2(Bucket="raw")["KeyCount"] == 0
+    finally:
+        assert running.stop() == 0
+
+
 def test_a_second_ctrl_c_waits_for_nobody(own: servers.Running) -> None:
     sending = send_half(own)
     own.process.send_signal(signal.SIGINT)

@@ -49,6 +49,7 @@ COMMON: Final[Table] = {
     kit_errors.MalformedRequest: WireError(status=400, code="ValidationException"),
     kit_errors.RequestTooLarge: WireError(status=400, code="ValidationException"),
     kit_errors.BodyTooLarge: WireError(status=413, code="RequestEntityTooLargeException"),
+    kit_errors.BodyStalled: WireError(status=408, code="RequestTimeoutException"),
     access_errors.AccessDenied: WireError(status=403, code="AccessDeniedException"),
     access_errors.AuditUnavailable: WireError(status=503, code="ServiceUnavailableException"),
     auth_errors.AuthError: _BAD_SIGNATURE,

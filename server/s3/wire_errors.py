@@ -396,6 +396,7 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
         status=400, code="MaxMessageLengthExceeded", message="Your request was too big."
     ),
     kit_errors.ClientDisconnected: Row(status=400, code="RequestTimeout"),
+    kit_errors.BodyStalled: Row(status=400, code="RequestTimeout"),
     kit_errors.MalformedXML: Row(status=400, code="MalformedXML", message=_MALFORMED_XML),
     kit_errors.FaceNotServed: Row(status=501, code="NotImplemented"),
     kit_errors.NoSuchRoute: Row(status=404, code="NoSuchKey"),

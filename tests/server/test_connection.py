@@ -1,15 +1,16 @@
-"""What a running server takes from a client that has not finished its request's head."""
+"""What a running server takes from a client that is not done with its request's head, or stops."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
+import sys
 
 import pytest
 import uvicorn
 
-from server import connection, limits
+from server import asgi, connection, errors, limits
 
 
 def read_all(client: socket.socket) -> bytes:
@@ -72,19 +73,22 @@ async def application(scope, receive, send):
 
 
 @contextlib.asynccontextmanager
-async def serving(protocol):
+async def serving(protocol, app=application, watching=None):
+    """Serve app, and connect to it. watching: takes the server's connections."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         running = uvicorn.Server(
-            uvicorn.Config(application, http=protocol, lifespan="off", log_level="error")
+            uvicorn.Config(app, http=protocol, lifespan="off", log_level="error")
         )
+        if watching is not None:
+            watching.connections = running.server_state.connections
         task = asyncio.create_task(running._serve(sockets=[listener]))
         while not running.started:  # noqa: ASYNC110 - uvicorn offers no event
             await asyncio.sleep(0.002)
         try:
             yield await asyncio.open_connection(*listener.getsockname())
         finally:
-            running.should_exit = True
+            running.should_exit = running.force_exit = True
             await task
 
 
@@ -144,3 +148,232 @@ def test_trailers_are_bounded_and_no_headers():
             writer.close()
 
     asyncio.run(talk())
+
+
+class Watching:
+    """A watch over a server's connections, with a clock that stands until it is moved."""
+
+    idle_seconds = 60
+
+    def __init__(self):
+        self.now = 1000.0
+        self.connections = None
+        self._watch = None
+
+    @property
+    def watch(self):
+        if self._watch is None:
+            self._watch = connection.Watch(
+                self.connections, idle_seconds=self.idle_seconds, monotonic=lambda: self.now
+            )
+        return self._watch
+
+    def look_after(self, seconds):
+        self.now += seconds
+        self.watch.look()
+
+
+class Bodies:
+    """An application that reads a body and says what came of it; it can be waited for."""
+
+    def __init__(self, *, answer=b"whole"):
+        self.answer = answer
+        self.received_bytes = 0
+        self.disconnected = False
+        self.proceed = asyncio.Event()
+        self.proceed.set()
+
+    async def __call__(self, scope, receive, send):
+        request = asgi.Request(scope, receive, request_id="r")
+        await self.proceed.wait()
+        try:
+            async for data in request.chunks():
+                self.received_bytes += len(data)
+        except errors.BodyStalled:
+            status, answer = 400, b"stalled"
+        except errors.ClientDisconnected:
+            self.disconnected = True
+            return
+        else:
+            status, answer = 200, self.answer
+        headers = [(b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def has(self, received_bytes):
+        await until(lambda: self.received_bytes == received_bytes)
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what is waited for lies in uvicorn
+            await asyncio.sleep(0.002)
+
+
+PUT = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"
+
+
+def test_a_body_that_stops_is_answered_and_its_connection_closed():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT + b"12345")
+            await app.has(5)
+            for seconds in (0, 30, 29):
+                watching.look_after(seconds)
+            writer.write(b"6")
+            await app.has(6)
+            for seconds in (30, 59):
+                watching.look_after(seconds)
+            assert len(watching.connections) == 1
+            watching.look_after(1)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        return answer
+
+    head, _, body = asyncio.run(talk()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in head
+    assert body == b"stalled"
+
+
+def test_a_body_that_comes_slowly_is_taken_whole():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT)
+            for number in range(10):
+                await app.has(number)
+                watching.look_after(59)
+                writer.write(b"x")
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(5) == b"whole"
+            for _ in range(3):
+                watching.look_after(100)
+            writer.write(PUT + b"0123456789")
+            await reader.readuntil(b"whole")
+            writer.close()
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("expect", [b"", b"Expect: 100-continue\r\n"])
+def test_a_server_that_is_slow_itself_does_not_blame_the_client(expect):
+    size = 1 << 20
+    head = b"PUT / HTTP/1.1\r\nHost: a\r\n%sContent-Length: %d\r\n\r\n" % (expect, size)
+
+    async def talk():
+        app, watching = Bodies(), Watching()
+        app.proceed.clear()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(head)
+            if not expect:
+                writer.write(bytes(size))
+            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            if not expect:
+                await until(lambda: all(each.flow.read_paused for each in watching.connections))
+            for _ in range(5):
+                watching.look_after(100)
+            app.proceed.set()
+            if expect:
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+                writer.write(bytes(size))
+            answer = await reader.readuntil(b"whole")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"connection: close" not in answer
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_an_application_that_works_for_long_is_waited_for():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        app.proceed.clear()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT + b"0123456789")
+            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            watching.watch.drain()
+            for _ in range(5):
+                watching.look_after(100)
+            app.proceed.set()
+            assert (await reader.readuntil(b"whole")).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
+    async def refuse(scope, receive, send):
+        headers = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse, watching) as (reader, writer):
+            writer.write(PUT)
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"5")
+            (only,) = watching.connections
+            await until(lambda: only._received_bytes == len(PUT) + 1)
+            for seconds in (0, 61):
+                watching.look_after(seconds)
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            await until(lambda: not watching.connections)
+            writer.close()
+
+    asyncio.run(talk())
+
+
+LARGE = bytes(64 << 20)
+STEP_BYTES = (192 << 10) if sys.platform == "linux" else (4 << 20)
+"""On Linux less than what makes room for another write: only the kernel knows of it."""
+
+
+def test_a_reader_that_stops_is_cut_off_and_a_slow_one_is_not():
+    async def talk():
+        app, watching = Bodies(answer=LARGE), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            left = len(LARGE)
+            for _ in range(4):
+                await settled(watching)
+                watching.look_after(59)
+                left -= len(await reader.readexactly(STEP_BYTES))
+            await settled(watching)
+            for seconds in (0, 61):
+                watching.look_after(seconds)
+            await until(lambda: not watching.connections)
+            with contextlib.suppress(ConnectionError):
+                assert len(await reader.read()) < left
+            writer.close()
+
+    asyncio.run(talk())
+
+
+async def settled(watching):
+    """Wait until no byte moves any more in a connection whose client takes none."""
+    (only,) = watching.connections
+    before = None
+    while (now := only._owed()) != before:
+        before = now
+        await asyncio.sleep(0.1)
+
+
+def test_a_draining_server_waits_little_for_a_body_that_has_stopped():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT + b"12345")
+            await app.has(5)
+            watching.look_after(0)
+            watching.look_after(20)
+            watching.watch.drain()
+            watching.look_after(0)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
