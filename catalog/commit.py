@@ -9,8 +9,9 @@ in. Rows of other keys are never compared: commits to different tables do not me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from catalog import history, idents, records
 from storage import batch
@@ -18,16 +19,14 @@ from storage import batch
 Row = records.Pointer | records.NamespaceRow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Holder:
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace's row as it was read: what is put into the namespace needs it to stay."""
 
     key: bytes
     value: bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One key's step. before: the row as stored, None if there is none. after: None to drop.
 
     namespace: the levels that the name stands in; namespace_id: theirs. holder: None in the root.
@@ -40,7 +39,7 @@ class Change:
     before: bytes | None
     after: Row | None
     holder: Holder | None = None
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = {}
 
 
 def plan(

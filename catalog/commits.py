@@ -9,11 +9,11 @@ says so. A step that changes nothing writes nothing.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from catalog import (
     claims,
@@ -36,8 +36,7 @@ from storage import batch
 CHANGES_MAX = 1_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadedTable:
+class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table as it stands. data: the metadata file's JSON, uncompressed."""
 
     ident: idents.TableIdent
@@ -56,8 +55,7 @@ class LoadedTable:
         return self.pointer.metadata_location or f"staged:{self.metadata.table_uuid}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableChange:
+class TableChange(msgspec.Struct, frozen=True, kw_only=True):
     """One table's part of a commit: decoded JSON, as the client sent it."""
 
     ident: idents.TableIdent
@@ -65,8 +63,7 @@ class TableChange:
     updates: Sequence[Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One table's way from base to made. before: its pointer now, None for a new table.
 
     base: None for a new table, and for one that had no metadata before.
@@ -82,7 +79,7 @@ class Step:
     object_uuid: str
     holder: store.FoundNamespace | None = None
     extra: tuple[batch.Batch, ...] = ()
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = {}
 
     def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
         """Return the pointer after the step."""
@@ -107,12 +104,6 @@ class Step:
             metadata=self.made,
             data=model.encode(self.made),
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Committed:
-    loaded: tuple[LoadedTable, ...]
-    superseded: tuple[str, ...]
 
 
 class Commits:
@@ -148,10 +139,12 @@ class Commits:
         for ident in fresh:
             idents.check_name(ident.name)
 
-        async def plan() -> store.Planned[_Committed]:
+        steps: list[Step] = []
+
+        async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                steps = [
+                steps[:] = [
                     self._plan_step(
                         view,
                         place,
@@ -162,15 +155,11 @@ class Commits:
                     )
                     for ident, of_table in parts.items()
                 ]
-            loaded, planned = await self.finish(
-                place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt
-            )
-            result = _Committed(loaded=loaded, superseded=_superseded(steps))
-            return dataclasses.replace(planned, result=result)
+            return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
-        committed = await self._store.write(plan, keys=self.keys(place, list(parts)))
-        await self._give_up(place, committed.superseded, by=by)
-        return committed.loaded
+        loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
+        await self._give_up(place, _superseded(steps), by=by)
+        return loaded
 
     async def finish(
         self,
@@ -181,8 +170,8 @@ class Commits:
         via: str,
         now_ms: int,
         receipt: receipts.Receipt | None,
-    ) -> tuple[tuple[LoadedTable, ...], store.Planned[Any]]:
-        """Return the tables after the steps, and the one Batch that takes them all."""
+    ) -> store.Planned[tuple[LoadedTable, ...]]:
+        """Return the plan that takes all steps in one Batch, and leads to the tables after them."""
         loaded: list[LoadedTable] = []
         changes: list[commit.Change] = []
         batches: list[batch.Batch] = []
@@ -227,13 +216,12 @@ class Commits:
         if receipt is not None:
             single = loaded[0].pointer if len(loaded) == 1 else None
             batches.append(receipt.plan(pointer=single))
-        planned = store.Planned(
-            result=None,
+        return store.Planned(
+            result=tuple(loaded),
             batch=batch.merge(batches) if batches else None,
             files=tuple(files),
             cached=tuple(cached),
         )
-        return tuple(loaded), planned
 
     def pointer(
         self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent

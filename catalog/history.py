@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from catalog import records
 from storage import batch
@@ -19,8 +20,7 @@ from storage import batch
 COMMIT_ID_BYTES: Final = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A commit before it knows its parents. via: rest, s3tables, sql, maintenance."""
 
     bucket_id: int
@@ -32,8 +32,7 @@ class Draft:
     ops: tuple[records.Op, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """A commit as the log holds it."""
 
     sequence: int

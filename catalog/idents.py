@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from catalog import errors
 
@@ -24,8 +25,7 @@ NAMESPACE_LEVELS_MAX: Final = 16
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableIdent:
+class TableIdent(msgspec.Struct, frozen=True, kw_only=True):
     """The full name of a table or view."""
 
     table_bucket: str

@@ -8,10 +8,11 @@ and keys stay short.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from catalog import commit, errors, idents, locations, properties, receipts, records, sites
 from catalog.store import CatalogStore, FoundNamespace, Planned
@@ -215,7 +216,7 @@ class Namespaces:
             checked = batch.Batch(derive=(check_empty,))
             note = _receipt(receipt, None)
             # Dropping leads to freeing, so a full disk lets it through.
-            whole = dataclasses.replace(batch.merge((checked, made, *note)), makes_room=True)
+            whole = msgspec.structs.replace(batch.merge((checked, made, *note)), makes_room=True)
             return Planned(result=None, batch=whole)
 
         await self._store.write(plan, keys=())

@@ -13,7 +13,6 @@ import hashlib
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -40,8 +39,7 @@ _INTEGER = struct.Struct(">I").pack
 _LONG = struct.Struct(">Q").pack
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """One branch of one table bucket: where rows are read and written."""
 
     bucket: model.BucketInfo

@@ -16,8 +16,9 @@ import hashlib
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from catalog import commit, errors, idents, locations, records
 from catalog.metadata import errors as metadata_errors
@@ -40,8 +41,7 @@ NAMESPACE_IDS_CACHED_MAX: Final = 100_000
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoadedMetadata:
+class LoadedMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A metadata file. data: its JSON, uncompressed."""
 
     location: str
@@ -49,8 +49,7 @@ class LoadedMetadata:
     table: metadata_model.TableMetadata
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Planned(Generic[Result]):
+class Planned(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
     """What a write comes to if batch goes through; None means there is nothing to change.
 
     files: bodies already on disk that only this batch would name. cached: what it makes readable,
@@ -63,8 +62,7 @@ class Planned(Generic[Result]):
     cached: tuple[tuple[int, LoadedMetadata], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundNamespace:
+class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace's row as stored and as it reads. key: in POINTERS."""
 
     namespace: idents.Namespace
@@ -78,8 +76,7 @@ class FoundNamespace:
         return commit.Holder(key=self.key, value=self.value)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundPointer:
+class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
     """A table's or view's row as stored and as it reads. namespace_id: of what holds it."""
 
     value: bytes

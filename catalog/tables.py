@@ -9,7 +9,6 @@ that is dropped keeps its place and its files, which only the sweep may free.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -172,7 +171,7 @@ class Tables:
         object_uuid = sites.hyphenated(self._store.new_id())
         keys = self._commits.keys(place, [ident])
 
-        async def plan() -> store.Planned[LoadedTable]:
+        async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 site = self._commits.find_site(
@@ -212,13 +211,13 @@ class Tables:
                 if receipt is not None:
                     reply = msgspec.Raw(loaded.data)
                     note = (receipt.plan(pointer=loaded.pointer, reply=reply),)
-                return store.Planned(result=loaded, batch=batch.merge((site.claim, *note)))
-            (loaded,), planned = await self._commits.finish(
+                return store.Planned(result=(loaded,), batch=batch.merge((site.claim, *note)))
+            return await self._commits.finish(
                 place, [step], by=by, via=via, now_ms=now_ms, receipt=receipt
             )
-            return dataclasses.replace(planned, result=loaded)
 
-        return await self._store.write(plan, keys=keys)
+        (loaded,) = await self._store.write(plan, keys=keys)
+        return loaded
 
     async def create_empty(
         self,
@@ -566,7 +565,7 @@ class Tables:
             if receipt is not None:
                 note = (receipt.plan(pointer=found.pointer),)
             # Dropping leads to freeing, so a full disk lets it through.
-            whole = dataclasses.replace(batch.merge((made, *note)), makes_room=True)
+            whole = msgspec.structs.replace(batch.merge((made, *note)), makes_room=True)
             return store.Planned(result=found.pointer, batch=whole)
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))

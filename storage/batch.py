@@ -4,15 +4,17 @@ Every expectation of a Batch is checked before its first write, so a refused Bat
 behind inside a transaction it shares with others. Derived writes are computed by the writer, within
 the transaction: sequence numbers and branch heads, which nobody should have to expect; and what
 depends on the very state it meets, such as a precondition. A Batch never reads and never writes
-anything itself; `storage.index` does.
+anything itself; `storage.index` does. A table commit makes thirty of these values, so they are
+msgspec Structs: a tenth of what dataclasses cost.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 
 class Store(enum.Enum):
@@ -49,8 +51,7 @@ class Store(enum.Enum):
     # and costs more than a sixth of a lookup (tests/bench).
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expect:
+class Expect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The store must hold exactly value under key; None means the key must be absent."""
 
     store: Store
@@ -58,8 +59,7 @@ class Expect:
     value: bytes | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Write value under key, replacing what is there."""
 
     store: Store
@@ -67,8 +67,7 @@ class Put:
     value: bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Remove key; an absent key is no fault."""
 
     store: Store
@@ -103,8 +102,7 @@ Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
 whole Batch is undone and the committer gets the exception. It may run more than once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """One atomic change of the index.
 
     makes_room: it deletes, or leads to deletion; it is let through when the disk is full.
@@ -120,8 +118,8 @@ def merge(batches: Iterable[Batch]) -> Batch:
     """Return one Batch that does what all of them do, or nothing."""
     parts = tuple(batches)
     return Batch(
-        expects=tuple(expect for part in parts for expect in part.expects),
-        writes=tuple(write for part in parts for write in part.writes),
-        derive=tuple(derivation for part in parts for derivation in part.derive),
+        expects=tuple([expect for part in parts for expect in part.expects]),
+        writes=tuple([write for part in parts for write in part.writes]),
+        derive=tuple([derivation for part in parts for derivation in part.derive]),
         makes_room=bool(parts) and all(part.makes_room for part in parts),
     )

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from catalog import idents
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "DELETE"]
@@ -71,8 +73,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """What a request asks for. prefix: None for the default warehouse.
 
     name: of a table, view or function. plan_id: of a scan plan. parameters: the query, each name's
