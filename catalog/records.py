@@ -201,7 +201,7 @@ def decode(value: bytes, kind: type[Row]) -> Row:
         )
     try:
         return msgspec.msgpack.decode(memoryview(value)[1:], type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise storage_errors.CorruptRecord(f"A {kind.__name__} cannot be read: {error}") from error
 
 

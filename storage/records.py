@@ -237,5 +237,5 @@ def _decode(decoder: msgspec.msgpack.Decoder[Record], value: bytes) -> Record:
         )
     try:
         return decoder.decode(value[HEAD_BYTES:])  # a copy, but cheaper than a view of so little
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise errors.CorruptRecord(f"a stored record cannot be read: {error}") from error

@@ -29,7 +29,10 @@ def test_a_row_reads_back_as_it_was_written() -> None:
     assert records.decode(records.encode(POINTER), records.Pointer) == POINTER
 
 
-@pytest.mark.parametrize("value", [b"", b"\x02\x90", b"\x01", b"\x01\x90", b"\x01\xc1garbage"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\x02\x90", b"\x01", b"\x01\x90", b"\x01\xc1garbage", b"\x01\x92\xa5table\xa1\x80"],
+)
 def test_a_row_that_cannot_be_read_is_named_corrupt(value: bytes) -> None:
     with pytest.raises(storage_errors.CorruptRecord):
         records.decode(value, records.Pointer)

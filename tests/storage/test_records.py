@@ -111,7 +111,17 @@ def test_a_record_with_fields_of_a_later_release_reads() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
-@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x00\x90", b"\x01\x00\xc1", b"\x01\x00\x90"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\x01",
+        b"\x02\x00\x90",
+        b"\x01\x00\xc1",
+        b"\x01\x00\x90",
+        pytest.param(b"\x01\x00\x92\xa2\x00\x80", id="text that is not UTF-8"),
+    ],
+)
 def test_what_cannot_be_read_is_a_corrupt_record(name: str, value: bytes) -> None:
     with pytest.raises(errors.CorruptRecord):
         decoder_of(name)(value)
