@@ -297,6 +297,8 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
         found = pattern.search(text)
         if found is not None:
             return engine.EngineFault("value", found.groupdict().get("value") or "", code)
+    if any(pattern.search(text) for pattern in PLAN_FAULTS):
+        planning = True  # some of them are only seen when the query starts
     if planning:
         return engine.EngineFault("plan", message[:600])
     return engine.EngineFault("internal", message[:600])
@@ -314,6 +316,27 @@ VALUE_FAULTS = tuple(
         (r"Arithmetic overflow: Overflow happened on: (?P<value>.*)", "100039"),
         (r"Invalid argument error: (?P<value>\S+) is too", "100039"),
         (r"Overflow (?:happened )?on: (?P<value>.*)", "100039"),
+        (r"Cannot cast to Decimal\d+\([^)]*\)\. Overflowing on (?P<value>\S+)", "100039"),
+        (r"value of (?P<value>\S+) is out of range U?Int\d+", "100039"),
+        (r"Unable to parse date from (?P<value>-?\d+, -?\d+, -?\d+)", "100035"),
+        (r"OverflowError\('(?P<value>date value) out of range", "100039"),
+        (r"invalid Unicode scalar value: (?P<value>\S+)", "100039"),
+        (r"Cannot cast \w+ value (?P<value>\S+) to \w+.*: converted value exceeds", "100039"),
+        (r"Timestamp (?P<value>-?\d+) out of range", "100039"),
+        (r"(?P<value>zero raised to a negative power) is undefined", "100058"),
+        (r"(?:requested length|but got) (?P<value>\d+)(?: too large|$)", "100078"),
+        (r"Regular expression did not compile: Syntax\((?P<value>.*)\)", "100048"),
+        (r"(?P<value>regex parse error:.*)", "100048"),
+    )
+)
+
+PLAN_FAULTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"This feature is not implemented",
+        r"must appear in the GROUP BY clause",
+        r"to grouping function is not in grouping columns",
+        r"^Error during planning|caused by\s+Error during planning",
     )
 )
 

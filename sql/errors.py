@@ -142,6 +142,21 @@ def unknown_function(
     return _compilation("002140", "42601", f"Unknown function {name}", line, position)
 
 
+def not_grouped(name: str) -> SqlError:
+    """A select item that is neither an aggregate nor a key of GROUP BY."""
+    return _compilation(
+        "000979",
+        "42601",
+        f"[{name}] is not a valid group by expression: it is neither an aggregate nor in the "
+        "GROUP BY clause",
+    )
+
+
+def subquery_unsupported() -> SqlError:
+    """A correlated subquery of a form that cannot be turned into a join."""
+    return _compilation("002031", "42601", "Unsupported subquery type cannot be evaluated")
+
+
 def no_current_database() -> SqlError:
     """A name needs a database and neither it nor the session has one. dbt looks for this text."""
     return SqlError(
@@ -220,6 +235,11 @@ def number_out_of_range(text: str) -> SqlError:
 def division_by_zero() -> SqlError:
     """x / 0, for floats too."""
     return SqlError("100051", "22012", "Division by zero")
+
+
+def bad_pattern(pattern: str, reason: str) -> SqlError:
+    """A regular expression that is none."""
+    return SqlError("100048", "2201B", f"Invalid regular expression: '{pattern}', {reason}")
 
 
 def too_long(text: str) -> SqlError:

@@ -6,6 +6,8 @@ are conditions. What nobody foresaw stays what it is, and becomes an internal er
 
 from __future__ import annotations
 
+import re
+
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
 from sql import engine, errors
@@ -24,15 +26,48 @@ def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlErr
         case "resources" | "busy":
             return errors.resources_exhausted(fault.message)
         case "plan":
-            return errors.unsupported(f"query that cannot be planned: {_first_line(fault.message)}")
+            return _of_plan(fault.message, query_id)
         case "crashed":
             return errors.resources_exhausted("the query's process ended; it may have been too big")
         case "internal":
-            return errors.SqlError(
-                "000603",
-                "XX000",
-                f"SQL execution internal error ({query_id}): {_first_line(fault.message)}",
-            )
+            return errors.internal_error(query_id)
+
+
+def _of_plan(message: str, query_id: str) -> errors.SqlError:
+    """Return what the planner refused, in Snowflake's words; never in the planner's."""
+    ungrouped = UNGROUPED.search(message)
+    if ungrouped is not None:
+        named = COLUMN.fullmatch(ungrouped[1])
+        return errors.not_grouped(f"{named[1]}.{named[2]}".upper() if named else "An expression")
+    if "to grouping function is not in grouping columns" in message:
+        return errors.not_grouped("GROUPING's argument")
+    if SUBQUERY.search(message):
+        return errors.subquery_unsupported()
+    if "retract_batch" in message:
+        return errors.unsupported("this aggregate function over a window frame that moves")
+    distinct = DISTINCT.search(message)
+    if distinct is not None:
+        return errors.unsupported(f"DISTINCT in {distinct[1].upper()}")
+    return errors.unsupported(f"query of this form ({query_id})")
+
+
+UNGROUPED = re.compile(r'column "(.+?)" must appear in the GROUP BY')
+DISTINCT = re.compile(r"\b(\w+)\(DISTINCT\) aggregations are not available")
+COLUMN = re.compile(r"([^.#]+)#\d+\.([^.#]+)")
+SUBQUERY = re.compile(r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref)\b")
+
+
+def _pattern_fault(text: str) -> tuple[str, str]:
+    """Return (pattern, reason) out of what the engine says of a regular expression."""
+    lines = [line.strip() for line in text.split("\n")]
+    reason = next((line[7:] for line in lines if line.startswith("error: ")), "it does not compile")
+    after = lines.index("regex parse error:") + 1 if "regex parse error:" in lines else len(lines)
+    pattern = lines[after] if after < len(lines) else ""
+    ours = WRAPPED.fullmatch(pattern)
+    return (ours[1] if ours else pattern), reason
+
+
+WRAPPED = re.compile(r"(?:\(\?[ims]+\))?(?:\^\(\?:)?(.*?)(?:\)\$)?")
 
 
 def _of_value(code: str, value: str) -> errors.SqlError:
@@ -46,6 +81,8 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.bad_number(value)
         case "100039":
             return errors.number_out_of_range(value)
+        case "100048":
+            return errors.bad_pattern(*_pattern_fault(value))
         case "100051":
             return errors.division_by_zero()
         case "100072":
@@ -94,8 +131,3 @@ def of_catalog(error: Exception) -> errors.SqlError | None:
     if isinstance(error, catalog_errors.CatalogError | metadata_errors.MetadataError):
         return errors.SqlError("000625", "40000", text)
     return None
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    return (lines[-1] if lines else "unknown")[:300]

@@ -65,7 +65,7 @@ def parse_fixed(text: str, precision: int, scale: int) -> decimal.Decimal:
 
 def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:
     """Return value at scale; raises ValueError when it has too many digits."""
-    if value.adjusted() > 80:
+    if value.adjusted() > 40:
         raise coded("100039", str(value))
     rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
     if rounded.adjusted() >= precision - scale and rounded != 0:

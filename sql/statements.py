@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import logging
 import zoneinfo
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +171,7 @@ class Statements:
                 operation = parse.parse(text)
             return await self._run(call, operation)
         except engine.EngineFault as fault:
-            raise faults.of_engine(fault, query_id=query_id) from fault
+            raise _told(fault, query_id) from fault
         except (
             catalog_errors.CatalogError,
             metadata_errors.MetadataError,
@@ -798,9 +799,17 @@ async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.R
         async for batch in results.batches():
             yield batch
     except engine.EngineFault as fault:
-        raise faults.of_engine(fault, query_id=query_id) from fault
+        raise _told(fault, query_id) from fault
     finally:
         await results.close()
+
+
+def _told(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
+    """Return fault as the client hears it; the log keeps the engine's own words."""
+    if fault.kind in ("plan", "internal", "crashed"):
+        log = logging.getLogger("boathouse.sql.engine")
+        log.warning("query %s: %s: %s", query_id, fault.kind, fault.message)
+    return faults.of_engine(fault, query_id=query_id)
 
 
 def _columns(found: resolve.BoundQuery, schema: pa.Schema) -> tuple[outcomes.Column, ...]:

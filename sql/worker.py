@@ -57,6 +57,8 @@ async def _answer(
     except asyncio.CancelledError:
         await _rest_or_leave()
         await _send_fault(writer, engine.EngineFault("canceled", "canceled"))
+    except BaseException as error:  # noqa: BLE001 - the library's panics are no Exceptions
+        await _send_fault(writer, engine_datafusion.fault_of(error))
 
 
 async def _rest_or_leave() -> None:

@@ -6,10 +6,12 @@ rows say that it cannot overflow; the engine would wrap without a word.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping
 
 from sqlglot import exp
 
+from sql import errors
 from sql.dialect import bound as bounds
 from sql.dialect import calls, rewrites, sqltypes
 from sql.dialect.bound import Bound
@@ -186,14 +188,20 @@ def bits_of(engine_name: str) -> calls.Builder:
 
 def approx_count_distinct(call: Call) -> Bound:
     operand = call.arg(0)
+    if operand.type.kind in ("real", "boolean"):
+        operand = rewrites.cast(operand, sqltypes.TEXT)
     sql = sqltypes.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, [operand], nullable=False)
 
 
 def approx_percentile(call: Call) -> Bound:
     operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
-    fraction = float(call.constant(1))
-    sql = f"approx_percentile_cont({operand.sql}, {fraction!r}){call.over}"
+    fraction = call.constant(1)
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):
+        raise call.invalid()
+    if not 0 <= fraction <= 1:
+        raise errors.number_out_of_range(str(fraction))
+    sql = f"approx_percentile_cont({operand.sql}, {float(fraction)!r}){call.over}"
     return call.aggregated(sql, sqltypes.REAL, [operand])
 
 
@@ -212,6 +220,8 @@ def best_by(direction: str) -> calls.Builder:
 
 
 def grouping(call: Call) -> Bound:
+    if call.over or call.distinct:
+        raise call.refuse("OVER or DISTINCT")
     operand = call.arg(0)
     sql = sqltypes.exactly(f"grouping({operand.sql})", COUNT)
     return call.aggregated(sql, sqltypes.integer(1, 0, 1), [operand], nullable=False)

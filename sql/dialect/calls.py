@@ -101,6 +101,10 @@ class Call:
         self, sql: str, kind: sqltypes.SqlType, parts: Sequence[Bound], *, nullable: bool = True
     ) -> Bound:
         """Return the result of an aggregate, or of it as a window function."""
+        if any(part.window for part in parts):
+            raise _nested(f"a window function cannot stand inside {self.name}")
+        if not self.over and any(part.aggregate for part in parts):
+            raise _nested(f"an aggregate function cannot stand inside the aggregate {self.name}")
         return Bound(
             sql=sql,
             type=kind,
@@ -108,6 +112,12 @@ class Call:
             aggregate=not self.over or any(part.aggregate for part in parts),
             window=bool(self.over) or any(part.window for part in parts),
         )
+
+
+def _nested(detail: str) -> errors.SqlError:
+    return errors.SqlError(
+        "002036", "42601", f"SQL compilation error:\n{detail}", phase="COMPILATION"
+    )
 
 
 Builder: TypeAlias = Callable[[Call], Bound]

@@ -278,12 +278,12 @@ def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
     pairs = [rewrites.comparable(operands[0], member) for member in members]
     ours = {pair[0].sql for pair in pairs}
     word = "NOT IN" if negated else "IN"
-    if len(ours) == 1:
+    if len(ours) == 1 and operands[0].type.kind != "null":
         listed = ", ".join(pair[1].sql for pair in pairs)
         sql = f"({pairs[0][0].sql} {word} ({listed}))"
         return bounds.derived(sql, sqltypes.BOOLEAN, [operands[0], *members])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
-    sql = f"({' OR '.join(part.sql for part in each)})"
+    sql = bounds.joined([part.sql for part in each], "OR")
     sql = f"(NOT {sql})" if negated else sql
     return bounds.derived(sql, sqltypes.BOOLEAN, each)
 

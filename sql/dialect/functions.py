@@ -333,6 +333,8 @@ def _round(call: Call) -> Bound:
 def _truncate(call: Call) -> Bound:
     value = call.arg(0)
     if value.type.is_temporal or value.type.kind == "time":
+        if len(call.nodes) == 1:
+            raise call.invalid()
         return moments.truncate(moments.part_of(call.word(1)), value)
     return _rounded(call, "trunc")
 

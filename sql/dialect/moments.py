@@ -58,6 +58,9 @@ EXTRACTED = {
 }
 
 
+TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond")
+
+
 def part_of(word: str) -> str:
     """Return the one name of a date or time part; raises SqlError for no part."""
     part = PARTS.get(word.lower())
@@ -97,6 +100,13 @@ def extract(part: str, operand: Bound) -> Bound:
     if part.startswith("epoch_"):
         return _epoch(part, operand)
     moment = _local(as_moment(operand))
+    if moment.type.kind == "time" and part not in TIME_PARTS:
+        raise errors.SqlError(
+            "001045",
+            "22023",
+            f"SQL compilation error:\n'{part.upper()}' is no part of a TIME",
+            phase="COMPILATION",
+        )
     if part == "dayofweekiso":
         sql = f"(CASE WHEN date_part('dow', {moment.sql}) = 0 THEN 7"
         sql += f" ELSE date_part('dow', {moment.sql}) END)"

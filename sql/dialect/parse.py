@@ -7,6 +7,7 @@ refused by name (000002); what nobody has is a syntax error (001003).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -72,7 +73,46 @@ def tokenize(text: str) -> list[Token]:
         raise _syntax_error_at(text, len(text) if start is None else start) from None
     if len(found) > TOKENS_MAX:
         raise errors.unsupported(f"statement of more than {TOKENS_MAX} tokens")
+    if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in found):
+        found = _split_numbers(found)
     return found
+
+
+def _split_numbers(tokens: list[Token]) -> list[Token]:
+    found: list[Token] = []
+    for token in tokens:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.token_type is TokenType.NUMBER
+            and token.start == last.end + 1
+            and EXPONENT.fullmatch(token.text)
+        ):
+            text = last.text + token.text
+            found[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end)
+        else:
+            found += _parts(token)
+    return found
+
+
+def _parts(token: Token) -> list[Token]:
+    """Return a number that the tokenizer read too far, `1e3-2`, as the number and what follows."""
+    run_on = RUN_ON.fullmatch(token.text) if token.token_type is TokenType.NUMBER else None
+    if run_on is None:
+        return [token]
+    number, sign, rest = run_on.groups()
+    at = token.start + len(number)
+    kind = TokenType.PLUS if sign == "+" else TokenType.DASH
+    following = Token(TokenType.NUMBER, rest, token.line, token.col, at + 1, token.end)
+    return [
+        Token(TokenType.NUMBER, number, token.line, token.col, token.start, at - 1),
+        Token(kind, sign, token.line, token.col, at, at),
+        *_parts(following),
+    ]
+
+
+EXPONENT = re.compile(r"[eE]\d+")
+RUN_ON = re.compile(r"([\d.]+[eE][+-]?\d+)([+-])(.+)")
 
 
 def _syntax_error_at(text: str, start: int) -> errors.SqlError:

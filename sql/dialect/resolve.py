@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -283,6 +284,8 @@ class Binder:
                 phase="COMPILATION",
             )
         cells = [[expressions.bind(cell, scope) for cell in row] for row in rows]
+        for cell in itertools.chain.from_iterable(cells):
+            selects.check_plain(cell, "VALUES")
         if targets is None:
             cells = [
                 [_trimmed(node, cell) for node, cell in zip(row, bound, strict=True)]

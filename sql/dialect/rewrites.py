@@ -466,8 +466,18 @@ def multiply(left: Bound, right: Bound) -> Bound:
     if kind.is_integer:
         return bounds.chained(left, "*", right, kind)
     left, right = _widened(left), _widened(right)
+    engine_scale = left.type.scale + right.type.scale
+    if engine_scale > kind.scale and left.type.precision + right.type.precision > 38:
+        # The exact product has more digits than a decimal of the engine's usual width.
+        sides = [f"arrow_cast({side.sql}, '{_double(side.type)}')" for side in (left, right)]
+        exact = sqltypes.exactly(f"({' * '.join(sides)})", kind)
+        return bounds.derived(exact, kind, [left, right])
     found = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
-    return _settled(found, kind, engine_scale=left.type.scale + right.type.scale)
+    return _settled(found, kind, engine_scale=engine_scale)
+
+
+def _double(kind: sqltypes.SqlType) -> str:
+    return f"Decimal256({kind.precision}, {kind.scale})"
 
 
 def divide(left: Bound, right: Bound) -> Bound:
@@ -574,12 +584,34 @@ def comparable(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     kinds = {left.type.kind, right.type.kind}
     if kinds == {"fixed", "real"}:
         return _real_side(left), _real_side(right)
+    if kinds == {"fixed"}:
+        return _exact_sides(left, right)
     if len(kinds) == 1 or "null" in kinds:
         return left, right
     if kinds == {"text", "fixed"}:
-        return _number_side(left), _number_side(right)
+        return comparable(_number_side(left), _number_side(right))
     (left, right), _ = unify([left, right], "comparison")
     return left, right
+
+
+def _exact_sides(left: Bound, right: Bound) -> tuple[Bound, Bound]:
+    """Return both NUMBERs so that the type which the engine compares them in holds every digit."""
+    scale = max(left.type.scale, right.type.scale)
+    whole = max(_whole_digits(left.type), _whole_digits(right.type))
+    if whole + scale <= sqltypes.PRECISION_MAX:
+        return left, right
+    double = f"Decimal256({whole + scale}, {scale})"
+    sides = [
+        dataclasses.replace(side, sql=f"arrow_cast({side.sql}, '{double}')", origin=None)
+        for side in (left, right)
+    ]
+    return sides[0], sides[1]
+
+
+def _whole_digits(kind: sqltypes.SqlType) -> int:
+    if kind.is_integer:
+        return len(str(max(abs(kind.low), abs(kind.high))))
+    return kind.precision - kind.scale
 
 
 def _real_side(operand: Bound) -> Bound:

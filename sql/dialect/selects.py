@@ -138,7 +138,9 @@ class SelectBinder:
             conditions += self._merge(shared, before, side)
         on = join.args.get("on")
         if on is not None:
-            conditions.append(self._filter(on).sql)
+            found = self._filter(on)
+            check_plain(found, "an ON condition")
+            conditions.append(found.sql)
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
             self._make_nullable(side, before)
@@ -492,13 +494,7 @@ class SelectBinder:
         parts = []
         for node in _conjuncts(where.this):
             part = self._filter(node)
-            if part.aggregate or part.window:
-                raise errors.SqlError(
-                    "002035",
-                    "42601",
-                    "SQL compilation error:\nInvalid aggregate or window function in WHERE clause",
-                    phase="COMPILATION",
-                )
+            check_plain(part, "WHERE clause")
             parts.append(part)
             self._note_filter(node)
         if len(parts) > expressions.TERMS_MAX:
@@ -626,6 +622,17 @@ CLAUSES = {
     "limit",
     "offset",
 }
+
+
+def check_plain(found: Bound, place: str) -> None:
+    """Raise SqlError where an aggregate or window function cannot stand."""
+    if found.aggregate or found.window:
+        raise errors.SqlError(
+            "002035",
+            "42601",
+            f"SQL compilation error:\nInvalid aggregate or window function in {place}",
+            phase="COMPILATION",
+        )
 
 
 def _listed(value: Any) -> list[Any]:

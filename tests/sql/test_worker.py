@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sql import engine, frames
+from sql import engine, engine_datafusion, frames, worker
 
 LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
 
@@ -179,3 +179,31 @@ def test_an_idle_server_carries_no_engine() -> None:
     started = time.monotonic()
     code = subprocess.call([sys.executable, "-c", program], cwd=engine.CHECKOUT, env=os.environ)
     assert code == 0, time.monotonic() - started
+
+
+class Panic(BaseException):
+    """What the library raises when it panics: no Exception."""
+
+
+def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(planner: Any, query: engine.Query) -> Any:
+        raise Panic("panicked at /build/src/lib.rs:7")
+
+    async def talk() -> None:
+        ours, theirs = socket.socketpair()
+        serving = asyncio.create_task(worker.serve(theirs, tmp_path))
+        reader, writer = await asyncio.open_connection(sock=ours)
+        incoming = frames.Incoming(reader)
+        for _ in range(2):
+            query = msgspec.msgpack.encode(engine.Query(text="select 1"))
+            writer.writelines(frames.encode(frames.Kind.QUERY, query))
+            kind, payload = await asyncio.wait_for(incoming.next(), 20)
+            assert kind is frames.Kind.FAULT
+            assert msgspec.msgpack.decode(payload) == ["internal", "panicked at ...:7", ""]
+        writer.close()
+        await serving
+
+    monkeypatch.setattr(engine_datafusion.Planner, "start", start)
+    asyncio.run(talk())

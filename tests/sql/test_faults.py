@@ -1,0 +1,142 @@
+"""What goes wrong in the engine, as its user reads it: Snowflake's number and no word of ours."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from sql import engine, errors, faults
+from tests.kit import sql_text
+
+LARGE = Decimal("9" * 38)
+NEAR_ONE = Decimal("0." + "9" * 37)
+TABLE = pa.table(
+    {
+        "i": pa.array([1, -5, None], pa.int64()),
+        "w": pa.array([LARGE, LARGE.copy_negate(), None], pa.decimal128(38, 0)),
+        "m": pa.array([Decimal(9), NEAR_ONE.copy_negate(), None], pa.decimal128(38, 37)),
+        "n": pa.array([Decimal("1.25"), Decimal("-99999999.99"), None], pa.decimal128(10, 2)),
+        "f": pa.array([1e300, float("nan"), None], pa.float64()),
+        "s": pa.array(["a", "1.5", None], pa.string()),
+    }
+)
+
+
+def fault_of(text: str) -> errors.SqlError:
+    try:
+        sql_text.answer(text, {"t": TABLE})
+    except errors.SqlError as error:
+        return error
+    except engine.EngineFault as fault:
+        return faults.of_engine(fault, query_id="q")
+    raise AssertionError(f"{text} had an answer")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("select f::int from t", "100039", "1e300"),
+        ("select f::number(38, 37) from t", "100039", "1e300"),
+        ("select w::number(38, 10) from t", "100039", "9" * 38),
+        ("select w from t union all select 1.5", "100039", "9" * 38),
+        ("select w + 1.5 from t", "100039", ""),
+        ("select chr(-1)", "100039", "-1"),
+        ("select repeat('a', w) from t", "100039", "9" * 38),
+        ("select date_from_parts(w, 1, 1) from t", "100039", "9" * 38),
+        ("select date_from_parts(-100000000, 1, 1)", "100035", "-100000000, 1, 1"),
+        ("select lpad(s, 9223372036854775807) from t", "100078", "9223372036854775807"),
+        ("select repeat('ab', 2147483647)", "100078", ""),
+        ("select s rlike '([' from t", "100048", "'([', unclosed character class"),
+        ("select regexp_replace(s, '(') from t", "100048", "'(', unclosed group"),
+        ("select regexp_like(s, 'a(?=b)', 'i') from t", "100048", "'a(?=b)', look-around"),
+        ("select i, count(*) from t", "000979", "[T.I]"),
+        ("select i, sum(n) from t group by n", "000979", "[T.I]"),
+        ("select grouping(i) from t", "000979", "GROUPING"),
+        ("select sum(max(i)) from t", "002036", "inside the aggregate SUM"),
+        ("select max(row_number() over (order by i)) from t", "002036", "inside MAX"),
+        ("select lag(rank() over (order by i)) over (order by i) from t", "002036", "inside LAG"),
+        ("select 1 from t join t u on sum(t.i) = 1", "002035", "ON condition"),
+        ("select 1 from t join t u on row_number() over (order by t.i) = 1", "002035", "ON"),
+        ("select * from values (sum(1))", "002035", "VALUES"),
+        ("select stddev(distinct '1.5')", "000002", "DISTINCT in STDDEV"),
+        ("select trunc(current_date)", "001044", "TRUNC"),
+        ("select year('10:11:12'::time)", "001045", "'YEAR'"),
+        ("select approx_percentile(i, 'x') from t", "001044", "APPROX_PERCENTILE"),
+        ("select approx_percentile(i, 2) from t", "100039", "'2'"),
+        (
+            "select listagg(s) over (order by i rows between 1 preceding and current row) from t",
+            "000002",
+            "window frame",
+        ),
+        ("select (w || w)::number(38, 5) from t", "100039", "9" * 38),
+    ],
+)
+def test_a_fault_of_a_query_has_its_own_number_and_words(text: str, code: str, words: str) -> None:
+    fault = fault_of(text)
+    assert (fault.code, words in fault.message) == (code, True), fault.message
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["plan", "internal"],
+)
+def test_what_nobody_foresaw_says_nothing_of_the_machine(kind: engine.FaultKind) -> None:
+    inside = 'Internal("AggregateUDF { inner: Sum }") at /srv/boathouse/tmp/x.parquet'
+    found = faults.of_engine(engine.EngineFault(kind, inside), query_id="the-id")
+    assert found.code == {"plan": "000002", "internal": "000603"}[kind]
+    assert "the-id" in found.message
+    assert not any(word in found.message for word in ("/srv", "UDF", "{", "parquet"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("w > m", [LARGE]),
+        ("w < m", [LARGE.copy_negate()]),
+        ("w = m", []),
+        ("w is distinct from m", [LARGE, LARGE.copy_negate()]),
+        ("w > 1.5", [LARGE]),
+        ("w <> 'abc1' or w > 0", None),
+        ("w between 0.5 and 99999999999999999999999999999999999999", [LARGE]),
+        ("w in (1.5, 99999999999999999999999999999999999999)", [LARGE]),
+        ("w not in (1.5, 99999999999999999999999999999999999999)", [LARGE.copy_negate()]),
+        ("n < m", [LARGE, LARGE.copy_negate()]),
+        ("i > n", [LARGE.copy_negate()]),
+        ("w > '1.5'", [LARGE]),
+        ("nullif(w, 1.5) = w", [LARGE, LARGE.copy_negate()]),
+    ],
+)
+def test_numbers_whose_digits_no_common_type_holds_are_compared_exactly(
+    condition: str, expected: list[Decimal] | None
+) -> None:
+    text = f"select w from t where {condition} order by w desc"
+    if expected is None:
+        assert fault_of(text).code == "100038"
+    else:
+        rows = sql_text.answer(text, {"t": TABLE}).rows
+        assert [row[0] for row in rows] == expected
+
+
+def test_numbers_of_many_digits_join_and_multiply_exactly() -> None:
+    joined = "select count(*) from t a join t b on a.w = b.m + 1 or a.n = b.w or a.m = b.m"
+    assert sql_text.answer(joined, {"t": TABLE}).cell == 2
+    product = sql_text.answer("select m * m from t where m < 0", {"t": TABLE})
+    assert product.cell == Decimal("0." + "9" * 36 + "8")  # (1 - e)^2 = 1 - 2e + e^2
+    scaled = "select 1000000000000000::number(38, 10) * 1000::number(38, 10)"
+    assert sql_text.answer(scaled).cell == Decimal(10) ** 18
+
+
+def test_a_number_before_a_minus_is_not_read_beyond_its_exponent() -> None:
+    assert sql_text.value("1e3-2") == 998.0
+    assert sql_text.value("1e3+2e1-1e0") == 1019.0
+    assert sql_text.value("1.5e-1-1e-1*2") == pytest.approx(-0.05)
+    assert sql_text.value("1e3 - 2") == 998.0
+
+
+def test_null_in_a_list_of_mixed_types_is_null() -> None:
+    assert sql_text.value("(null in (1e3, 2))") is None
+    assert (
+        sql_text.value("(null in ('2024-01-01'::date, '2024-01-01 10:00:00'::timestamp))") is None
+    )
