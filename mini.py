@@ -355,6 +355,7 @@ def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
                     authoriser=authoriser,
                     region=settings.region,
                     account_id=settings.account,
+                    seeds=settings.bucket_seeds,
                 )
             ),
             "iceberg": rest_face.IcebergFace(
@@ -587,8 +588,9 @@ async def _seed(settings: Config, storage: Storage) -> None:
         try:
             found = storage.buckets.get(name)
         except errors.NoSuchBucket:
+            seed = settings.bucket_seeds.get(name, {}) if kind == "table" else {}
             await storage.buckets.create(
-                name, kind=kind, owner=settings.account, region=settings.region
+                name, kind=kind, owner=settings.account, region=settings.region, settings=seed
             )
         else:
             if found.kind != kind:
@@ -650,6 +652,7 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
         '  try         .venv/bin/python mini.py sql "select current_version()"',
         f"  clients     .venv/bin/python mini.py connect {'|'.join(sorted(connect.CLIENTS))}",
     ]
+    lines += _bucket_lines(settings, house.storage)
     if settings.no_auth:
         lines.append("  WARNING     --no-auth: every process on this machine is let in as root")
     if not config.is_loopback(settings.host) and not settings.tls_cert:
@@ -662,6 +665,37 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
         for missing in house.storage.recovery.missing[:RECOVERY_LINES_MAX]
     ]
     return "\n".join([*lines, f"ready in {seconds:.1f} s"])
+
+
+def _bucket_lines(settings: Config, storage: Storage) -> list[str]:
+    """Name the configured table buckets that are not as by default, or not as the file has them."""
+    from server import config
+
+    named = {*settings.table_buckets, *settings.bucket_seeds}
+    found = {
+        bucket.name: config.bucket_settings_of(bucket.settings)
+        for bucket in storage.buckets.list()
+        if bucket.name in named and bucket.kind == "table"
+    }
+    default = config.bucket_settings_of({})
+    lines = [
+        f"  bucket      {name}: "
+        + ", ".join(f"{key} = {_toml(value)}" for key, value in each.items())
+        for name, each in found.items()
+        if each != default
+    ]
+    for name, seed in settings.bucket_seeds.items():
+        lines += [
+            f"  WARNING     mini.toml says {key} = {_toml(value)} for {name}, which was made with "
+            f"{_toml(found[name][key])} and keeps it"
+            for key, value in seed.items()
+            if name in found and found[name][key] != value
+        ]
+    return lines
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
 
 
 async def _load_samples(settings: Config, house: House) -> None:

@@ -34,7 +34,7 @@ async def create_table_bucket(
             kind="table",
             owner=account,
             region=resources.region,
-            settings={labels.BUCKET_SETTING: tags},
+            settings={**resources.seeds.get(name, {}), labels.BUCKET_SETTING: tags},
         )
     except storage_errors.BucketAlreadyExists as error:
         if error.fields["owner"] != account or error.fields["kind"] != "table":

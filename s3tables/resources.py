@@ -7,7 +7,7 @@ request; nothing is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from catalog import idents, records
@@ -40,7 +40,10 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
-    """The engines below, and the region and account that ARNs are written with."""
+    """The engines below, and the region and account that ARNs are written with.
+
+    seeds: the settings that a table bucket of this name is made with.
+    """
 
     buckets: Buckets
     namespaces: Namespaces
@@ -50,6 +53,7 @@ class Resources:
     authoriser: decide.Authoriser
     region: str
     account_id: str
+    seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def bucket(self, arn: str) -> storage_model.BucketInfo:
         """Return the table bucket with this ARN. Raises NoSuchTableBucket."""

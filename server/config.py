@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from storage import errors as storage_errors
+from storage import names
 
 VERSION = "0.1.0"
 ENVIRONMENT_PREFIX = "BOATHOUSE_"
@@ -170,9 +173,39 @@ SETTINGS: tuple[Setting, ...] = (
 NOT_FLAGS = frozenset({"access_key", "secret_key"})
 """Secrets do not belong on a command line, where every user of the machine can read them."""
 
-USER_KEYS = frozenset(
-    {"name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
-     "email", "public_keys"}
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketSetting:
+    """One key of `[table_buckets.NAME]`. choices: the words it may be; none for true or false."""
+
+    name: str
+    choices: tuple[str, ...]
+    default: str | bool
+    meaning: str
+
+
+BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
+    BucketSetting(
+        name="layout",
+        choices=("off", "names", "strict"),
+        default="names",
+        meaning=(
+            "How a write below a table's place is judged: not at all, by its key, or by its key "
+            "and what its bytes are."
+        ),
+    ),
+    BucketSetting(
+        name="require_registered",
+        choices=(),
+        default=False,
+        meaning="Take files only below places of tables and views that the catalog knows.",
+    ),
+)
+"""With what a table bucket is made. Its index row holds what is said, under the same names."""
+
+USER_KEYS = (
+    "name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
+     "email", "public_keys",
 )  # fmt: skip
 
 
@@ -216,6 +249,9 @@ class Config:
     tls_cert: str | None
     tls_key: str | None
     users: tuple[User, ...] = field(default=())
+    bucket_seeds: Mapping[str, Mapping[str, str | bool]] = field(default_factory=dict)
+    """Table bucket -> what `[table_buckets.NAME]` says: for a bucket that is made, not for one that
+    is there."""
 
     @property
     def scheme(self) -> str:
@@ -230,10 +266,10 @@ def resolve(
 
     flags: setting name -> value as given, None where the flag is absent. Raises InvalidConfig.
     """
-    known = {setting.name for setting in SETTINGS} | {"users"}
-    for key in document:
-        if key not in known:
-            raise InvalidConfig(f"mini.toml: unknown key {key!r}")
+    _check_keys("mini.toml", document, (*(setting.name for setting in SETTINGS), "users"))
+    seeds = _seeds(document.get("table_buckets"))
+    if seeds:
+        document = {**document, "table_buckets": list(seeds)}
     values: dict[str, Any] = {}
     for setting in SETTINGS:
         if flags.get(setting.name) is not None:
@@ -248,13 +284,24 @@ def resolve(
             )
         else:
             values[setting.name] = setting.default
-    users = tuple(_user(entry, index) for index, entry in enumerate(document.get("users", [])))
-    config = Config(**values, users=users)
+    entries = document.get("users", [])
+    if not isinstance(entries, list):
+        raise InvalidConfig("mini.toml users: not a list of [[users]] tables")
+    users = tuple(_user(entry, index) for index, entry in enumerate(entries))
+    config = Config(**values, users=users, bucket_seeds=seeds)
     _check(config)
     return config
 
 
-def shown_default(setting: Setting) -> str:
+def bucket_settings_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every setting of a table bucket, from what its index row says; defaults for the rest.
+
+    What another release wrote comes out as it is.
+    """
+    return {setting.name: said.get(setting.name, setting.default) for setting in BUCKET_SETTINGS}
+
+
+def shown_default(setting: Setting | BucketSetting) -> str:
     """Return a setting's default as people write it."""
     match setting.default:
         case None:
@@ -295,8 +342,8 @@ def _check(config: Config) -> None:
         raise InvalidConfig("access_key and secret_key go together; one of them is missing")
     if (config.tls_cert is None) != (config.tls_key is None):
         raise InvalidConfig("--tls-cert and --tls-key go together; one of them is missing")
-    names = [user.name for user in config.users]
-    if len(set(names)) != len(names):
+    people = [user.name for user in config.users]
+    if len(set(people)) != len(people):
         raise InvalidConfig("mini.toml: two [[users]] have the same name")
 
 
@@ -344,13 +391,56 @@ def _refuse(setting: Setting, value: object, where: str) -> Any:
     raise InvalidConfig(f"{where}: {value!r} is not {expected}")
 
 
+def _check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise InvalidConfig(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
+
+
+def _seeds(said: Any) -> dict[str, dict[str, str | bool]]:
+    """Return what `[table_buckets.NAME]` says by name; nothing where the key is a list of names."""
+    if not isinstance(said, Mapping):
+        return {}
+    seeds: dict[str, dict[str, str | bool]] = {}
+    for name, entry in said.items():
+        where = f"mini.toml [table_buckets.{name}]"
+        try:
+            names.check_bucket_name(name, "table")
+        except storage_errors.InvalidBucketName as error:
+            raise InvalidConfig(f"{where}: {error}") from None
+        if not isinstance(entry, Mapping):
+            raise InvalidConfig(f"{where}: not a table")
+        _check_keys(where, entry, [setting.name for setting in BUCKET_SETTINGS])
+        seeds[name] = {
+            setting.name: _seed(setting, entry[setting.name], where)
+            for setting in BUCKET_SETTINGS
+            if setting.name in entry
+        }
+    return seeds
+
+
+def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool:
+    if setting.choices and value in setting.choices:
+        return str(value)
+    if not setting.choices and isinstance(value, bool):
+        return value
+    expected = f"one of {', '.join(setting.choices)}" if setting.choices else "true or false"
+    raise InvalidConfig(f"{where} {setting.name}: {value!r} is not {expected}")
+
+
 def _user(entry: Any, index: int) -> User:
     where = f"mini.toml [[users]] number {index + 1}"
     if not isinstance(entry, Mapping):
         raise InvalidConfig(f"{where}: not a table")
-    for key in entry:
-        if key not in USER_KEYS:
-            raise InvalidConfig(f"{where}: unknown key {key!r}")
+    _check_keys(where, entry, USER_KEYS)
+    for key in ("policies", "public_keys"):
+        if not isinstance(entry.get(key, []), list):
+            raise InvalidConfig(f"{where}: {key} is not a list")
+    for key in ("account", "canonical_id", "display_name", "email"):
+        if not isinstance(entry.get(key, ""), str):
+            raise InvalidConfig(f"{where}: {key} is not text")
+    if not all(isinstance(key, str) for key in entry.get("public_keys", [])):
+        raise InvalidConfig(f"{where}: a public key is not text")
     for key in ("name", "access_key", "secret_key"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise InvalidConfig(f"{where}: {key} is missing")

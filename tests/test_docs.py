@@ -48,6 +48,17 @@ def test_config_lists_every_setting_with_its_flag_variable_default_and_meaning()
     assert set(documented) == {"key in mini.toml", "---"}
 
 
+def test_config_lists_every_key_of_a_table_bucket() -> None:
+    documented = {row[0]: row[1:] for row in rows("CONFIG.md") if len(row) == 4}
+    for setting in config.BUCKET_SETTINGS:
+        assert documented.pop(f"`{setting.name}`") == [
+            ", ".join(setting.choices or ("true", "false")),
+            config.shown_default(setting),
+            setting.meaning,
+        ]
+    assert set(documented) == {"key", "---"}
+
+
 def test_config_lists_every_key_of_a_user() -> None:
     text = (DOCS / "CONFIG.md").read_text()
     for key in config.USER_KEYS:

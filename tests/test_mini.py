@@ -136,7 +136,36 @@ def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> Non
     ("document", "said"),
     [
         ("port = [", "mini.py: mini.toml: Invalid value (at end of document)"),
-        ("prot = 1", "mini.py: mini.toml: unknown key 'prot'"),
+        (
+            "prot = 1",
+            "mini.py: mini.toml: unknown key 'prot'; known are "
+            + ", ".join([*(setting.name for setting in config.SETTINGS), "users"]),
+        ),
+        (
+            "[table_buckets.lake]\nlayuot = 'strict'",
+            "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; known are layout, "
+            "require_registered",
+        ),
+        (
+            "[table_buckets.lake]\nlayout = 'strickt'",
+            "mini.py: mini.toml [table_buckets.lake] layout: 'strickt' is not one of off, names, "
+            "strict",
+        ),
+        (
+            "[table_buckets.lake]\nrequire_registered = 'yes'",
+            "mini.py: mini.toml [table_buckets.lake] require_registered: 'yes' is not true or "
+            "false",
+        ),
+        (
+            "[table_buckets.Lake]",
+            "mini.py: mini.toml [table_buckets.Lake]: the bucket name 'Lake' may hold only "
+            "lower-case letters, digits and hyphens",
+        ),
+        (
+            "[table_buckets]\nlake = 'strict'",
+            "mini.py: mini.toml [table_buckets.lake]: not a table",
+        ),
+        ("users = 3", "mini.py: mini.toml users: not a list of [[users]] tables"),
         (
             "port = 'one'",
             "mini.py: mini.toml port: 'one' is not a whole number that is not negative",

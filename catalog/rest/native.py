@@ -1,6 +1,7 @@
-"""face: the catalog's part of the native API: what tables have taken in, what clients reported.
+"""face: the catalog's part of the native API: how a table bucket was made, what tables have taken
+in, what clients reported.
 
-`GET warehouses/{warehouse}/loads?table=ns.t[&after=...]` and
+`GET warehouses/{warehouse}`, `GET warehouses/{warehouse}/loads?table=ns.t[&after=...]` and
 `GET warehouses/{warehouse}/metrics?table=ns.t`. A table's name is its levels joined by dots, or by
 0x1F where a name holds dots itself.
 """
@@ -15,7 +16,7 @@ from catalog import errors, idents
 from catalog.rest import wire_errors
 from catalog.rest.access import Access
 from catalog.tables import Tables
-from server import native
+from server import config, native
 
 WIRE_ERRORS: Final[native.ErrorTable] = {
     kind: row for kind, row in wire_errors.WIRE_ERRORS.items() if kind not in native.KIT_ERRORS
@@ -24,6 +25,17 @@ WIRE_ERRORS: Final[native.ErrorTable] = {
 
 def make_routes(*, tables: Tables, access: Access) -> tuple[native.Route, ...]:
     """Return the routes, for the native face. Their errors are in WIRE_ERRORS."""
+
+    async def warehouse(call: native.Call) -> Any:
+        name = call.labels["warehouse"]
+        access.check(call.caller.principal, (access.on_bucket(name, "GetTableBucket"),))
+        bucket = access.store.bucket(name)
+        return {
+            "name": bucket.name,
+            "arn": access.bucket_arn(name),
+            "created_at_ms": bucket.created_at_ms,
+            "settings": config.bucket_settings_of(bucket.settings),
+        }
 
     async def loads(call: native.Call) -> Any:
         ident = _table_of(call)
@@ -57,6 +69,12 @@ def make_routes(*, tables: Tables, access: Access) -> tuple[native.Route, ...]:
         }
 
     return (
+        native.Route(
+            method="GET",
+            template="warehouses/{warehouse}",
+            handler=warehouse,
+            demands=lambda _: (),
+        ),
         native.Route(
             method="GET",
             template="warehouses/{warehouse}/loads",

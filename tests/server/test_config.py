@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import typing
+
 import pytest
 
+from catalog import guard
 from server import config
 
 
@@ -37,6 +40,34 @@ def test_resolve_reads_lists_and_flags_from_the_environment() -> None:
     assert (resolved.no_auth, resolved.sample_data) == (True, False)
 
 
+def test_table_buckets_are_named_by_a_list_or_by_a_table_each() -> None:
+    tables = {"curated": {"layout": "strict", "require_registered": True}, "lake": {}}
+    resolved = config.resolve({}, {}, {"table_buckets": tables})
+    assert resolved.table_buckets == ("curated", "lake")
+    assert resolved.bucket_seeds == tables
+    resolved = config.resolve({}, {}, {"table_buckets": ["one", "two"]})
+    assert (resolved.table_buckets, resolved.bucket_seeds) == (("one", "two"), {})
+
+
+def test_a_flag_says_which_table_buckets_there_are_and_the_file_how_they_are_made() -> None:
+    tables = {"curated": {"layout": "strict"}}
+    resolved = config.resolve({"table_buckets": ["lake"]}, {}, {"table_buckets": tables})
+    assert (resolved.table_buckets, resolved.bucket_seeds) == (("lake",), tables)
+
+
+def test_every_setting_of_a_table_bucket_has_an_effect_in_the_guard() -> None:
+    names = {setting.name: setting.choices for setting in config.BUCKET_SETTINGS}
+    assert names == {guard.LAYOUT: typing.get_args(guard.Layout), guard.REQUIRE_REGISTERED: ()}
+    assert config.bucket_settings_of({}) == {"layout": "names", "require_registered": False}
+    assert config.bucket_settings_of({"layout": "other", "tags": {}}) == {
+        "layout": "other",
+        "require_registered": False,
+    }
+
+
+ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
+
+
 @pytest.mark.parametrize(
     ("flags", "environment", "document", "said"),
     [
@@ -51,7 +82,19 @@ def test_resolve_reads_lists_and_flags_from_the_environment() -> None:
         ({"tls_cert": "c.pem"}, {}, {}, "go together"),
         ({"table_buckets": []}, {}, {}, "at least one --table-bucket"),
         ({}, {}, {"users": [{"name": "a", "access_key": "k"}]}, "secret_key is missing"),
-        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'"),
+        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'; known are name, access_key"),
+        ({}, {}, {"users": {"name": "a"}}, "not a list"),
+        ({}, {}, {"users": [{**ALICE, "policies": "{}"}]}, "policies is not a list"),
+        ({}, {}, {"users": [{**ALICE, "public_keys": "PEM"}]}, "public_keys is not a list"),
+        ({}, {}, {"users": [{**ALICE, "public_keys": [5]}]}, "a public key is not text"),
+        ({}, {}, {"users": [{**ALICE, "account": 5}]}, "account is not text"),
+        ({}, {}, {"table_buckets": {}}, "is not a list of names"),
+        ({}, {}, {"table_buckets": {"a": {}}}, "[table_buckets.a]: the bucket name 'a' must have"),
+        ({}, {}, {"table_buckets": {"lake": []}}, "[table_buckets.lake]: not a table"),
+        ({}, {}, {"table_buckets": {"lake": {"aws_strict": True}}}, "unknown key 'aws_strict'"),
+        ({}, {}, {"table_buckets": {"lake": {"layout": ["off"]}}}, "is not one of off, names"),
+        ({}, {}, {"table_buckets": {"lake": {"layout": True}}}, "is not one of off, names"),
+        ({}, {}, {"table_buckets": {"lake": {"require_registered": 1}}}, "is not true or false"),
         (
             {},
             {},
