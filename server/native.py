@@ -102,6 +102,7 @@ KIT_ERRORS: Final[ErrorTable] = {
     access_errors.MalformedARN: (400, "MalformedARN"),
     access_errors.AuditUnavailable: (503, "AuditUnavailable"),
     auth_errors.AuthError: (401, "Unauthorized"),
+    auth_errors.TooManyFailures: (429, "TooManyRequests"),
     auth_errors.PayloadError: (400, "BadRequest"),
 }
 
@@ -193,6 +194,8 @@ class NativeFace:
         headers: asgi.ResponseHeaders = ()
         if isinstance(error, errors.MethodNotAllowed):
             headers = (("allow", ", ".join(error.allowed)),)
+        elif isinstance(error, auth_errors.TooManyFailures):
+            headers = (("retry-after", str(error.retry_after_seconds)),)
         elif status == 401:
             headers = (("www-authenticate", 'Bearer, Basic realm="Boathouse"'),)
         content = {"type": name, "message": message, "request_id": request.request_id}

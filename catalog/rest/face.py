@@ -32,6 +32,7 @@ from catalog.tables import Tables
 from server import asgi, exchange
 from server import errors as kit_errors
 from server.access import decide, principals, tokens
+from server.auth import errors as auth_errors
 from storage import model as storage_model
 
 Handler: TypeAlias = Callable[[Service, Asked], Awaitable[asgi.Response]]
@@ -160,6 +161,10 @@ class IcebergFace:
         if isinstance(error, errors.TokenRefused):
             status = 401 if error.error == "invalid_client" else 400
             return wire_errors.encode_oauth(status, error.error, str(error))
+        if isinstance(error, auth_errors.TooManyFailures):
+            return wire_errors.encode_oauth(
+                429, "slow_down", str(error), retry_after_seconds=error.retry_after_seconds
+            )
         status, error_type, message = wire_errors.describe(error)
         name = _operation_of(request)
         if name == "getToken":

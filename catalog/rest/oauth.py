@@ -12,6 +12,7 @@ import base64
 import binascii
 import contextlib
 import urllib.parse
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from catalog.rest import errors
 from server import asgi, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
+from server.auth import throttle
 from storage import model as storage_model
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
@@ -43,11 +45,12 @@ class TokenEndpoint:
     ) -> None:
         self._principals = principals
         self._ring = ring
+        self._throttle = throttle.Throttle(now_ms=now_ms)
         self._now_ms = now_ms
         self._new_id = new_id
 
     async def issue(self, request: asgi.Request) -> asgi.Response:
-        """Answer a token request. Raises TokenRefused."""
+        """Answer a token request. Raises TokenRefused and TooManyFailures."""
         if any(name in SECRETS for name, _ in request.pairs):
             raise errors.TokenRefused(
                 "invalid_request", "credentials belong in the body, never in the query string"
@@ -83,10 +86,21 @@ class TokenEndpoint:
         else:
             return None
         # The RFC has both parts of Basic form-encoded; most clients send them as they are.
-        for user, password in ((client_id, secret), _decoded(client_id, secret)):
+        pairs = ((client_id, secret), _decoded(client_id, secret))
+        try:
+            with self._throttle.attempt(client_id, request.client_ip):
+                return self._check_any(pairs)
+        except access_errors.WrongPassword:
+            raise errors.TokenRefused(
+                "invalid_client", "the access key or the secret key is wrong"
+            ) from None
+
+    def _check_any(self, pairs: Sequence[tuple[str, str]]) -> model.Principal:
+        """Return whose name and secret one of the pairs is. Raises WrongPassword."""
+        for user, password in pairs:
             with contextlib.suppress(access_errors.WrongPassword):
                 return self._principals.check_password(user, password)
-        raise errors.TokenRefused("invalid_client", "the access key or the secret key is wrong")
+        raise access_errors.WrongPassword("the access key or the secret key is wrong")
 
     def _exchange(self, form: dict[str, str], client: model.Principal | None) -> model.Principal:
         """Return whom an older token was issued to."""

@@ -89,10 +89,14 @@ def encode(status: int, error_type: str, message: str) -> asgi.Response:
     return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
 
 
-def encode_oauth(status: int, error: str, description: str) -> asgi.Response:
+def encode_oauth(
+    status: int, error: str, description: str, *, retry_after_seconds: int | None = None
+) -> asgi.Response:
     """Return a refusal of the token endpoint, in OAuth's form (RFC 6749, section 5.2)."""
     content = {"error": error, "error_description": description}
     headers = [("content-type", "application/json"), ("cache-control", "no-store")]
     if status == 401:
         headers.append(("www-authenticate", 'Basic realm="Boathouse"'))
+    if retry_after_seconds is not None:
+        headers.append(("retry-after", str(retry_after_seconds)))
     return asgi.Response(status, tuple(headers), msgspec.json.encode(content))

@@ -55,6 +55,12 @@ class InvalidAccessKey(AuthError):
     access_key: str
 
 
+class TooManyFailures(AuthError):
+    """The name was given with wrong passwords too often; it may be tried again later."""
+
+    retry_after_seconds: int = 1
+
+
 class SignatureDoesNotMatch(AuthError):
     """The signature is another one than ours.
 

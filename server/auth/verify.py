@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from server import asgi, config, dispatch, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
-from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4
+from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4, throttle
 from storage import model as storage_model
 
 SERVICES: Final = {
@@ -69,6 +69,7 @@ class Verifier:
         self._principals = principals
         self._ring = ring
         self._now_ms = now_ms
+        self._throttle = throttle.Throttle(now_ms=now_ms)
         self._region = region
         self._domain = domain
         self._sigv2_header = sigv2_header
@@ -441,7 +442,8 @@ class Verifier:
         try:
             if not colon:
                 raise access_errors.WrongPassword("no password")
-            principal = self._principals.check_password(user, password)
+            with self._throttle.attempt(user, request.client_ip):
+                principal = self._principals.check_password(user, password)
         except access_errors.WrongPassword:
             raise errors.InvalidAccessKey(
                 "the user name or the password is wrong", access_key=user

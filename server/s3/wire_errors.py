@@ -302,6 +302,9 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
         message="The AWS Access Key Id you provided does not exist in our records.",
         fields=_from(AWSAccessKeyId="access_key"),
     ),
+    auth_errors.TooManyFailures: Row(
+        status=503, code="SlowDown", message="Please reduce your request rate."
+    ),
     auth_errors.SignatureDoesNotMatch: Row(
         status=403,
         code="SignatureDoesNotMatch",

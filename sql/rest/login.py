@@ -13,6 +13,8 @@ from typing import Protocol
 
 from server.access import errors as access_errors
 from server.access import model as access
+from server.auth import errors as auth_errors
+from server.auth import throttle
 from sql import errors, keypair, names, parameters, sessions
 from sql.rest import routes, wire
 from storage import model
@@ -63,12 +65,13 @@ class Logins:
         self._credentials = credentials
         self._contexts = contexts
         self._now_ms = now_ms
+        self._throttle = throttle.Throttle(now_ms=now_ms)
 
     async def open(
         self, operation: routes.Login, request: wire.LoginRequest, *, client_ip: str
     ) -> sessions.Grant:
         """Return a new session's grant. Raises SessionFault, or SqlError for a bad parameter."""
-        principal = await self._authenticated(request)
+        principal = await self._authenticated(request, client_ip)
         settings = parameters.from_login(request.session_parameters)
         role = names.label(operation.role) if operation.role else _role_of(principal)
         if role not in names.ANY_ROLE:
@@ -88,10 +91,10 @@ class Logins:
             **warehouse,
         )
 
-    async def _authenticated(self, request: wire.LoginRequest) -> access.Principal:
+    async def _authenticated(self, request: wire.LoginRequest, client_ip: str) -> access.Principal:
         match request.authenticator:
             case "SNOWFLAKE":
-                return await self._by_password(request)
+                return await self._by_password(request, client_ip)
             case "OAUTH" | "PROGRAMMATIC_ACCESS_TOKEN":
                 return self._by_token(request)
             case "SNOWFLAKE_JWT":
@@ -101,16 +104,22 @@ class Logins:
                     f"The authenticator {other[:60]} is not served here; accepted are {ACCEPTED}."
                 )
 
-    async def _by_password(self, request: wire.LoginRequest) -> access.Principal:
+    async def _by_password(self, request: wire.LoginRequest, client_ip: str) -> access.Principal:
         if not request.login_name or not request.password:
             raise errors.login_refused()
         try:
             # Passwords are hashed slowly on purpose: that must not hold anybody else up.
-            return await asyncio.to_thread(
-                self._credentials.check_password,
-                request.login_name,
-                request.password,
-            )
+            with self._throttle.attempt(request.login_name, client_ip):
+                return await asyncio.to_thread(
+                    self._credentials.check_password,
+                    request.login_name,
+                    request.password,
+                )
+        except auth_errors.TooManyFailures as error:
+            raise errors.login_refused(
+                f"The user is locked for {error.retry_after_seconds} s at this address: too many "
+                "wrong passwords."
+            ) from None
         except access_errors.AccessError:
             raise errors.login_refused() from None
 

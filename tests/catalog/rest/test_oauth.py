@@ -102,6 +102,24 @@ def test_a_refusal_has_oauths_form(
     assert SECRET not in answer.body.decode()
 
 
+def test_wrong_secrets_are_slowed_down_and_the_catalog_is_not(house: houses.House) -> None:
+    token = house.run(house.token("root"))
+    wrong = {"grant_type": "client_credentials", "client_id": ID, "client_secret": "no"}
+    for _ in range(5):
+        assert ask(house, **wrong).json["error"] == "invalid_client"
+    for form in (wrong, {**wrong, "client_secret": SECRET}):
+        answer = ask(house, **form)
+        assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+        assert answer.json["error"] == "slow_down"
+    other = ask(house, **{**wrong, "client_id": "somebody else"})
+    assert (other.status, other.json["error"]) == (401, "invalid_client")
+    got = house.send("GET", "/iceberg/v1/config", headers={"authorization": f"Bearer {token}"})
+    assert got.status == 200
+    house.lake.clock.now_ms += 1000
+    assert ask(house, **{**wrong, "client_secret": SECRET}).status == 200
+    assert ask(house, **wrong).json["error"] == "invalid_client"
+
+
 def test_secrets_in_the_address_are_refused(house: houses.House) -> None:
     answer = house.send(
         "POST",

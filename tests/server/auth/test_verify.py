@@ -579,6 +579,24 @@ def test_basic_credentials_open_the_native_api_alone():
         verify(broken, "native")
 
 
+def test_wrong_basic_credentials_are_slowed_down_and_no_other_door_is():
+    clock = requesting.Clock()
+    judge = requesting.verifier(clock)
+
+    def ask(password):
+        return requesting.run(judge.verify(basic(ACCESS_KEY, password), "native"))
+
+    for _ in range(5):
+        with pytest.raises(errors.InvalidAccessKey):
+            ask("wrong")
+    with pytest.raises(errors.TooManyFailures):
+        ask(SECRET_KEY)
+    signed_by_root = as_request(signed())
+    assert requesting.run(judge.verify(signed_by_root, "s3")).principal.kind == "root"
+    clock.now_ms += 1000
+    assert ask(SECRET_KEY).principal.kind == "root"
+
+
 # Vended keys
 
 

@@ -174,6 +174,24 @@ def test_authenticators_that_are_not_served_are_refused_by_name(
     assert "PROGRAMMATIC_ACCESS_TOKEN" in answer.body["message"]
 
 
+def test_wrong_passwords_are_slowed_down_and_sessions_are_not(face: served.Served) -> None:
+    client = raw.connected(face)
+    for _ in range(12):
+        refused = raw.Client(url=face.url).login(PASSWORD="wrong")
+        assert (refused.code, refused.body["message"]) == (
+            "390100",
+            "Incorrect username or password was specified.",
+        )
+        face.parts.clock.added_ms += 30_000
+    assert raw.Client(url=face.url).login(PASSWORD="wrong").code == "390100"
+    locked = raw.Client(url=face.url).login()
+    assert locked.code == "390100"
+    assert locked.body["message"].endswith("at this address: too many wrong passwords.")
+    assert client.query("select 1").data["total"] == 1
+    face.parts.clock.added_ms += 30_000
+    assert raw.Client(url=face.url).login().body["success"]
+
+
 @pytest.mark.parametrize("authenticator", ["OAUTH", "PROGRAMMATIC_ACCESS_TOKEN"])
 def test_an_access_token_of_our_own_logs_in(face: served.Served, authenticator: str) -> None:
     now_ms = face.parts.clock.now_ms()
