@@ -13,7 +13,7 @@ from catalog import appends, decoding, files, namespaces, scans, tables
 from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import decide
-from sql import engine, information_schema, places, relations, show, statements, writes
+from sql import engine, information_schema, places, relations, replays, show, statements, writes
 from storage import opening as storage_opening
 
 
@@ -90,6 +90,7 @@ def open_statements(
         described=described,
         namespaces=namespaces,
         tables=tables,
+        replays=replays.Replays(store=store),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
         limits=limits,

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents, namespaces, tables
+from catalog import idents, namespaces, receipts, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
@@ -37,6 +37,7 @@ from sql import (
     parameters,
     places,
     relations,
+    replays,
     sessions,
     show,
     tabletypes,
@@ -136,6 +137,7 @@ class Statements:
         described: information_schema.InformationSchema,
         namespaces: namespaces.Namespaces,
         tables: tables.Tables,
+        replays: replays.Replays,
         now_ms: storage_model.NowMs,
         about: About,
         limits: Limits | None = None,
@@ -148,6 +150,7 @@ class Statements:
         self._described = described
         self._namespaces = namespaces
         self._tables = tables
+        self._replays = replays
         self._now_ms = now_ms
         self._about = about
         self._limits = limits or Limits()
@@ -512,15 +515,21 @@ class Statements:
             name=statement.name[-1].stored,
         )
         shown = statement.name[-1].folded
+        done = f"Table {shown} successfully created."
         self._places.check_new_table(session.principal, ident)
+        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        if self._replays.is_done(receipt):  # only its answer was lost
+            return outcomes.status(done)
         existing = self._places.find_table(place, statement.name[-1])
         if existing is not None:
+            rows = writes.rows_committed(self._tables.load(existing), call.query_id)
+            if rows is not None and statement.query is not None:
+                return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if statement.replace:
                 raise errors.unsupported("CREATE OR REPLACE of a table that exists")
             raise errors.already_exists("Object", shown)
-        done = f"Table {shown} successfully created."
         if statement.query is None:
             columns = [
                 writes.NewColumn(
@@ -531,13 +540,20 @@ class Statements:
                 )
                 for column in statement.columns
             ]
-            await self._create(ident, writes.new_table(statement, columns), by=call.by)
+            wanted = writes.new_table(statement, columns)
+            await self._create(ident, wanted, by=call.by, receipt=receipt)
             return outcomes.status(done)
-        rows = await self._create_as(call, statement, ident)
-        return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
+        created = await self._create_as(call, statement, ident)
+        return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
 
     async def _create(
-        self, ident: idents.TableIdent, wanted: writes.NewTable, *, by: str, stage: bool = False
+        self,
+        ident: idents.TableIdent,
+        wanted: writes.NewTable,
+        *,
+        by: str,
+        stage: bool = False,
+        receipt: receipts.Receipt | None = None,
     ) -> tables.LoadedTable:
         return await self._tables.create(
             ident,
@@ -548,6 +564,7 @@ class Statements:
             stage=stage,
             by=by,
             via="sql",
+            receipt=receipt,
         )
 
     async def _create_as(
@@ -580,6 +597,10 @@ class Statements:
             if statement.if_exists and error.code == "002003":
                 return outcomes.status(gone)
             raise
+        done = outcomes.status(f"{shown} successfully dropped.")
+        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        if place.namespace and self._replays.is_done(receipt):
+            return done
         ident = self._places.find_table(place, statement.name[-1])
         missing = errors.does_not_exist("Table", names.dotted(statement.name))
         if ident is None:
@@ -587,8 +608,8 @@ class Statements:
                 return outcomes.status(gone)
             raise missing
         self._places.check_table(session.principal, ident, places.DROP_ACTIONS, missing=missing)
-        await self._tables.drop(ident, by=call.by, via="sql")
-        return outcomes.status(f"{shown} successfully dropped.")
+        await self._tables.drop(ident, by=call.by, via="sql", receipt=receipt)
+        return done
 
     async def _create_schema(
         self, call: _Call, statement: operations.CreateSchema
@@ -604,12 +625,17 @@ class Statements:
         ident = statement.name[-1]
         namespace = tuple(ident.stored.split("."))
         self._places.check_namespace(session.principal, database, namespace, "CreateNamespace")
-        if self._is_taken(database, ident):
+        receipt = self._replays.receipt(database, call.query_id, by=call.by)
+        is_done = self._replays.is_done(receipt)
+        if self._is_taken(database, ident) and not is_done:
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
             return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
         properties = {"comment": statement.comment} if statement.comment else {}
-        await self._namespaces.create(database, namespace, properties, by=call.by, via="sql")
+        if not is_done:
+            await self._namespaces.create(
+                database, namespace, properties, by=call.by, via="sql", receipt=receipt
+            )
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
@@ -623,6 +649,15 @@ class Statements:
     async def _drop_schema(self, call: _Call, statement: operations.DropSchema) -> outcomes.Outcome:
         session = call.session
         shown = statement.name[-1].folded
+        done = outcomes.status(f"{shown} successfully dropped.")
+        database = session.database
+        if len(statement.name) == 2:
+            database = self._places.database(statement.name[0])
+        receipt = None
+        if database is not None:
+            receipt = self._replays.receipt(database, call.query_id, by=call.by)
+            if self._replays.is_done(receipt):
+                return done
         try:
             place = self._places.schema(statement.name, database=session.database)
         except errors.SqlError as error:
@@ -641,10 +676,12 @@ class Statements:
             self._places.check_table(principal, ident, places.DROP_ACTIONS, missing=missing)
         for ident in held:
             await self._tables.drop(ident, by=call.by, via="sql")
-        await self._namespaces.drop(place.database, place.namespace, by=call.by, via="sql")
+        await self._namespaces.drop(
+            place.database, place.namespace, by=call.by, via="sql", receipt=receipt
+        )
         if (session.database, session.schema) == (place.database, place.name):
             session.schema = None
-        return outcomes.status(f"{shown} successfully dropped.")
+        return done
 
     # The session
 

@@ -119,6 +119,41 @@ def test_a_statement_repeated_by_its_request_id_runs_once(server: server_kit.Run
     assert count.data["rowset"] == [["1"]]
 
 
+def test_a_statement_whose_answer_a_kill_took_away_has_its_first_answer_when_repeated(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    texts = [
+        "create schema once",
+        "create table once.plain (a int)",
+        "create table once.t as select column1 as a from values (1), (2), (3)",
+        "insert into once.t select a + 10 from once.t",
+        "drop table once.plain",
+    ]
+    client, running = raw.Client(url=""), server_kit.start(data)
+    try:
+        client = connected(running)
+        client.query("select 1")  # so that the session is known on disk
+        for text in texts:
+            request_id = str(uuid.uuid4())
+            assert client.query(text, request_id=request_id).body["success"]
+            running.kill()
+            running = server_kit.start(data)
+            client.url = running.url
+            again = client.query(text, request_id=request_id)
+            assert again.body["success"], (text, again.body["message"])
+            if text.startswith("insert"):
+                assert again.data["rowset"] == [["3"]]
+        count = client.query(
+            "select count(*) from once.t",
+            parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+        )
+        assert count.data["rowset"] == [["6"]]
+        assert client.query("select * from once.plain").code == "002003"
+    finally:
+        assert running.stop() == 0
+
+
 def test_no_password_opens_a_session_but_the_right_one(server: server_kit.Running) -> None:
     client = raw.Client(url=server.url)
     for name, password in ((server.access_key, "x"), ("root", ""), ("", ""), ("nobody", "x")):

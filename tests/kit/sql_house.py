@@ -20,6 +20,7 @@ from sql import (
     outcomes,
     places,
     relations,
+    replays,
     sessions,
     show,
     statements,
@@ -154,6 +155,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
         described=described,
         namespaces=lake.namespaces,
         tables=lake.tables,
+        replays=replays.Replays(store=lake.store),
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )

@@ -86,6 +86,51 @@ def test_an_insert_that_comes_again_after_a_restart_is_not_done_twice(tmp_path: 
     sql_house.in_house(tmp_path, insert)
 
 
+def test_ddl_that_comes_again_after_a_restart_has_its_first_answer_and_is_not_done_twice(
+    tmp_path: Path,
+) -> None:
+    statements_of = [
+        ("create schema lake.again", "Schema AGAIN successfully created."),
+        ("create table lake.again.plain (id int)", "Table PLAIN successfully created."),
+        (
+            "create table lake.again.t as select column1 as id from values (1), (2)",
+            "Table T successfully created.",
+        ),
+        ("drop table lake.again.plain", "PLAIN successfully dropped."),
+        ("create schema lake.gone", "Schema GONE successfully created."),
+        ("drop schema lake.gone", "GONE successfully dropped."),
+    ]
+
+    async def work(house: sql_house.House) -> list[outcomes.Stats | None]:
+        stats = []
+        for number, (text, answer) in enumerate(statements_of):
+            query_id = f"{number}1111111-1111-5111-8111-111111111111"
+            found = await house.run(text, query_id=query_id)
+            assert found.rows == ((answer,),), text
+            stats.append(found.stats)
+        assert await house.one("select count(*) from lake.again.t") == 2
+        assert await code_of(house, "select * from lake.again.plain") == "002003"
+        assert house.lake.namespaces.exists("lake", ("again",))
+        assert not house.lake.namespaces.exists("lake", ("gone",))
+        return stats
+
+    async def meanwhile(house: sql_house.House) -> None:
+        await house.rows("create table lake.again.plain (other int)")
+
+    async def dropped_again(house: sql_house.House) -> None:
+        text, answer = statements_of[3]
+        query_id = "31111111-1111-5111-8111-111111111111"
+        assert await house.rows(text, query_id=query_id) == [(answer,)]
+        assert await house.one("select count(*) from lake.again.plain") == 0
+        assert await code_of(house, "create table lake.again.t as select 1 as a") == "002002"
+
+    first = sql_house.in_house(tmp_path, work)
+    assert sql_house.in_house(tmp_path, work) == first
+    assert first[2] == outcomes.Stats(rows_inserted=2)
+    sql_house.in_house(tmp_path, meanwhile)
+    sql_house.in_house(tmp_path, dropped_again)
+
+
 def test_an_insert_cancelled_while_it_commits_keeps_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
