@@ -277,6 +277,16 @@ def canceled() -> SqlError:
     return SqlError("000604", "57014", "SQL execution canceled")
 
 
+def transaction_lost() -> SqlError:
+    """A transaction was open when the server ended, or when its session was idle for too long."""
+    return SqlError(
+        "000625",
+        "40000",
+        "The transaction was rolled back, since the server was restarted or the session was idle "
+        "for too long. Begin it again.",
+    )
+
+
 def timed_out(seconds: int) -> SqlError:
     """The statement ran longer than STATEMENT_TIMEOUT_IN_SECONDS."""
     return SqlError(

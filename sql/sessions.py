@@ -63,7 +63,8 @@ class Session:
     database and schema are stored names (a table bucket; a namespace joined by "."), None when
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
-    those of finished statements, newest last. transaction belongs to whoever runs statements.
+    those of finished statements, newest last. transaction belongs to whoever runs statements;
+    transaction_lost says that one was open when the server ended or the session was forgotten.
     The rest belongs to Sessions: see there.
     """
 
@@ -81,6 +82,7 @@ class Session:
     variables: dict[str, Variable] = field(default_factory=dict)
     query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=QUERY_IDS_MAX))
     transaction: Any = None
+    transaction_lost: bool = False
     generation: int = 0
     used_at_ms: int = 0
     master_expires_at_ms: int = 0
@@ -339,8 +341,8 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         session.generation += 1
-        session.transaction = None
         record = _encode(session)
+        session.transaction = None
         self._stored[session.id] = self._unwritten[session.id] = record
         self._write_soon()
 
@@ -402,6 +404,7 @@ def _encode(session: Session) -> bytes:
             "variables": {
                 name: [variable.type, variable.text] for name, variable in session.variables.items()
             },
+            "in_transaction": session.transaction is not None or session.transaction_lost,
             "generation": session.generation,
             "master_expires_at_ms": session.master_expires_at_ms,
         }
@@ -411,6 +414,7 @@ def _encode(session: Session) -> bytes:
 def _decode(record: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = orjson.loads(record)
     assert fields.pop("format") == RECORD_FORMAT
+    fields["transaction_lost"] = fields.pop("in_transaction", False)
     fields["variables"] = {
         name: Variable(type=kind, text=text) for name, (kind, text) in fields["variables"].items()
     }

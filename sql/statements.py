@@ -172,6 +172,7 @@ class Statements:
                 operation = await asyncio.to_thread(parse.parse, text)
             else:
                 operation = parse.parse(text)
+            _check_transaction(session, operation)
             return await self._run(call, operation)
         except engine.EngineFault as fault:
             raise _told(fault, query_id) from fault
@@ -889,6 +890,15 @@ def _transaction(session: sessions.Session) -> Transaction | None:
     found = session.transaction
     assert found is None or isinstance(found, Transaction)
     return found
+
+
+def _check_transaction(session: sessions.Session, operation: operations.Operation) -> None:
+    """Say once that an open transaction is lost, to whoever still counts on it."""
+    if not session.transaction_lost:
+        return
+    session.transaction_lost = False
+    if not isinstance(operation, operations.Begin | operations.Rollback):
+        raise errors.transaction_lost()
 
 
 def _single(statement: operations.Use) -> names.Ident:

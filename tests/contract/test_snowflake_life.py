@@ -154,6 +154,33 @@ def test_a_statement_whose_answer_a_kill_took_away_has_its_first_answer_when_rep
         assert running.stop() == 0
 
 
+@pytest.mark.parametrize("opening", ["begin", "alter session set autocommit = false"])
+def test_a_transaction_that_a_restart_ended_is_not_said_to_be_committed(
+    tmp_path: Path, opening: str
+) -> None:
+    data = tmp_path / "data"
+    client, running = raw.Client(url=""), server_kit.start(data)
+    try:
+        client = connected(running)
+        client.query("create schema tx")
+        client.query("create table tx.t (a int)")
+        client.query(opening)
+        assert client.query("insert into tx.t values (1)").data["rowset"] == [["1"]]
+        assert running.stop() == 0
+        running = server_kit.start(data)
+        client.url = running.url
+        lost = client.query("commit")
+        assert (lost.code, lost.body["data"]["sqlState"]) == ("000625", "40000")
+        assert client.query("insert into tx.t values (2)").body["success"]
+        assert client.query("commit").body["success"]
+        rows = client.query(
+            "select a from tx.t", parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
+        )
+        assert rows.data["rowset"] == [["2"]]
+    finally:
+        assert running.stop() == 0
+
+
 def test_no_password_opens_a_session_but_the_right_one(server: server_kit.Running) -> None:
     client = raw.Client(url=server.url)
     for name, password in ((server.access_key, "x"), ("root", ""), ("", ""), ("nobody", "x")):
