@@ -144,17 +144,22 @@ class Commits:
         async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                steps[:] = [
-                    self._plan_step(
-                        view,
-                        place,
-                        of_table,
-                        taken=taken[ident],
-                        fresh=fresh.get(ident),
-                        now_ms=now_ms,
-                    )
-                    for ident, of_table in parts.items()
-                ]
+                found = {
+                    ident: self._store.find_pointer(view, place, "table", ident) for ident in parts
+                }
+            bases = {ident: await self._base(place, each) for ident, each in found.items()}
+            steps[:] = [
+                self._plan_step(
+                    place,
+                    of_table,
+                    found=found[ident],
+                    base=bases[ident],
+                    taken=taken[ident],
+                    fresh=fresh.get(ident),
+                    now_ms=now_ms,
+                )
+                for ident, of_table in parts.items()
+            ]
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
         loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
@@ -235,8 +240,17 @@ class Commits:
         self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
     ) -> LoadedTable:
         if pointer.metadata_location is None:
-            raise errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
+            raise _without_metadata(ident)
         file = self._store.metadata(pointer.metadata_location, place=place)
+        return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
+
+    async def fetched(
+        self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
+    ) -> LoadedTable:
+        """Do what `loaded` does, while nobody else waits for a large file."""
+        if pointer.metadata_location is None:
+            raise _without_metadata(ident)
+        file = await self._store.fetch_metadata(pointer.metadata_location, place=place)
         return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
 
     def check_name_free(
@@ -293,48 +307,58 @@ class Commits:
             reserved_until_ms=reserved_until_ms,
         )
 
+    async def _base(
+        self, place: records.Place, found: store.FoundPointer | None
+    ) -> model.TableMetadata | None:
+        if found is None or found.pointer.metadata_location is None:
+            return None
+        file = await self._store.fetch_metadata(found.pointer.metadata_location, place=place)
+        return file.table
+
     def _plan_step(
         self,
-        reading: batch.Reading,
         place: records.Place,
         parts: Sequence[TableChange],
         *,
+        found: store.FoundPointer | None,
+        base: model.TableMetadata | None,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
-        found = self._store.find_pointer(reading, place, "table", ident)
-        if fresh is not None and (found is None or found.pointer.metadata_location is None):
-            return self._plan_creation(
-                reading, place, parts, taken=taken, fresh=fresh, now_ms=now_ms
-            )
+        if fresh is not None and base is None:
+            with self._store.index.view() as view:
+                return self._plan_creation(
+                    view, place, parts, taken=taken, fresh=fresh, now_ms=now_ms
+                )
         if found is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
-        base = self.loaded(place, ident, found.pointer).metadata
+        if base is None:
+            raise _without_metadata(ident)
         made = _apply(base, parts, now_ms=now_ms, base_location=found.pointer.metadata_location)
         extra: list[batch.Batch] = []
         if made is not base:
+            object_uuid = found.pointer.object_uuid
             if made.location != base.location or made.properties != base.properties:
                 check_placement(made)
             if made.location != base.location:
                 path = locations.parse_location(made.location, table_bucket=place.table_bucket)
-                extra.append(
-                    claims.claim(
-                        reading,
+                with self._store.index.view() as view:
+                    claim = claims.claim(
+                        view,
                         place,
                         path,
-                        object_uuid=found.pointer.object_uuid,
+                        object_uuid=object_uuid,
                         kind="table",
                         namespace_id=found.namespace_id,
                         name=ident.name,
                         now_ms=now_ms,
                     )
-                )
+                extra.append(claim)
             if taken:
-                extra.append(
-                    loads.plan(reading, place, found.pointer.object_uuid, taken, now_ms=now_ms)
-                )
+                with self._store.index.view() as view:
+                    extra.append(loads.plan(view, place, object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
             namespace_id=found.namespace_id,
@@ -400,6 +424,10 @@ class Commits:
             key = locations.path_in(location, table_bucket=place.table_bucket)
             if key is not None:
                 await self._store.tombstone(place.table_bucket, key, by=by)
+
+
+def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:
+    return errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
 
 
 def creates(given: Sequence[Any]) -> bool:

@@ -31,6 +31,9 @@ ATTEMPTS_MAX: Final = 20
 
 METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
 INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
+SMALL_BYTES: Final = 1024 * 1024
+"""Metadata files up to here are read where they are asked for: it takes some milliseconds."""
+SMALL_GZIP_BYTES: Final = 64 * 1024
 CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 CACHE_OVERHEAD: Final = 3
 """A decoded table holds about this many times its file's bytes."""
@@ -269,11 +272,38 @@ class CatalogStore:
         cached = None if fresh else self._cache.get(place.bucket_id, location)
         if cached is not None:
             return cached
-        data = self.read_file(location, table_bucket=place.table_bucket)
+        loaded = self._read_metadata(location, place.table_bucket)
+        self._cache.put(place.bucket_id, loaded)
+        return loaded
+
+    async def fetch_metadata(
+        self, location: str, *, place: records.Place, fresh: bool = False
+    ) -> LoadedMetadata:
+        """Do what `metadata` does, a large file in a thread, so that nobody else waits for it."""
+        cached = None if fresh else self._cache.get(place.bucket_id, location)
+        if cached is not None:
+            return cached
+        size_bytes = self._find_file(location, place.table_bucket).size_bytes
+        if size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
+            loaded = self._read_metadata(location, place.table_bucket)
+        else:
+            loaded = await asyncio.to_thread(
+                self._read_large_metadata, location, place.table_bucket
+            )
+        self._cache.put(place.bucket_id, loaded)
+        return loaded
+
+    def _read_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
+        data = self.read_file(location, table_bucket=table_bucket)
         if is_compressed(location):
             data = _gunzip(data, location)
-        loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
-        self._cache.put(place.bucket_id, loaded)
+        return LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
+
+    def _read_large_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
+        loaded = self._read_metadata(location, table_bucket)
+        # The index by snapshot id takes as long as the rest; what is wrong with it is told later.
+        with contextlib.suppress(metadata_errors.InvalidMetadata):
+            len(loaded.table.snapshots)
         return loaded
 
     def refs_only(self, location: str, table: metadata_model.TableMetadata) -> bytes:
@@ -289,6 +319,11 @@ class CatalogStore:
 
     def read_file(self, location: str, *, table_bucket: str) -> bytes:
         """Return the bytes of a metadata file of this table bucket. Raises MetadataFileMissing."""
+        return self.objects.read(
+            self._find_file(location, table_bucket), limit_bytes=METADATA_BYTES_MAX
+        )
+
+    def _find_file(self, location: str, table_bucket: str) -> model.ObjectInfo:
         key = locations.path_in(location, table_bucket=table_bucket)
         missing = errors.MetadataFileMissing(f"Failed to open input stream for file: {location}")
         if not key:
@@ -299,7 +334,7 @@ class CatalogStore:
                 raise errors.InvalidMetadataFile(
                     f"{location} is larger than {METADATA_BYTES_MAX} bytes"
                 )
-            return self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
+            return info
         except (
             storage_errors.NoSuchKey,
             storage_errors.InvalidKey,

@@ -89,7 +89,7 @@ async def load_table(service: Service, asked: Asked) -> asgi.Response:
     snapshots = asked.operation.parameters.get("snapshots", "all")
     if snapshots not in ("all", "refs", ""):
         raise errors.MalformedBody(f"Invalid snapshots: {snapshots} is neither all nor refs")
-    loaded = service.tables.load(service.ident(asked.operation))
+    loaded = await service.tables.fetch(service.ident(asked.operation))
     return answers.answer_table(service, asked, loaded, refs_only=snapshots == "refs")
 
 
