@@ -1,4 +1,4 @@
-"""rule: the facts that the s3tables API raises by itself, in AWS's own sentences.
+"""rule: the facts that the s3tables API raises by itself, in AWS's own sentences and with reasons.
 
 What storage and the catalog raise keeps its class; `s3tables.wire_errors` gives it AWS's words.
 """
@@ -24,13 +24,16 @@ class BadRequest(S3TablesError):
 class InvalidNamespaceName(BadRequest):
     """The name breaks a rule of namespace names."""
 
-    sentence = "The specified namespace name is not valid."
+    sentence = (
+        "The specified namespace name is not valid: it must begin and end with a letter or a "
+        "digit, and must not begin with aws"
+    )
 
 
 class InvalidTableName(BadRequest):
     """The name breaks a rule of table names."""
 
-    sentence = "The specified table name is not valid."
+    sentence = "The specified table name is not valid: it must begin with a letter or a digit"
 
 
 class InvalidContinuationToken(BadRequest):

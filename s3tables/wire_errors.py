@@ -1,7 +1,8 @@
 """rule: which of AWS's exceptions, and which of its sentences, answers each fact.
 
-Facts of the floors below are answered in AWS's words, since clients and tests look for them; a
-fact without a sentence here speaks for itself.
+Facts of the floors below are answered in AWS's words, since clients and tests look for them, and
+the reason follows where those words do not tell it; a fact without a sentence here speaks for
+itself.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ def _conflict(message: str | None = None) -> wire_errors.WireError:
     return wire_errors.WireError(status=409, code="ConflictException", message=message)
 
 
-_BAD_LOCATION: Final = "The specified metadata location is not valid."
+_BAD_LOCATION: Final = wire_errors.WireError(
+    status=400,
+    code="BadRequestException",
+    message="The specified metadata location is not valid.",
+    with_reason=True,
+)
 _NO_BUCKET: Final = "The specified bucket does not exist."
 
 WIRE_ERRORS: Final[wire_errors.Table] = {
@@ -44,14 +50,19 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     kit_errors.RequestTooLarge: _bad_request(),
     auth_errors.PayloadError: _bad_request(),
     storage_errors.NoSuchBucket: _not_found(_NO_BUCKET),
-    storage_errors.InvalidBucketName: _bad_request("The specified bucket name is not valid."),
+    storage_errors.InvalidBucketName: wire_errors.WireError(
+        status=400,
+        code="BadRequestException",
+        message="The specified bucket name is not valid.",
+        with_reason=True,
+    ),
     storage_errors.BucketAlreadyExists: _conflict(
         "The bucket that you tried to create already exists, and you own it."
     ),
     storage_errors.BucketNotEmpty: _conflict("The bucket that you tried to delete is not empty."),
     catalog_errors.InvalidArgument: _bad_request(),
-    catalog_errors.InvalidMetadataFile: _bad_request(_BAD_LOCATION),
-    catalog_errors.MetadataFileMissing: _bad_request(_BAD_LOCATION),
+    catalog_errors.InvalidMetadataFile: _BAD_LOCATION,
+    catalog_errors.MetadataFileMissing: _BAD_LOCATION,
     catalog_errors.NoSuchWarehouse: _not_found(_NO_BUCKET),
     catalog_errors.NoSuchNamespace: _not_found("The specified namespace does not exist."),
     catalog_errors.NoSuchTable: _not_found("The specified table does not exist."),
@@ -74,6 +85,6 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.PropertiesOverlap: _bad_request(),
     catalog_errors.CommitFailed: _conflict(),
     metadata_errors.MetadataError: _bad_request(),
-    metadata_errors.InvalidMetadata: _bad_request(_BAD_LOCATION),
+    metadata_errors.InvalidMetadata: _BAD_LOCATION,
     metadata_errors.RequirementFailed: _conflict(),
 }

@@ -119,8 +119,7 @@ class AwsFace:
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error as AWS's clients raise it."""
         found = wire_errors.wire_error(error, (self._wire_errors, wire_errors.COMMON))
-        message = str(error) if found.message is None else found.message
-        headers, body = restjson.encode_error(found.code, message)
+        headers, body = restjson.encode_error(found.code, found.sentence(error))
         return asgi.Response(found.status, (*_request_id(request), *headers), body)
 
 

@@ -19,11 +19,21 @@ from storage import errors as storage_errors
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WireError:
-    """What a client sees. message: None says the error's own sentence."""
+    """What a client sees. message: None says the error's own sentence.
+
+    with_reason: the error's own sentence follows the message, which says less.
+    """
 
     status: int
     code: str
     message: str | None = None
+    with_reason: bool = False
+
+    def sentence(self, error: Exception) -> str:
+        """Return what a client is told of an error."""
+        if self.message is None:
+            return str(error)
+        return f"{self.message.removesuffix('.')}: {error}" if self.with_reason else self.message
 
 
 Table: TypeAlias = Mapping[type[Exception], WireError]

@@ -58,16 +58,31 @@ def test_create_table_bucket_with_the_name_of_a_general_bucket_conflicts(
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["-ab", "ab-", "aws-x", "xn--a", "sthree-a", "amzn-s3-demo-a", "a--x-s3", "a--table-s3",
-     "a-s3alias", "a--ol-s3", "iceberg", "session", "tables"],
-)  # fmt: skip
-def test_create_table_bucket_with_a_reserved_name_is_refused(client: Any, name: str) -> None:
+    ("name", "reason"),
+    [
+        ("-ab", "must begin and end with a letter or digit"),
+        ("ab-", "must begin and end with a letter or digit"),
+        ("aws-x", "may not begin with aws"),
+        ("xn--a", "may not begin with xn--"),
+        ("sthree-a", "may not begin with sthree-"),
+        ("amzn-s3-demo-a", "may not begin with amzn-s3-demo-"),
+        ("a--x-s3", "may not end with --x-s3"),
+        ("a--table-s3", "may not end with --table-s3"),
+        ("a-s3alias", "may not end with -s3alias"),
+        ("a--ol-s3", "may not end with --ol-s3"),
+        ("iceberg", "is a word this server keeps for itself"),
+        ("session", "is a word this server keeps for itself"),
+        ("tables", "is a word this server keeps for itself"),
+    ],
+)
+def test_create_table_bucket_with_a_reserved_name_is_refused(
+    client: Any, name: str, reason: str
+) -> None:
     before = client.list_table_buckets()["tableBuckets"]
     assert refused(client.create_table_bucket, name=name) == (
         400,
         "BadRequestException",
-        "The specified bucket name is not valid.",
+        f"The specified bucket name is not valid: the bucket name '{name}' {reason}",
     )
     assert client.list_table_buckets()["tableBuckets"] == before
 

@@ -46,7 +46,8 @@ def test_create_namespace_with_a_reserved_name_is_refused(
     assert refused(client.create_namespace, tableBucketARN=bucket, namespace=[name]) == (
         400,
         "BadRequestException",
-        "The specified namespace name is not valid.",
+        "The specified namespace name is not valid: it must begin and end with a letter or a "
+        "digit, and must not begin with aws",
     )
     assert client.list_namespaces(tableBucketARN=bucket)["namespaces"] == []
 

@@ -17,7 +17,11 @@ STALE = (
     "ConflictException",
     "Provided version token does not match the table version token.",
 )
-BAD_LOCATION = (400, "BadRequestException", "The specified metadata location is not valid.")
+BAD_NAME = (
+    400,
+    "BadRequestException",
+    "The specified table name is not valid: it must begin with a letter or a digit",
+)
 FIELDS = [
     {"name": "id", "type": "long", "required": True},
     {"name": "day", "type": "date"},
@@ -208,11 +212,7 @@ def test_create_table_names_what_is_missing(client: Any, bucket: str) -> None:
 
 
 def test_create_table_name_begins_with_a_letter_or_digit(client: Any, sales: str) -> None:
-    assert refused(client.create_table, **names(sales, "_t"), format="ICEBERG") == (
-        400,
-        "BadRequestException",
-        "The specified table name is not valid.",
-    )
+    assert refused(client.create_table, **names(sales, "_t"), format="ICEBERG") == BAD_NAME
 
 
 def test_get_table_takes_the_arn_alone_or_all_three_names(client: Any, sales: str) -> None:
@@ -347,7 +347,7 @@ def test_rename_table_refuses_what_it_must(client: Any, sales: str) -> None:
             (404, "NotFoundException", "The specified destination namespace does not exist."),
         ),
         ({"newName": "fresh", "versionToken": "stale"}, STALE),
-        ({"newName": "_x"}, (400, "BadRequestException", "The specified table name is not valid.")),
+        ({"newName": "_x"}, BAD_NAME),
     ):
         assert refused(client.rename_table, **where, **members) == expected
     after = client.get_table(**where)
@@ -406,28 +406,32 @@ def test_update_metadata_location_refuses_every_place_it_must_not_point_to(
         "uuid.metadata.json",
         **{"table-uuid": "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"},
     )
-    for location in (
-        foreign,
-        other_uuid,
-        f"{warehouse}/metadata/absent.metadata.json",
-        f"{warehouse}/metadata/bad.metadata.json",
-        f"{warehouse}/metadata/text.metadata.json",
-        f"{warehouse}2/metadata/00001.metadata.json",
-        warehouse,
-        f"s3://elsewhere/sales/orders/metadata/{found['metadataLocation'].rpartition('/')[2]}",
-        "file:///etc/passwd",
-        "http://169.254.169.254/x.metadata.json",
-        found["metadataLocation"] + ".txt",
+    below = f"does not lie below the table's location {warehouse}"
+    for location, reason in (
+        (foreign, below),
+        (other_uuid, "is metadata of the table 0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10, not of "),
+        (f"{warehouse}/metadata/absent.metadata.json", "Failed to open input stream for file: "),
+        (f"{warehouse}/metadata/bad.metadata.json", "missing required field `format-version`"),
+        (
+            f"{warehouse}/metadata/text.metadata.json",
+            "Cannot parse table metadata: JSON is malformed",
+        ),
+        (f"{warehouse}2/metadata/00001.metadata.json", below),
+        (warehouse, below),
+        (f"s3://elsewhere/sales/orders/metadata/{foreign.rpartition('/')[2]}", below),
+        ("file:///etc/passwd", below),
+        ("http://169.254.169.254/x.metadata.json", below),
+        (found["metadataLocation"] + ".txt", "is not named like a metadata file"),
     ):
-        assert (
-            refused(
-                client.update_table_metadata_location,
-                **where,
-                versionToken=made["versionToken"],
-                metadataLocation=location,
-            )
-            == BAD_LOCATION
-        ), location
+        status, code, message = refused(
+            client.update_table_metadata_location,
+            **where,
+            versionToken=made["versionToken"],
+            metadataLocation=location,
+        )
+        assert (status, code) == (400, "BadRequestException"), location
+        assert message.startswith("The specified metadata location is not valid: "), location
+        assert reason in message
     assert client.get_table(**where)["versionToken"] == made["versionToken"]
 
 
