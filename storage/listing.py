@@ -44,21 +44,23 @@ def page(
     delimiter: bytes,
     start_after: bytes,
     entries_max: int,
+    enter_at: bytes = b"",
     end_mark: bytes | None = None,
 ) -> Page[Row]:
     """Return the first entries_max entries behind start_after.
 
     A common prefix that is not greater than start_after was on an earlier page and is left out with
-    all below it. No delimiter is looked for behind end_mark.
+    all below it. enter_at: the first key to look at, where nothing before it is shown. No delimiter
+    is looked for behind end_mark.
     """
     if entries_max <= 0:
         return Page(rows=(), common_prefixes=(), next_after=None)
     if not delimiter:
-        return _page_of_keys(rows, prefix, start_after, entries_max)
+        return _page_of_keys(rows, prefix, start_after, enter_at, entries_max)
     found: list[tuple[bytes, Row]] = []
     common_prefixes: list[bytes] = []
     last: bytes | None = None
-    for entry, row in _entries(rows, prefix, delimiter, start_after, end_mark):
+    for entry, row in _entries(rows, prefix, delimiter, start_after, enter_at, end_mark):
         if len(found) + len(common_prefixes) == entries_max:
             break
         last = entry
@@ -72,11 +74,11 @@ def page(
 
 
 def _page_of_keys(
-    rows: Rows[Row], prefix: bytes, start_after: bytes, entries_max: int
+    rows: Rows[Row], prefix: bytes, start_after: bytes, enter_at: bytes, entries_max: int
 ) -> Page[Row]:
     """A page without a delimiter, cut out of the walk without looking at each key."""
     after = start_after + b"\x00" if start_after else b""  # the lowest key behind it
-    found = list(itertools.islice(rows.walk(max(prefix, after)), entries_max + 1))
+    found = list(itertools.islice(rows.walk(max(prefix, after, enter_at)), entries_max + 1))
     stop = keys.successor(prefix)
     if stop is not None:
         while found and found[-1][0] >= stop:
@@ -90,18 +92,23 @@ def _page_of_keys(
 
 
 def _entries(
-    rows: Rows[Row], prefix: bytes, delimiter: bytes, start_after: bytes, end_mark: bytes | None
+    rows: Rows[Row],
+    prefix: bytes,
+    delimiter: bytes,
+    start_after: bytes,
+    enter_at: bytes,
+    end_mark: bytes | None,
 ) -> Iterator[tuple[bytes, tuple[Row] | None]]:
     """Yield every entry behind start_after: a key with its row in a tuple, or a common prefix."""
     stop = keys.successor(prefix)
-    start: bytes | None = max(prefix, start_after)
+    start: bytes | None = max(prefix, start_after, enter_at)
     while start is not None:
         entered = rows.first(start)
         if entered is None:
             return
         common = _common_prefix(entered[0], prefix, delimiter, end_mark)
         if common is None:
-            for key, row in rows.walk(start):
+            for key, row in rows.walk(entered[0]):
                 common = _common_prefix(key, prefix, delimiter, end_mark)
                 if common is not None or (stop is not None and key >= stop):
                     break

@@ -11,6 +11,7 @@ that knows the tables deletes it. Which key may be written or deleted is decided
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,8 @@ from storage.model import (
 
 PAGE_ENTRIES_MAX = 1000
 DELETE_KEYS_MAX = 1000
+HIDDEN_MAX = 1000
+"""Tombstones that a listing looks past in one turn of the event loop: a millisecond or two."""
 READ_BYTES_MAX = 64 << 20
 SEQUENCE_BITS = 20
 """A sequence number is Unix milliseconds and this many bits for writes within one."""
@@ -362,27 +365,102 @@ class Objects:
         max_keys: int = 1000,
         include_tombstoned: bool = False,
     ) -> ListPage:
-        """Return one page of a bucket's objects in UTF-8 byte order. Raises NoSuchBucket."""
+        """Return one page of a bucket's objects in UTF-8 byte order. Raises NoSuchBucket.
+
+        Looks past all tombstones at once: on an event loop, `list_patiently` takes its place.
+        """
+        found, _ = self._list(
+            bucket,
+            prefix=prefix,
+            delimiter=delimiter,
+            start_after=start_after,
+            max_keys=max_keys,
+            hidden_max=None,
+            include_tombstoned=include_tombstoned,
+        )
+        return found
+
+    async def list_patiently(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        start_after: str = "",
+        max_keys: int = 1000,
+    ) -> ListPage:
+        """Return what `list` does, letting others have their turn after HIDDEN_MAX tombstones.
+
+        The page is then no longer of one moment, and a full one that ends before tombstones says
+        that there is more without looking behind them.
+        """
+        max_keys = min(max_keys, PAGE_ENTRIES_MAX)
+        found: list[ObjectInfo] = []
+        common_prefixes: list[str] = []
+        enter_at = b""
+        while True:
+            page, paused_at = self._list(
+                bucket,
+                prefix=prefix,
+                delimiter=delimiter,
+                start_after=start_after,
+                max_keys=max_keys - len(found) - len(common_prefixes),
+                enter_at=enter_at,
+                hidden_max=HIDDEN_MAX,
+            )
+            if paused_at is None and not enter_at:
+                return page
+            found += page.objects
+            common_prefixes += page.common_prefixes
+            next_after = page.next_after
+            if paused_at is None or len(found) + len(common_prefixes) >= max_keys:
+                break
+            enter_at = paused_at
+            await asyncio.sleep(0)
+        if paused_at is not None:
+            next_after = max([each.key for each in found[-1:]] + common_prefixes[-1:])
+        return ListPage(
+            objects=tuple(found), common_prefixes=tuple(common_prefixes), next_after=next_after
+        )
+
+    def _list(
+        self,
+        bucket: str,
+        *,
+        prefix: str,
+        delimiter: str,
+        start_after: str,
+        max_keys: int,
+        hidden_max: int | None,
+        enter_at: bytes = b"",
+        include_tombstoned: bool = False,
+    ) -> tuple[ListPage, bytes | None]:
+        """Return a page, and the key at which it stopped looking after hidden_max tombstones."""
+        prefix_bytes = prefix.encode("utf-8", "surrogatepass")
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
-
             rows = _Rows(view, Store.OBJECTS, bucket_id)
             if not include_tombstoned:
-                rows = _ShownRows(view, Store.OBJECTS, bucket_id)
+                rows = _ShownRows(view, Store.OBJECTS, bucket_id, hidden_max)
             page = listing.page(
                 rows,
-                prefix=prefix.encode("utf-8", "surrogatepass"),
+                prefix=prefix_bytes,
                 delimiter=delimiter.encode("utf-8", "surrogatepass"),
                 start_after=start_after.encode("utf-8", "surrogatepass"),
                 entries_max=min(max_keys, PAGE_ENTRIES_MAX),
+                enter_at=enter_at,
             )
-        return ListPage(
+        found = ListPage(
             objects=tuple(
                 records.object_info(bucket, key.decode(), value) for key, value in page.rows
             ),
             common_prefixes=tuple(each.decode() for each in page.common_prefixes),
             next_after=None if page.next_after is None else page.next_after.decode(),
         )
+        paused_at = rows.paused_at
+        if paused_at is not None and not paused_at.startswith(prefix_bytes):
+            paused_at = None  # it looked beyond the prefix, where nothing is asked for
+        return found, paused_at
 
     def _bucket_id(self, bucket: str) -> int:
         return records.bucket_id(buckets.find(self._index, bucket))
@@ -407,6 +485,8 @@ class Objects:
 class _Rows:
     """A bucket's rows of one store, each under its key, as a listing walks them."""
 
+    paused_at: bytes | None = None
+
     def __init__(self, view: Entering, store: Store, bucket_id: int) -> None:
         self._view = view
         self._store = store
@@ -422,19 +502,33 @@ class _Rows:
 
 
 class _ShownRows(_Rows):
-    """The same without tombstoned objects."""
+    """The same without tombstoned objects, as far as hidden_max of them; None means all.
+
+    Mutable: paused_at is the key of the one at which they ended too early.
+    """
+
+    def __init__(
+        self, view: Entering, store: Store, bucket_id: int, hidden_max: int | None
+    ) -> None:
+        super().__init__(view, store, bucket_id)
+        self._hidden_left = -1 if hidden_max is None else hidden_max
 
     def walk(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         hidden = records.is_tombstoned
         for key, _, value in keys.walk(self._view, self._store, self._bucket_id, start):
             if not hidden(value):
                 yield key, value
+            elif self._hidden_left == 0:
+                self.paused_at = key
+                return
+            else:
+                self._hidden_left -= 1
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
         found = super().first(start)
         if found is None or not records.is_tombstoned(found[1]):
             return found
-        return next(self.walk(start), None)
+        return next(self.walk(found[0]), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ async def list_objects(
     caller: callers.Caller,
 ) -> asgi.Response:
     bucket = house.buckets.get(operation.bucket)
-    page = _page(
+    page = await _page(
         house,
         operation.bucket,
         prefix=operation.prefix,
@@ -50,7 +50,7 @@ async def list_objects_v2(
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)
         after = redeemed
-    page = _page(
+    page = await _page(
         house,
         operation.bucket,
         prefix=operation.prefix,
@@ -76,12 +76,12 @@ async def list_objects_v2(
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
 
-def _page(
+async def _page(
     house: engines.Engines, bucket: str, *, prefix: str, delimiter: str, after: str, max_keys: int
 ) -> model.ListPage:
     if max_keys == 0:
         # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
         return model.ListPage(objects=(), common_prefixes=(), next_after=None)
-    return house.objects.list(
+    return await house.objects.list_patiently(
         bucket, prefix=prefix, delimiter=delimiter, start_after=after, max_keys=max_keys
     )

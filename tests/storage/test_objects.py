@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Iterator
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from storage import checksums, errors
+from storage import checksums, errors, objects, records
 from storage.batch import Store
 from storage.model import (
     ByteRange,
     FileSlice,
     InlineBody,
+    ListPage,
     ObjectAttributes,
     ObjectInfo,
     Precondition,
@@ -394,6 +396,89 @@ def test_a_tombstone_hides_from_listings_and_from_nothing_else(
     run(storage.objects.restore("raw", key))
     assert storage.objects.list("raw").objects == (info,)
     assert storage.objects.tombstones("raw") == ()
+
+
+TREE = [
+    f"{folder}{name}"
+    for folder in ("", "a/", "a/b/", "c/", "d" * 500 + "/")
+    for name in ("1", "2", "3", "4", "z/1", "z/2")
+]
+
+
+def hide(storage: Storage, hidden: Callable[[int], bool]) -> None:
+    for number, key in enumerate(sorted(TREE)):
+        put(storage, key, b"x")
+        if hidden(number):
+            run(storage.objects.tombstone("raw", key, by="me"))
+
+
+@pytest.mark.parametrize("hidden_max", [1, 3, 100])
+@pytest.mark.parametrize(
+    "hidden",
+    [lambda n: True, lambda n: n != 17, lambda n: n % 5 != 0, lambda n: n > 3, lambda n: n < 25],
+)
+def test_a_patient_listing_shows_what_an_impatient_one_does(
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    hidden_max: int,
+    hidden: Callable[[int], bool],
+) -> None:
+    monkeypatch.setattr(objects, "HIDDEN_MAX", hidden_max)
+    hide(storage, hidden)
+    for prefix, delimiter, start_after, max_keys in itertools.product(
+        ("", "a", "a/", "b", "d"), ("", "/"), ("", "a/2", "a/z/", "c/1"), (1, 2, 1000)
+    ):
+        asked = {"prefix": prefix, "delimiter": delimiter, "max_keys": max_keys}
+        expected = storage.objects.list("raw", start_after=start_after, **asked)
+        page = run(storage.objects.list_patiently("raw", start_after=start_after, **asked))
+        assert page.objects == expected.objects
+        assert page.common_prefixes == expected.common_prefixes
+        if page.next_after != expected.next_after:
+            assert expected.next_after is None
+            rest = run(storage.objects.list_patiently("raw", start_after=page.next_after, **asked))
+            assert (rest.objects, rest.common_prefixes) == ((), ())
+
+
+def test_many_tombstones_leave_others_their_turn(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "HIDDEN_MAX", 3)
+    hide(storage, lambda n: True)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def both() -> ListPage:
+        task = asyncio.create_task(others())
+        page = await storage.objects.list_patiently("raw")
+        task.cancel()
+        return page
+
+    assert run(both()) == ListPage(objects=(), common_prefixes=(), next_after=None)
+    assert turns >= len(TREE) // 3 - 1
+
+
+def test_a_listing_does_not_look_past_tombstones_behind_its_prefix(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "HIDDEN_MAX", 1)
+    looked: list[bytes] = []
+    hide(storage, lambda n: True)
+    put(storage, "a0", b"x")
+    is_tombstoned = records.is_tombstoned
+
+    def counting(value: bytes) -> bool:
+        looked.append(value)
+        return is_tombstoned(value)
+
+    monkeypatch.setattr(records, "is_tombstoned", counting)
+    page = run(storage.objects.list_patiently("raw", prefix="a0"))
+    assert [each.key for each in page.objects] == ["a0"]
+    assert len(looked) <= 3
 
 
 def test_a_tombstone_of_an_absent_key_is_no_fault(storage: Storage) -> None:
