@@ -28,6 +28,7 @@ from catalog import idents, namespaces, receipts, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
+    constants,
     engine,
     errors,
     faults,
@@ -270,6 +271,14 @@ class Statements:
 
     async def _query(self, call: _Call, tree: operations.Tree) -> outcomes.Outcome:
         found, opened = await self._bound(call, tree)
+        constant = _constant_row(found, call.zone)
+        if constant is not None:
+            return outcomes.Outcome(
+                columns=_columns(found, constant.schema),
+                batches=None if call.describe_only else _one_batch(constant),
+                statement_type_id=outcomes.StatementType.SELECT,
+                bind_count=found.bind_count,
+            )
         if call.describe_only:
             results = await self._start(call, found, opened, purpose="describe")
             await results.close()
@@ -840,6 +849,17 @@ async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.R
         raise _told(fault, query_id) from fault
     finally:
         await results.close()
+
+
+def _constant_row(found: resolve.BoundQuery, zone: str) -> pa.RecordBatch | None:
+    if found.constants is None:
+        return None
+    names_of = [column.name for column in found.columns]
+    return constants.row(names_of, found.types, found.constants, zone=zone)
+
+
+async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:
+    yield batch
 
 
 def _told(fault: engine.EngineFault, query_id: str) -> errors.SqlError:

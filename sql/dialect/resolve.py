@@ -37,7 +37,8 @@ from sql.dialect.scopes import Output, OutputScope, QueryScope, Text
 class BoundQuery:
     """What a query became. filters: per table use, conditions that its rows must meet.
 
-    unnamed: columns that are called by their expression's text alone.
+    unnamed: columns that are called by their expression's text alone. constants: the values of the
+    one row, where the whole query is a SELECT of constants.
     """
 
     sql: str
@@ -47,6 +48,7 @@ class BoundQuery:
     filters: Mapping[int, tuple[predicates.Condition, ...]]
     bind_count: int
     unnamed: tuple[str, ...] = ()
+    constants: tuple[Any, ...] | None = None
 
 
 def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
@@ -56,7 +58,9 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
         text = binder.query(tree, None)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
-    return binder.finish(text, references.bind_count(tree))
+    found = binder.finish(text, references.bind_count(tree))
+    constants = text.constants if isinstance(tree, exp.Select) else None
+    return dataclasses.replace(found, constants=constants)
 
 
 def bind_into(

@@ -42,6 +42,7 @@ class Text:
 
     is_correlated: it names columns of a query around it. is_transparent: a condition on its columns
     could as well stand in its own WHERE, so that it prunes the files of the tables inside.
+    constants: the one row's values, where all of them are known.
     """
 
     sql: str
@@ -49,6 +50,7 @@ class Text:
     rows: int | None = None
     is_correlated: bool = False
     is_transparent: bool = False
+    constants: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -85,7 +85,21 @@ class SelectBinder:
             or any(item.window for _, item in bound_items)
             or any(self._tree.args.get(name) for name in reduces)
         )
-        return Text(sql=sql, outputs=tuple(outputs), rows=rows, is_transparent=is_transparent)
+        return Text(
+            sql=sql,
+            outputs=tuple(outputs),
+            rows=rows,
+            is_transparent=is_transparent,
+            constants=self._constants([item for _, item in bound_items]),
+        )
+
+    def _constants(self, items: list[Bound]) -> tuple[Any, ...] | None:
+        clauses = [name for name, value in self._tree.args.items() if value]
+        if clauses != ["expressions"] or self._binder.environment.rows_relation:
+            return None
+        if not all(item.is_literal for item in items):
+            return None
+        return tuple(item.literal for item in items)
 
     def _refuse_unknown_clauses(self) -> None:
         for name, value in self._tree.args.items():

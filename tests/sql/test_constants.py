@@ -1,0 +1,103 @@
+"""A SELECT of constants is answered without the engine: same types, same values as with it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sql import constants, engine, engine_datafusion, tabletypes
+from tests.kit import sql_house, sql_text
+
+CONSTANTS = """
+1 | -1 | 0 | 007 | 9223372036854775807 | -9223372036854775807 | -9223372036854775808
+9223372036854775808 | 99999999999999999999999999999999999999
+-99999999999999999999999999999999999999
+1.5 | -1.50 | .5 | 0.00 | 100. | 12345678901234567890.123456789
+0.0000000000000000000000000000000000001
+1e3 | -1e-3 | 1.5e300 | 1e-310 | 0e0 | 123456789012345678901234567890123456789
+null | true | false | '' | 'a' | 'it''s' | 'a\\nb' | 'é😀' | $$q$$ | 'x' || null
+null::int | null::number(10,2) | null::float | null::varchar | null::varchar(3)
+null::date | null::time
+null::timestamp | null::timestamp_ltz | null::boolean | null::binary
+'1'::int | '1.255'::number(5,2) | ' 7 '::number | '1e2'::number(38,3) | 5::number(10,2)
+5::number(3)
+2.5::int | -2.5::int | 1.005::number(10,2) | 12::varchar | 'abc'::varchar(2) | 'abc'::varchar(5)
+'abc'::varchar | 'true'::boolean | 'no'::boolean | '2024-02-29'::date | '0001-01-01'::date
+'9999-12-31'::date | '10:11:12'::time | '10:11:12.123456'::time
+'2024-01-31 10:11:12.5'::timestamp
+'2024-01-31T10:11:12Z'::timestamp_ltz | '2024-01-31 10:11:12 +02:00'::timestamp_ltz
+'1969-12-31 23:59:59.999999'::timestamp | date '2024-01-01' | timestamp '2024-01-01 00:00:00'
+x'' | x'00ff' | try_cast('a' as int) | try_cast('12' as int) | try_cast('x' as date)
+try_to_number('12.6') | to_date('2024-05-06') | to_number('12.345', 10, 2)
+current_version() | current_user() | current_role() | current_warehouse() | current_database()
+current_schema() | current_account() | current_region() | current_session() | current_client()
+current_date | current_timestamp | current_timestamp() | current_time | localtimestamp
+sysdate()
+last_query_id() | getdate() | 1 + 1 | 'a' || 'b' | upper('x') | 1 = 1 | (3) | ((-4))
+- (-5) | +6
+interval '1 day' + current_date | case when true then 1 end | pi() | 1::float
+'1.5'::float | 'nan'::float
+""".replace("\n", " | ")
+
+TEXTS = [text.strip() for text in CONSTANTS.split(" | ") if text.strip()]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_the_row_is_what_the_engine_gives(zone: str, tmp_path: Path) -> None:
+    planner = engine_datafusion.Planner(spill_directory=tmp_path, in_thread=False)
+    context = sql_text.context(query_ids=("q",))
+    folded = []
+
+    async def computed(bound: Any) -> pa.RecordBatch:
+        query = engine.Query(
+            text=bound.sql,
+            functions=bound.functions,
+            settings=engine.Settings(timezone=zone),
+        )
+        run = await planner.start(query)
+        (batch,) = [batch async for batch in run.batches()]
+        return batch
+
+    for text in TEXTS:
+        bound, _ = sql_text.bind(f"select {text} as x", context=context)
+        if bound.constants is None:
+            continue
+        made = constants.row(["X"], bound.types, bound.constants, zone=zone)
+        assert made is not None, text
+        folded.append(text)
+        theirs = asyncio.run(computed(bound))
+        assert made.schema.types == theirs.schema.types, text
+        ours, expected = made.column(0)[0].as_py(), theirs.column(0)[0].as_py()
+        both_nan = isinstance(expected, float) and math.isnan(expected)
+        assert both_nan or ours == expected, text
+        assert tabletypes.result_type(bound.columns[0], made.schema[0].type) == (
+            tabletypes.result_type(bound.columns[0], theirs.schema[0].type)
+        )
+    assert len(folded) > 70
+
+
+def test_constants_are_answered_and_described_without_a_child(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        assert isinstance(house.engine, engine.WorkerEngine)
+        assert await house.rows("select 1, 'a', null, 2.50 as x") == [(1, "a", None, 2.5)]
+        described = await house.run("select 1, current_version()", describe_only=True)
+        assert [column.type for column in described.columns] == ["fixed", "text"]
+        assert await house.one("select current_version()") == "9.0.0"
+        assert house.engine.process_ids == ()
+        for text, rows in (
+            ("select 1 limit 0", []),
+            ("select 1 where false", []),
+            ("(select 1) limit 0", []),
+            ("select 1 from values (1), (2)", [(1,), (1,)]),
+            ("select 1 union all select 1", [(1,), (1,)]),
+            ("with a as (select 2) select 1", [(1,)]),
+        ):
+            assert await house.rows(text) == rows, text
+        assert len(house.engine.process_ids) == 1
+
+    sql_house.in_house(tmp_path, work, workers=1)
