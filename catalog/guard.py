@@ -93,6 +93,11 @@ class TableGuard:
         """Raise what a file of a table answers to other bytes."""
         layout.refuse_write_once(key)
 
+    def is_aws_strict(self, bucket: str) -> bool:
+        """Say whether the bucket offers on objects only what AWS offers on tables' storage."""
+        info = self._table_bucket(bucket)
+        return info is not None and info.settings.get(AWS_STRICT) is True
+
     def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
         """Say what a DELETE does: files of tables are only hidden, for the sweep to free."""
         info = self._table_bucket(bucket)

@@ -200,6 +200,15 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         default=False,
         meaning="Take files only below places of tables and views that the catalog knows.",
     ),
+    BucketSetting(
+        name="aws_strict",
+        choices=(),
+        default=False,
+        meaning=(
+            "Offer on objects only what AWS does on tables' storage: no listing, deleting, copying "
+            "or tagging."
+        ),
+    ),
 )
 """With what a table bucket is made. Its index row holds what is said, under the same names."""
 

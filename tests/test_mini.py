@@ -144,7 +144,7 @@ def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> Non
         (
             "[table_buckets.lake]\nlayuot = 'strict'",
             "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; known are layout, "
-            "require_registered",
+            "require_registered, aws_strict",
         ),
         (
             "[table_buckets.lake]\nlayout = 'strickt'",

@@ -7,7 +7,7 @@ is missing. Decides nothing; rules and engines do.
 from __future__ import annotations
 
 import urllib.parse
-from typing import assert_never
+from typing import Final, assert_never
 
 from server import asgi, dispatch, exchange
 from server.access import decide
@@ -28,6 +28,20 @@ from server.s3 import (
     wire_errors,
 )
 from storage import opening
+
+NOT_ON_TABLES: Final = (
+    operations.ListObjects
+    | operations.ListObjectsV2
+    | operations.ListMultipartUploads
+    | operations.DeleteObject
+    | operations.DeleteObjects
+    | operations.CopyObject
+    | operations.UploadPartCopy
+    | operations.GetObjectTagging
+    | operations.PutObjectTagging
+    | operations.DeleteObjectTagging
+)
+"""What AWS does not offer on tables' storage; a bucket can be told not to offer it either."""
 
 
 class Face:
@@ -105,6 +119,12 @@ class Face:
         if isinstance(operation, operations.Expecting):
             engines.check_owners(house, operation)
             operation = operation.operation
+        if isinstance(operation, NOT_ON_TABLES) and self._guard.is_aws_strict(operation.bucket):
+            raise errors.MethodNotAllowed(
+                "The specified method is not allowed against this resource.",
+                Method=request.method,
+                ResourceType="OBJECT",
+            )
         match operation:
             case operations.GetObject():
                 return await objects.get_object(house, operation, request, caller)

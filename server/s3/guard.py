@@ -81,6 +81,9 @@ class Guard(Protocol):
     def refuse_overwrite(self, key: str) -> NoReturn:
         """Raise LayoutRefused (write-once): key was written before, with other bytes."""
 
+    def is_aws_strict(self, bucket: str) -> bool:
+        """Say whether objects of the bucket cannot be listed, deleted, copied or tagged."""
+
     def on_delete(self, bucket: str, key: str) -> OnDelete:
         """Say what a DELETE of key does: remove it, write a tombstone, or be refused."""
 
@@ -108,6 +111,10 @@ class OpenGuard:
     def refuse_overwrite(self, key: str) -> NoReturn:
         """Never called."""
         raise AssertionError("nothing is written once here")
+
+    def is_aws_strict(self, bucket: str) -> bool:
+        """Offer every operation."""
+        return False
 
     def on_delete(self, bucket: str, key: str) -> OnDelete:
         """Remove every key."""

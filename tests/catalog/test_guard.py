@@ -236,6 +236,9 @@ def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableG
     lake.run(lake.storage.buckets.update("lake", {"aws_strict": True}))
     assert answers.on_delete("lake", "ns/t/data/f.parquet") == "refuse"
     assert answers.on_delete("plain", "x") == "remove"
+    assert answers.is_aws_strict("lake")
+    assert not answers.is_aws_strict("plain")
+    assert not answers.is_aws_strict("none")
 
 
 def test_a_view_has_no_data(lake: lakes.Lake, answers: guard.TableGuard) -> None:

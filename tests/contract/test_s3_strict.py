@@ -30,6 +30,9 @@ require_registered = true
 
 [table_buckets.free]
 layout = "off"
+
+[table_buckets.as-aws]
+aws_strict = true
 """
 
 
@@ -153,6 +156,45 @@ def test_a_bucket_may_take_files_of_registered_tables_alone(
     assert rule == "content-magic"
 
 
+def test_an_aws_strict_bucket_offers_what_aws_offers_and_answers_405_to_the_rest(s3: Any) -> None:
+    place = {"Bucket": "as-aws", "Key": "ns/t/data/f.parquet"}
+    general = kit.new_bucket(s3)
+    s3.put_object(Bucket=general, Key="k", Body=b"k")
+    s3.put_object(**place, Body=b"data")
+    upload = {**place, "Key": "ns/t/data/g.parquet"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    part = s3.upload_part(**upload, PartNumber=1, Body=b"part")["ETag"]
+    source = {"CopySource": f"{general}/k"}
+    tags = {"TagSet": [{"Key": "a", "Value": "b"}]}
+    for call, members in (
+        (s3.list_objects_v2, {"Bucket": "as-aws"}),
+        (s3.list_objects, {"Bucket": "as-aws"}),
+        (s3.list_multipart_uploads, {"Bucket": "as-aws"}),
+        (s3.delete_object, place),
+        (s3.delete_objects, {"Bucket": "as-aws", "Delete": {"Objects": [{"Key": place["Key"]}]}}),
+        (s3.copy_object, {**place, "Key": "ns/t/data/h.parquet", **source}),
+        (s3.upload_part_copy, {**upload, "PartNumber": 2, **source}),
+        (s3.get_object_tagging, place),
+        (s3.put_object_tagging, {**place, "Tagging": tags}),
+        (s3.delete_object_tagging, place),
+    ):
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            call(**members)
+        answer = caught.value.response
+        assert answer["ResponseMetadata"]["HTTPStatusCode"] == 405
+        assert (answer["Error"]["Code"], answer["Error"]["Message"]) == (
+            "MethodNotAllowed",
+            "The specified method is not allowed against this resource.",
+        )
+    assert [each["ETag"] for each in s3.list_parts(**upload)["Parts"]] == [part]
+    named = {"Parts": [{"PartNumber": 1, "ETag": part}]}
+    s3.complete_multipart_upload(**upload, MultipartUpload=named)
+    assert s3.get_object(**place)["Body"].read() == b"data"
+    assert s3.head_object(**{**place, "Key": upload["Key"]})["ContentLength"] == 4
+    # Reading is allowed, so a copy out of it is.
+    s3.copy_object(Bucket=general, Key="out", CopySource=f"as-aws/{place['Key']}")
+
+
 ARN = "arn:aws:s3tables:us-east-1:000000000000:bucket/"
 
 
@@ -174,10 +216,16 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
     flags = ("--config", str(file))
     first = server.start(tmp_path / "data", *flags)
     try:
-        assert settings_of(first, "lake") == {"layout": "strict", "require_registered": False}
+        assert settings_of(first, "lake") == {
+            "layout": "strict",
+            "require_registered": False,
+            "aws_strict": False,
+        }
     finally:
         assert first.stop() == 0
-    banner = '  bucket      lake: layout = "strict", require_registered = false\n'
+    banner = (
+        '  bucket      lake: layout = "strict", require_registered = false, aws_strict = false\n'
+    )
     assert banner in first.log.read_text()
     assert "WARNING" not in first.log.read_text()
 

@@ -57,12 +57,15 @@ def test_a_flag_says_which_table_buckets_there_are_and_the_file_how_they_are_mad
 
 def test_every_setting_of_a_table_bucket_has_an_effect_in_the_guard() -> None:
     names = {setting.name: setting.choices for setting in config.BUCKET_SETTINGS}
-    assert names == {guard.LAYOUT: typing.get_args(guard.Layout), guard.REQUIRE_REGISTERED: ()}
-    assert config.bucket_settings_of({}) == {"layout": "names", "require_registered": False}
-    assert config.bucket_settings_of({"layout": "other", "tags": {}}) == {
-        "layout": "other",
-        "require_registered": False,
+    assert names == {
+        guard.LAYOUT: typing.get_args(guard.Layout),
+        guard.REQUIRE_REGISTERED: (),
+        guard.AWS_STRICT: (),
     }
+    default = {"layout": "names", "require_registered": False, "aws_strict": False}
+    assert config.bucket_settings_of({}) == default
+    other = config.bucket_settings_of({"layout": "other", "tags": {}})
+    assert other == {**default, "layout": "other"}
 
 
 ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
@@ -91,7 +94,7 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({}, {}, {"table_buckets": {}}, "is not a list of names"),
         ({}, {}, {"table_buckets": {"a": {}}}, "[table_buckets.a]: the bucket name 'a' must have"),
         ({}, {}, {"table_buckets": {"lake": []}}, "[table_buckets.lake]: not a table"),
-        ({}, {}, {"table_buckets": {"lake": {"aws_strict": True}}}, "unknown key 'aws_strict'"),
+        ({}, {}, {"table_buckets": {"lake": {"no_such": True}}}, "unknown key 'no_such'"),
         ({}, {}, {"table_buckets": {"lake": {"layout": ["off"]}}}, "is not one of off, names"),
         ({}, {}, {"table_buckets": {"lake": {"layout": True}}}, "is not one of off, names"),
         ({}, {}, {"table_buckets": {"lake": {"require_registered": 1}}}, "is not true or false"),

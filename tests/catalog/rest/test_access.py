@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.catalog.rest import house as houses
+from tests.kit import lakes
 
 BUCKET = houses.BUCKET_ARN
 ANY_TABLE = f"{BUCKET}/table/*"
@@ -284,3 +285,25 @@ def test_who_may_not_see_a_table_sees_neither_its_loads_nor_its_reports(
     for what in ("loads", "metrics"):
         path = f"/_api/v1/warehouses/lake/{what}?table=hr.t"
         assert peopled.send("GET", path, headers=headers).status == 403
+
+
+def test_how_a_table_bucket_was_made_is_shown_to_whoever_may_see_it(tmp_path: Path) -> None:
+    people = {"reader": [houses.allow("s3tables:GetTableBucket", BUCKET)], "nobody": []}
+    with houses.opened(tmp_path / "d", users=people) as house:
+        house.run(house.lake.storage.buckets.update("lake", {"layout": "off", "tags": {"a": "b"}}))
+
+        def ask(name: str, user: str) -> houses.Answer:
+            headers = {"authorization": f"Bearer {house.run(house.token(user))}"}
+            return house.send("GET", f"/_api/v1/warehouses/{name}", headers=headers)
+
+        shown = ask("lake", "reader")
+        assert shown.status == 200
+        assert shown.json == {
+            "name": "lake",
+            "arn": BUCKET,
+            "created_at_ms": lakes.NOW_MS,
+            "settings": {"layout": "off", "require_registered": False, "aws_strict": False},
+        }
+        assert ask("lake", "nobody").status == 403
+        assert ask("none", "nobody").status == 403
+        assert ask("none", "root").status == 404
