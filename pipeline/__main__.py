@@ -27,6 +27,7 @@ from pipeline import errors, ingest, maintenance, progress, samples, servers, se
 
 INTERRUPTED = 130
 CHECKOUT = Path(__file__).resolve().parents[1]
+LOOPBACK = "127.0.0.1,localhost,::1"
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     say = progress.speaker()
     started = time.monotonic()
+    _reach_this_machine_without_proxy()
     try:
         server = servers.find(
             url=options.url, data=options.data, environment=os.environ, region=options.region
@@ -61,18 +63,21 @@ def _ingest(
         place=settings.parse_place(options.source),
         format=options.format,
         table=settings.parse_table(options.to),
-        partitions=settings.parse_partitions(options.partition_by) if options.partition_by else (),
+        partitions=settings.parse_partitions(options.partition_by)
+        if options.partition_by is not None
+        else (),
         mode=options.mode,
         options=_reader_options(options.option),
     )
     done = ingest.run(server, load, open_spark=_opener(options, server, say), say=say)
     if done.snapshot_id is None:
-        sentence = f"loaded nothing: {done.skipped} objects were loaded before"
+        sentence = f"loaded nothing: {progress.counted(done.skipped, 'object')} loaded before"
     else:
         columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
         sentence = (
-            f"loaded {done.rows:,} rows from {done.sources} objects into "
-            f"{load.table.dotted} as {done.files} files{columns}"
+            f"loaded {progress.counted(done.rows, 'row')} "
+            f"from {progress.counted(done.sources, 'object')} into {load.table.full} "
+            f"as {progress.counted(done.files, 'file')}{columns}"
         )
     return dataclasses.asdict(done), sentence
 
@@ -189,6 +194,14 @@ def _moment(text: str) -> datetime.datetime:
     except ValueError as error:
         raise errors.BadArgument(f"--older-than {text!r} is neither an age nor a time") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def _reach_this_machine_without_proxy() -> None:
+    """A proxy that the environment names is for other machines; none leads back to this one."""
+    spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if spared.strip() != "*":
+        for name in ("no_proxy", "NO_PROXY"):
+            os.environ[name] = f"{spared},{LOOPBACK}" if spared else LOOPBACK
 
 
 def _ensure_spark(say: progress.Say) -> None:

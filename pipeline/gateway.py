@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +27,7 @@ START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 30
 POLL_SECONDS = 0.02
 ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+EXCEPTION = re.compile(r'^Exception in thread "[^"]*" [\w.$]+: (.+)')
 UNWANTED_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -141,8 +143,16 @@ def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, log: Path) -
             break
         time.sleep(POLL_SECONDS)
     process.kill()
-    tail = log.read_text(errors="replace")[-800:].strip()
-    raise errors.SparkFailed(f"Spark's JVM did not start: {tail}")
+    said = log.read_text(errors="replace").splitlines()
+    raise errors.SparkFailed(f"Spark's JVM did not start: {_last_words(said)}")
+
+
+def _last_words(said: Sequence[str]) -> str:
+    """The line of a JVM's log that says what was wrong, or at least the last ones."""
+    for line in said:
+        if match := EXCEPTION.search(line):
+            return match.group(1)
+    return " ".join(line.strip() for line in said[-3:]) or "it said nothing"
 
 
 def _check_listening(port: int) -> None:

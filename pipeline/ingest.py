@@ -76,12 +76,13 @@ def run(
         fresh = list(found)
     skipped = len(found) - len(fresh)
     if not fresh:
-        say(f"nothing to load: all {skipped} objects are in {load.table.dotted} already")
+        say(f"nothing to load: all that lies there is in {load.table.full} already")
         return Loaded(
             rows=0, sources=0, skipped=skipped, files=0, columns_added=(), snapshot_id=None
         )
     size_mb = sum(source.size_bytes for source in fresh) / 1e6
-    say(f"loading {len(fresh)} objects, {size_mb:.1f} MB; {skipped} are loaded already")
+    what = progress.counted(len(fresh), "object")
+    say(f"loading {what}, {size_mb:.1f} MB; {skipped} loaded before")
     load_id = uuid.uuid4().hex
     with (
         open_spark(load.table.warehouse) as spark,
@@ -143,15 +144,15 @@ def _contested(table: settings.Table) -> Iterator[None]:
         kind, message = session.thrown(error) or ("", "")
         if kind in UNANSWERED:
             raise errors.OutcomeUnknown(
-                f"the answer to the commit was lost, so {table.dotted} has the rows or has not; "
+                f"the answer to the commit was lost, so {table.full} has the rows or has not; "
                 "run the same command again, it loads only what is missing"
             ) from error
         if kind not in CONFLICTS:
             raise
         if ALREADY_TAKEN in message:
-            reason = f"another job has loaded some of these objects into {table.dotted} meanwhile"
+            reason = f"another job has loaded some of these objects into {table.full} meanwhile"
         else:
-            reason = f"{table.dotted} was changed meanwhile ({message})"
+            reason = f"{table.full} was changed meanwhile ({message})"
         raise errors.Overtaken(
             f"{reason}; nothing was loaded, run the same command again for what is missing"
         ) from error
@@ -255,7 +256,10 @@ def _types_to_read(inferred: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _clustered(frame: Any, load: Load, table: Any) -> Any:
-    """Bring the rows of a partition together, so that each is written by one task as one file."""
+    """Bring the rows of a partition together, so that each is written by one task as one file.
+
+    In order, so that a task has one file open at a time, however many partitions there are.
+    """
     fields = [field for field in table.spec().fields() if not field.transform().isVoid()]
     if not fields:
         return frame
@@ -265,7 +269,9 @@ def _clustered(frame: Any, load: Load, table: Any) -> Any:
     schema = table.schema()
     keys = []
     for field in fields:
-        column = f"`{schema.findColumnName(field.sourceId())}`"
+        column = _column(frame, str(schema.findColumnName(field.sourceId())))
+        if column is None:
+            continue
         transform = str(field.transform().toString())
         system = f"`{load.table.warehouse}`.system"
         if transform == "identity":
@@ -275,7 +281,22 @@ def _clustered(frame: Any, load: Load, table: Any) -> Any:
         else:
             kind, width = transform.rstrip("]").split("[")
             keys.append(functions.expr(f"{system}.{kind}({width}, {column})"))
-    return frame.repartition(*keys)
+    return frame.repartition(*keys).sortWithinPartitions(*keys) if keys else frame
+
+
+def _column(frame: Any, name: str) -> str | None:
+    """Return a column's name for Spark SQL, a nested one's with dots; None if the data has none."""
+    if name in frame.columns:
+        return f"`{name}`"
+    # Imported here: PySpark is only there once Spark's half is installed.
+    from pyspark.sql import types
+
+    inside, parts = frame.schema, name.split(".")
+    for part in parts:
+        if not isinstance(inside, types.StructType) or part not in inside.names:
+            return None
+        inside = inside[part].dataType
+    return ".".join(f"`{part}`" for part in parts)
 
 
 def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tuple[str, ...]]:
@@ -319,7 +340,7 @@ def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> 
     cache.add(load_id, table)
     try:
         writer = frame.write.format("iceberg").mode("append")
-        writer.option("fanout-enabled", "true").save(load_id)
+        writer.option("fanout-enabled", "false").save(load_id)
         return written.fetchNewFiles(table, load_id)
     finally:
         cache.remove(load_id)
@@ -336,13 +357,23 @@ def _partition_spec(
             raise errors.BadArgument(
                 f"--partition-by names {transform.column!r}, but the data has: {names}"
             )
-        add = getattr(builder, transform.kind)
-        builder = (
-            add(transform.column)
-            if transform.width is None
-            else add(transform.column, transform.width)
-        )
-    return builder.build()
+        width = () if transform.width is None else (transform.width,)
+        with _fitting():
+            builder = getattr(builder, transform.kind)(transform.column, *width)
+    with _fitting():
+        return builder.build()
+
+
+@contextlib.contextmanager
+def _fitting() -> Iterator[None]:
+    """Say as a wrong argument that transforms do not go with their columns or one another."""
+    try:
+        yield
+    except Exception as error:
+        refused = session.thrown(error)
+        if refused is None:
+            raise
+        raise errors.BadArgument(f"--partition-by: {refused[1]}") from error
 
 
 def _check_partitions(

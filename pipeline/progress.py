@@ -29,6 +29,11 @@ class Counters:
     tasks: int
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: `1 object`, `2,000 objects`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def speaker() -> Say:
     """Return a function that prints one line on the standard error stream, flushed."""
     stream = sys.stderr

@@ -18,8 +18,24 @@ TABLE = f"{NAMESPACE}.{NAME}"
 
 
 def load(server: settings.Server, warehouse: str) -> int:
-    """Create and fill the table in one commit; return its rows. A second call changes nothing."""
-    # Imported here: Spark's jobs need neither.
+    """Create and fill the table in one commit; return its rows. A second call changes nothing.
+
+    Raises PipelineError.
+    """
+    # Imported here: Spark's jobs need none of them.
+    import requests
+    from pyiceberg.exceptions import RESTError
+
+    try:
+        return _load(server, warehouse)
+    except requests.RequestException as error:
+        raise errors.NoServer(f"the server does not answer: {error}") from error
+    except RESTError as error:
+        raise errors.PipelineError(f"the server refused: {error}") from error
+
+
+def _load(server: settings.Server, warehouse: str) -> int:
+    # Imported here: Spark's jobs need none of them.
     import pyarrow.csv
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipeline import errors, settings
 
@@ -20,9 +21,15 @@ DEFAULT_REGION = "us-east-1"
 def find(
     *, url: str | None, data: str, environment: Mapping[str, str], region: str | None
 ) -> settings.Server:
-    """Return the server to work with. Raises NoServer."""
+    """Return the server to work with. Raises BadArgument, NoServer."""
     access_key = environment.get("BOATHOUSE_ACCESS_KEY")
     secret_key = environment.get("BOATHOUSE_SECRET_KEY")
+    if (access_key is None) != (secret_key is None):
+        raise errors.BadArgument(
+            "BOATHOUSE_ACCESS_KEY and BOATHOUSE_SECRET_KEY go together; one of them is not set"
+        )
+    if url is not None:
+        _check_url(url)
     folder = Path(data)
     region = region or environment.get("BOATHOUSE_REGION")
     if url is None:
@@ -38,6 +45,12 @@ def find(
         secret_key=secret_key,
         region=region or DEFAULT_REGION,
     )
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise errors.BadArgument(f"--url {url!r} is not a URL: write http://HOST:PORT")
 
 
 def _read(path: Path, data: str, *, needs: tuple[str, ...]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,12 @@ from typing import Any, TypeAlias
 from pipeline import errors, gateway, jars, java, progress, settings
 
 LOG_LEVEL = "ERROR"
+# PySpark writes each failed analysis to the standard error stream as JSON; a job says it itself.
+NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+READING = re.compile(r"while reading file s3a(://.+?)\. ")
+ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
+SQL_STATE = re.compile(r" +SQLSTATE: \w{5}.*")
+REASON_MAX = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,11 +107,17 @@ def started(
     ):
         # Imported here: PySpark takes a second, and `--help` should not.
         from pyspark import SparkContext
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
 
-        with failures():
-            session = SparkSession.builder.getOrCreate()
-            session.sparkContext.setLogLevel(LOG_LEVEL)
+        for name in NOISY_LOGGERS:
+            PySparkLogger.getLogger(name).disabled = True
+        try:
+            with failures():
+                session = SparkSession.builder.getOrCreate()
+                session.sparkContext.setLogLevel(LOG_LEVEL)
+        except errors.SparkFailed as error:
+            raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
         spark = Spark(session=session, jvm=session._jvm)  # noqa: SLF001 - py4j's only way
         try:
             yield spark
@@ -135,20 +148,44 @@ def failures() -> Iterator[None]:
 
 def thrown(error: Exception) -> tuple[str, str] | None:
     """Return the class and the message of the Java exception behind error, if one is."""
-    java_error = getattr(error, "java_exception", None)
+    java_error = _java_error(error)
     if java_error is None:
         return None
     return str(java_error.getClass().getSimpleName()), str(java_error.getMessage())
 
 
+def _java_error(error: Exception) -> Any:
+    # py4j's name for it, and PySpark's, which turns some of py4j's errors into its own.
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
 def _reason(error: Exception) -> str:
-    """The last cause's message: what went wrong, not the way there."""
-    java_error = getattr(error, "java_exception", None)
+    """The last cause's message: what went wrong, not the way there; and in which file."""
+    java_error = _java_error(error)
     if java_error is not None:
         # The JVM may be gone by now; then Python's own text must do.
         with contextlib.suppress(Exception):
-            while java_error.getCause() is not None:
-                java_error = java_error.getCause()
-            return str(java_error.toString()).strip().splitlines()[0]
+            causes = [java_error]
+            while (cause := causes[-1].getCause()) is not None:
+                causes.append(cause)
+            named = [(str(one.getClass().getSimpleName()), str(one.getMessage())) for one in causes]
+            return _sentence(named)
     lines = [line for line in str(error).splitlines() if line.strip() and "Trace:" not in line]
-    return lines[0].strip() if lines else type(error).__name__
+    return _plain(lines[0]) if lines else type(error).__name__
+
+
+def _sentence(causes: Sequence[tuple[str, str]]) -> str:
+    """Make one line of Java's causes, each a class and a message, the outermost first."""
+    kind, message = causes[-1]
+    text = _plain(message)
+    # A message of one word, a class that was not found or a null, says nothing without its class.
+    if " " not in text:
+        text = f"{kind}: {text}"
+    files = [match.group(1) for _, said in causes if (match := READING.search(said + " "))]
+    return f"s3{files[0]}: {text}" if files and files[0] not in text else text
+
+
+def _plain(message: str) -> str:
+    """Spark's message as a person reads it: one printable line without its error's codes."""
+    line = ERROR_CLASS.sub("", SQL_STATE.sub("", " ".join(message.split())))
+    return "".join(letter if letter.isprintable() else "?" for letter in line)[:REASON_MAX]

@@ -61,6 +61,11 @@ class Table:
         return ".".join((*self.namespace, self.name))
 
     @property
+    def full(self) -> str:
+        """warehouse.namespace.name, as a job is told it."""
+        return f"{self.warehouse}.{self.dotted}"
+
+    @property
     def quoted(self) -> str:
         """The name for Spark SQL, each part in back-ticks."""
         parts = (self.warehouse, *self.namespace, self.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import concurrent.futures
 import contextlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from pipeline import errors, settings
 SOURCES_MAX = 100_000
 HEADER_BYTES_MAX = 64 * 1024
 HEADERS_AT_ONCE = 16
+GZIP_WINDOW = 31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -106,7 +108,9 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
         body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{HEADER_BYTES_MAX - 1}")[
             "Body"
         ]
-        line: bytes = body.read().split(b"\n", 1)[0]
+        begin = body.read()
+        # Spark too goes by the name.
+        line = (_unpacked(begin) if key.endswith(".gz") else begin).split(b"\n", 1)[0]
         return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")
 
     groups: dict[bytes, list[Source]] = {}
@@ -117,6 +121,14 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
     if not groups:
         raise errors.BadArgument("every CSV file is empty: there is no header to name columns")
     return list(groups.values())
+
+
+def _unpacked(begin: bytes) -> bytes:
+    """Return the beginning of what gzip packed; where it did not, the same bytes."""
+    try:
+        return zlib.decompressobj(GZIP_WINDOW).decompress(begin, HEADER_BYTES_MAX)
+    except zlib.error:
+        return begin
 
 
 def _data_objects(place: settings.Place, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:

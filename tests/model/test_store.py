@@ -333,6 +333,7 @@ def test_any_sequence_of_operations_leaves_the_store_as_the_dictionary() -> None
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 def test_long_sequences_of_operations_leave_the_store_as_the_dictionary() -> None:
     thorough = settings(SHORT, max_examples=1500, stateful_step_count=60)
     run_state_machine_as_test(StoreMachine, settings=thorough)

@@ -49,3 +49,27 @@ def test_private_folder_is_this_user_s_and_goes_away() -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "spark.log").touch()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            [
+                "WARNING: Using incubator modules",
+                'Exception in thread "main" org.apache.spark.SparkException: no such master',
+                "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1065)",
+            ],
+            "no such master",
+        ),
+        (
+            ["Error occurred during initialization of VM", "Could not reserve enough space"],
+            "Error occurred during initialization of VM Could not reserve enough space",
+        ),
+        ([], "it said nothing"),
+    ],
+)
+def test_last_words_of_a_jvm_say_what_was_wrong_without_its_stack(
+    said: list[str], words: str
+) -> None:
+    assert gateway._last_words(said) == words

@@ -53,6 +53,14 @@ def test_find_follows_links_to_the_runtime_itself(tmp_path: Path) -> None:
     assert java.find(environment).home == home
 
 
+def test_find_takes_the_home_that_a_version_manager_s_script_leads_to(tmp_path: Path) -> None:
+    shim = fake(tmp_path / "shims", "17.0.1") / "bin" / "java"
+    settings = f"Property settings:\n    file.separator = /\n    java.home = {tmp_path / 'real'}\n"
+    shim.write_text(f'#!/bin/sh\ncat >&2 <<END\n{settings}openjdk version "21.0.1"\nEND\n')
+    found = java.find({"PATH": f"{shim.parent}:/bin"})
+    assert found == java.Java(home=tmp_path / "real", major=21, bundled=False)
+
+
 def test_find_falls_back_to_the_bundled_runtime(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

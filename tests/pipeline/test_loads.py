@@ -49,6 +49,12 @@ def test_taken_of_a_table_that_is_not_there_is_empty(house: settings.Server) -> 
         assert loads.taken(house, settings.parse_table(name)) == set()
 
 
+def test_taken_of_a_warehouse_that_is_not_there_names_it(house: settings.Server) -> None:
+    with pytest.raises(errors.BadArgument) as caught:
+        loads.taken(house, settings.parse_table("nowhere.a.t"))
+    assert str(caught.value) == "there is no table bucket 'nowhere'"
+
+
 def test_taken_with_a_wrong_secret_says_that_the_server_refused(house: settings.Server) -> None:
     wrong = settings.Server(
         url=house.url, access_key=house.access_key, secret_key="wrong", region=house.region

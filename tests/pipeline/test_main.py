@@ -67,6 +67,10 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             "year(c), month(c), day(c), hour(c), bucket(n, c) or truncate(n, c)",
         ),
         (
+            (*INGEST, "--partition-by", ""),
+            "pipeline: ingest failed: --partition-by names no column",
+        ),
+        (
             (*INGEST, "--option", "nullValue"),
             "pipeline: ingest failed: --option 'nullValue' is not NAME=VALUE",
         ),
@@ -167,6 +171,45 @@ def test_samples_loads_once_and_a_second_time_changes_nothing(
         outcomes.append(json.loads(capsys.readouterr().out))
     for outcome in outcomes:
         assert (outcome["rows"], outcome["table"]) == (344, "samples.penguins")
+
+
+def test_samples_of_a_warehouse_that_is_not_there_end_with_one_sentence(
+    server: server_kit.Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("samples", "--warehouse", "nowhere", "--data", str(server.data))
+    code, said = run(capsys, *arguments)
+    assert (code, len(said)) == (1, 1)
+    assert said[0].startswith("pipeline: samples failed: the server refused: ")
+    assert "Warehouse does not exist: nowhere" in said[0]
+
+
+def test_samples_without_a_server_end_with_one_sentence(
+    unused: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOATHOUSE_ACCESS_KEY", "AK")
+    monkeypatch.setenv("BOATHOUSE_SECRET_KEY", "SK")
+    code, said = run(capsys, "samples", "--url", unused)
+    assert (code, len(said)) == (1, 1)
+    assert said[0].startswith("pipeline: samples failed: the server does not answer: ")
+
+
+def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(
+    server: server_kit.Running, unused: str
+) -> None:
+    environment = server_kit.client_environment()
+    environment |= dict.fromkeys(("http_proxy", "HTTP_PROXY"), unused)
+    environment |= {"no_proxy": "elsewhere.example"}
+    commands = (
+        ("samples",),
+        ("ingest", "--from", "s3://pipeline-no-such-bucket/", "--to", "lake.a.b"),
+    )
+    for arguments, code in zip(commands, (0, 2), strict=True):
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline", *arguments, "--data", str(server.data)],
+            cwd=server_kit.ROOT, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+    assert "there is no bucket 'pipeline-no-such-bucket'" in done.stderr
 
 
 def test_help_needs_neither_a_server_nor_spark() -> None:

@@ -31,6 +31,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (336776, "336,776 files")]
+)
+def test_counted_puts_a_number_of_things_in_words(number: int, said: str) -> None:
+    assert progress.counted(number, "file") == said
+
+
 def test_watching_redraws_one_line_on_a_terminal_and_wipes_it() -> None:
     screen = Screen(terminal=True)
     with progress.watching("writing", lambda: SEEN, stream=screen):

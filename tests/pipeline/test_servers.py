@@ -68,6 +68,24 @@ def test_find_with_a_damaged_file_names_it(tmp_path: Path, content: str) -> None
         servers.find(url=None, data=str(tmp_path), environment={}, region=None)
 
 
+@pytest.mark.parametrize("url", ["127.0.0.1:5253", "localhost", "s3://lake", "http://", ""])
+def test_find_refuses_what_is_no_url(tmp_path: Path, url: str) -> None:
+    data = folder(tmp_path, running={"url": "http://h:1"}, keys=KEYS)
+    with pytest.raises(errors.BadArgument) as caught:
+        servers.find(url=url, data=data, environment={}, region=None)
+    assert str(caught.value) == f"--url {url!r} is not a URL: write http://HOST:PORT"
+
+
+@pytest.mark.parametrize("name", ["BOATHOUSE_ACCESS_KEY", "BOATHOUSE_SECRET_KEY"])
+def test_find_refuses_one_key_without_the_other(tmp_path: Path, name: str) -> None:
+    data = folder(tmp_path, running={"url": "http://h:1"}, keys=KEYS)
+    with pytest.raises(errors.BadArgument) as caught:
+        servers.find(url=None, data=data, environment={name: "alone"}, region=None)
+    assert str(caught.value) == (
+        "BOATHOUSE_ACCESS_KEY and BOATHOUSE_SECRET_KEY go together; one of them is not set"
+    )
+
+
 def test_find_with_half_of_the_keys_names_the_file(tmp_path: Path) -> None:
     data = folder(tmp_path, running={"url": "http://h:1"}, keys={"access_key": "AK"})
     with pytest.raises(errors.NoServer) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 
 import pytest
@@ -99,6 +100,18 @@ def test_by_header_groups_files_whose_first_lines_are_the_same(raw: Raw) -> None
         ["in/1.csv", "in/3.csv", "in/4.csv"],
         ["in/2.csv"],
         ["in/6.csv"],
+    ]
+
+
+def test_by_header_looks_into_packed_files(raw: Raw) -> None:
+    for number, moment in enumerate((1, 2)):
+        body = gzip.compress(f"a,b\n{number},x\n".encode() * 9000, mtime=moment)
+        raw.put(f"in/{number}.csv.gz", body)
+    raw.put("in/2.csv", "a,b\n2,y\n")
+    raw.put("in/3.csv.gz", "a,b\n3,z\n")
+    groups = sources.by_header(raw.s3, sources.listed(raw.s3, raw.place("in/")))
+    assert [keys_of(raw, group) for group in groups] == [
+        ["in/0.csv.gz", "in/1.csv.gz", "in/2.csv", "in/3.csv.gz"]
     ]
 
 

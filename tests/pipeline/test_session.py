@@ -1,0 +1,75 @@
+"""What Spark's errors become: one sentence for people."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pipeline import session
+from tests.kit import server as server_kit
+
+MALFORMED = (
+    "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected in record "
+    "parsing: [2,b].\nParse Mode: FAILFAST.  SQLSTATE: 22023"
+)
+
+
+@pytest.mark.parametrize(
+    ("causes", "said"),
+    [
+        (
+            [
+                (
+                    "SparkException",
+                    "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+                    "s3a://raw/in/a.csv.  SQLSTATE: KD001",
+                ),
+                ("SparkException", MALFORMED),
+                (
+                    "SparkRuntimeException",
+                    "[MALFORMED_CSV_RECORD] Malformed CSV record: 2,b,c SQLSTATE: KD000",
+                ),
+            ],
+            "s3://raw/in/a.csv: Malformed CSV record: 2,b,c",
+        ),
+        (
+            [("RuntimeException", "s3a://raw/a.parquet is not a Parquet file. Expected magic")],
+            "s3a://raw/a.parquet is not a Parquet file. Expected magic",
+        ),
+        ([("SparkException", "Job aborted"), ("OutOfMemoryError", "Java heap space")],
+         "Java heap space"),
+        ([("ClassNotFoundException", "org.example.Missing")],
+         "ClassNotFoundException: org.example.Missing"),
+        ([("NullPointerException", "None")], "NullPointerException: None"),
+        ([("SparkException", "Malformed CSV record: \x00\n\x1b[31m\x07 \x00")],
+         "Malformed CSV record: ? ?[31m? ?"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_one_printable_line_that_names_the_file(
+    causes: list[tuple[str, str]], said: str
+) -> None:
+    assert session._sentence(causes) == said
+
+
+def test_a_failure_of_any_length_is_cut() -> None:
+    assert len(session._sentence([("SparkException", "a word " * 1000)])) == session.REASON_MAX
+
+
+@pytest.mark.spark
+def test_a_master_that_is_none_is_said_in_one_sentence(server: server_kit.Running) -> None:
+    arguments = ("compact", "--table", "lake.a.b", "--master", "nonsense")
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", *arguments, "--data", str(server.data)],
+        cwd=server_kit.ROOT,
+        env=server_kit.client_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == [
+        "pipeline: compact failed: Spark's JVM did not start: "
+        "Master must either be yarn or start with spark, k8s, or local"
+    ]
