@@ -17,6 +17,8 @@ HEADERS_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 256 * 1024
 """Before the bounds above can be told apart: what a connection may send that is no body."""
 HEAD_SECONDS_MAX: Final = 30.0
+PIPELINED_MAX: Final = 64
+"""Requests that a connection may send before the first of them is answered."""
 DRAIN_IDLE_SECONDS_MAX: Final = 5.0
 """How long a draining server waits for a client that makes no progress; before, it is a setting."""
 
@@ -32,6 +34,8 @@ instead of a reset; beyond it the connection is closed."""
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024
 XML_DEPTH_MAX: Final = 32
+XML_TAG_BYTES_MAX: Final = 16 * 1024
+"""About what one tag, comment or reference may have; text between them is not so bound."""
 XML_ELEMENTS_MAX: Final = 100_000
 
 # Answers streamed from files.

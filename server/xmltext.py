@@ -52,7 +52,15 @@ def parse(data: bytes) -> Element:
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.add_text
     try:
-        parser.Parse(data, True)
+        for position in range(0, len(data), limits.XML_TAG_BYTES_MAX):
+            step = data[position : position + limits.XML_TAG_BYTES_MAX]
+            parser.Parse(step, False)
+            # What the parser has not taken is a tag without end, which it would keep for ever.
+            if position + len(step) - parser.CurrentByteIndex > limits.XML_TAG_BYTES_MAX:
+                raise errors.MalformedXML(
+                    f"a tag of the XML is longer than {limits.XML_TAG_BYTES_MAX} bytes"
+                )
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise errors.MalformedXML(f"the XML is not well-formed: {error}") from None
     except (LookupError, ValueError):

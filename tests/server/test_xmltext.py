@@ -53,11 +53,18 @@ def test_text_is_all_character_data_directly_inside():
         b"<a>" * (limits.XML_DEPTH_MAX + 1) + b"</a>" * (limits.XML_DEPTH_MAX + 1),
         b"<a>" + b" " * limits.XML_BYTES_MAX + b"</a>",
         b"<a>" + b"<b/>" * limits.XML_ELEMENTS_MAX + b"</a>",
+        b"<a " + b" ".join(b"a%d=''" % number for number in range(10_000)) + b"/>",
+        b"<a><!--" + b" " * 3 * limits.XML_TAG_BYTES_MAX + b"--></a>",
     ],
 )
 def test_what_is_not_a_small_plain_document_is_malformed(data):
     with pytest.raises(errors.MalformedXML):
         xmltext.parse(data)
+
+
+def test_long_text_is_no_long_tag():
+    text = b"a&amp;" * limits.XML_TAG_BYTES_MAX
+    assert xmltext.parse(b"<a><b>" + text + b"</b></a>").children[0].text == "a&" * (len(text) // 6)
 
 
 def test_deepest_document_is_taken():
