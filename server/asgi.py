@@ -65,8 +65,7 @@ class Headers:
         self.raw = raw
         joined = dict(raw)
         if len(joined) != len(raw):
-            for name in joined:
-                joined[name] = b",".join(value.strip() for other, value in raw if other == name)
+            joined = _join_repeated(raw)
         self.joined: Mapping[bytes, bytes] = joined
 
     def get(self, name: str, default: str | None = None) -> str | None:
@@ -378,6 +377,13 @@ class _Reading:
         if self._path is not None:
             self._path = None
             self._files.close(self._descriptor)
+
+
+def _join_repeated(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in raw:
+        values.setdefault(name, []).append(value.strip())
+    return {name: b",".join(several) for name, several in values.items()}
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http import httptools_impl
 
-from server import asgi, limits
+from server import asgi, errors, limits
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
@@ -79,6 +79,9 @@ class Connection(httptools_impl.HttpToolsProtocol):
             self._start_timer()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= limits.PIPELINED_MAX:
+            self.transport.abort()
+            raise errors.MalformedRequest("too many requests before the first is answered")
         self._between = False
         self._in_head = True
         super().on_message_begin()

@@ -105,6 +105,25 @@ def test_headers_are_found_by_name_and_repetitions_joined():
     assert list(asked.headers.items()) == [("x-a", "1"), ("b", "é"), ("x-a", "2")]
 
 
+class Counted(list):
+    """Counts how often it is gone through."""
+
+    rounds = 0
+
+    def __iter__(self):
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_repeated_headers_are_joined_in_few_rounds_however_many_there_are():
+    raw = Counted([(b"x-%d" % number, b" %d " % number) for number in range(500)] * 2)
+    headers = asgi.Headers(raw)
+    assert headers.get("x-499") == "499,499"
+    assert headers.get("x-0") == "0,0"
+    assert len(headers.joined) == 500
+    assert raw.rounds < 5
+
+
 def test_origin_is_where_the_client_reached_us():
     asked = request(headers=[("host", "lake.example:8443")], scheme="https")
     assert asked.origin == "https://lake.example:8443"

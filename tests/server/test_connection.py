@@ -377,3 +377,37 @@ def test_a_draining_server_waits_little_for_a_body_that_has_stopped():
         return answer
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
+
+
+PIPELINED = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def test_a_few_requests_may_come_before_the_first_is_answered():
+    async def talk():
+        async with serving(connection.Connection) as (reader, writer):
+            writer.write(PIPELINED * limits.PIPELINED_MAX)
+            for _ in range(limits.PIPELINED_MAX):
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                assert head.startswith(b"HTTP/1.1 200 ")
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_too_many_requests_before_the_first_is_answered_end_the_connection():
+    answered = 0
+
+    async def counting(scope, receive, send):
+        nonlocal answered
+        answered += 1
+        await application(scope, receive, send)
+
+    async def talk():
+        async with serving(connection.Connection, counting) as (reader, writer):
+            writer.write(PIPELINED * 5000)
+            with contextlib.suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+
+    asyncio.run(talk())
+    assert answered <= limits.PIPELINED_MAX + 1
