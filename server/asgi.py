@@ -2,14 +2,18 @@
 
 A Request is what came over the wire and nothing more: the path stays percent-encoded, because
 decoding it twice, or in the wrong place, is how `%2F` becomes a way into a neighbour's bucket. An
-answer's body is bytes and slices of files; slices are read in `limits.READ_BYTES` steps with a
-pause for everybody else after each, since the server's own `send` never yields while the socket
-takes data. Knows no face, no signature and no error code.
+answer's body is bytes and slices of files, which go out in `limits.READ_BYTES` steps with a pause
+for everybody else after each: by the scope's Wire if it has one, else read and handed to the
+server's own `send`, which never yields while the socket takes data. Knows no face, no signature and
+no error code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import re
 import urllib.parse
 from collections.abc import (
     AsyncIterator,
@@ -22,6 +26,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import orjson
@@ -37,9 +42,40 @@ Piece: TypeAlias = bytes | model.FileSlice
 ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 
 BODILESS = frozenset({204, 304})
+HEADER_NAMES_REMEMBERED = 1024
 STALLED = "boathouse.stalled"
 """The scope's extension by which a connection says that its client stopped within the body; it is
 looked for when `receive` has returned without a byte."""
+
+
+WIRE = "boathouse.wire"
+"""The scope's extension by which an answer may go out past `send`: a Wire."""
+
+
+class Wire(Protocol):
+    """A faster way out than ASGI's messages; see `server.wire.Wire`."""
+
+    @property
+    def idle(self) -> bool: ...
+
+    async def send(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
+    ) -> None: ...
+
+    async def begin(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], *, size_bytes: int
+    ) -> None: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def send_file(self, files: Files, descriptor: int, offset: int, count: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+_NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Files(Protocol):
@@ -48,6 +84,8 @@ class Files(Protocol):
     def open(self, path: Path) -> int: ...
 
     def read_at(self, descriptor: int, offset: int, count: int) -> bytes: ...
+
+    def send_at(self, descriptor: int, offset: int, count: int, *, to: int) -> int: ...
 
     def close(self, descriptor: int) -> None: ...
 
@@ -106,6 +144,7 @@ class Request:
         "received_bytes",
         "request_id",
         "scheme",
+        "wire",
     )
 
     def __init__(self, scope: Scope, receive: Receive, *, request_id: str) -> None:
@@ -120,6 +159,7 @@ class Request:
         self.body_started = False
         self.body_finished = False
         self.received_bytes = 0
+        self.wire: Wire | None = scope.get("extensions", _NO_EXTENSIONS).get(WIRE)
         self._scope = scope
         self._receive = receive
         self._body: bytes | None = None
@@ -287,40 +327,70 @@ class Sender:
         header that cannot be sent, can still become an error.
         """
         status, own_headers, body, holding = response
-        wire = [*self._headers]
+        headers = [*self._headers]
         has_length = False
         for name, value in own_headers:
             if name == "content-length":
                 has_length = True
             if value.isascii() and value.isprintable():
-                wire.append((name.encode(), value.encode()))
+                headers.append((_header_name(name), value.encode()))
             else:
-                wire.append((name.encode(), _header_value(value)))
+                headers.append((_header_name(name), _header_value(value)))
         if not has_length and status not in BODILESS:
-            wire.append((b"content-length", b"%d" % size_of(body)))
-        start = {"type": "http.response.start", "status": status, "headers": wire}
+            headers.append((b"content-length", b"%d" % size_of(body)))
         if self._request.method == "HEAD" or status in BODILESS:
             body = b""
+        elif isinstance(body, tuple) and len(body) == 1 and isinstance(body[0], bytes):
+            body = body[0]
         if isinstance(body, bytes):
             self.started = True
-            await self._send(start)
-            await self._send({"type": "http.response.body", "body": body})
+            await self._send_whole(status, headers, body)
             return len(body)
-        if holding is None:
-            return await self._send_pieces(start, body)
-        with holding:
-            return await self._send_pieces(start, body)
+        with holding or contextlib.nullcontext():
+            await self._send_pieces(status, headers, body)
+        return size_of(body)
 
-    async def _send_pieces(self, start: MutableMapping[str, Any], body: tuple[Piece, ...]) -> int:
-        left = total = size_of(body)
+    async def _send_whole(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        if self._request.wire is not None:
+            await self._request.wire.send(status, headers, body)
+            return
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def _send_pieces(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: tuple[Piece, ...]
+    ) -> None:
         reading = _Reading(self._files)
-        watch: asyncio.Task[None] | None = None
         try:
             for piece in body:
                 if isinstance(piece, model.FileSlice):
                     reading.open(piece.path)
                     break
             self.started = True
+            wire = self._request.wire
+            if wire is not None and wire.idle:
+                await wire.begin(status, headers, size_bytes=size_of(body))
+                for piece in body:
+                    if isinstance(piece, bytes):
+                        await wire.write(piece)
+                    else:
+                        descriptor = reading.open(piece.path)
+                        await wire.send_file(self._files, descriptor, piece.offset, piece.length)
+                wire.end()
+            else:
+                start = {"type": "http.response.start", "status": status, "headers": headers}
+                await self._send_messages(start, body, reading)
+        finally:
+            reading.close()
+
+    async def _send_messages(
+        self, start: MutableMapping[str, Any], body: tuple[Piece, ...], reading: _Reading
+    ) -> None:
+        left = total = size_of(body)
+        watch: asyncio.Task[None] | None = None
+        try:
             await self._send(start)
             if total >= limits.WATCHED_BODY_BYTES_MIN:
                 watch = asyncio.ensure_future(_wait_for_disconnect(self._receive))
@@ -339,10 +409,8 @@ class Sender:
             if total == 0:
                 await self._send({"type": "http.response.body", "body": b""})
         finally:
-            reading.close()
             if watch is not None:
                 watch.cancel()
-        return total
 
 
 class _Reading:
@@ -355,19 +423,18 @@ class _Reading:
         self._path: Path | None = None
         self._descriptor = -1
 
-    def open(self, path: Path) -> None:
+    def open(self, path: Path) -> int:
         if path != self._path:
             self.close()
             self._descriptor = self._files.open(path)
             self._path = path
+        return self._descriptor
 
     def slices(self, piece: model.FileSlice) -> Iterator[bytes]:
-        self.open(piece.path)
+        descriptor = self.open(piece.path)
         offset, stop = piece.offset, piece.offset + piece.length
         while offset < stop:
-            data = self._files.read_at(
-                self._descriptor, offset, min(limits.READ_BYTES, stop - offset)
-            )
+            data = self._files.read_at(descriptor, offset, min(limits.READ_BYTES, stop - offset))
             if not data:
                 raise OSError(f"{piece.path} ends at {offset}, before {stop}")
             offset += len(data)
@@ -391,10 +458,17 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
+@functools.lru_cache(HEADER_NAMES_REMEMBERED)
+def _header_name(name: str) -> bytes:
+    if not _TOKEN.fullmatch(name):
+        raise errors.MalformedRequest("a response header would have no name")
+    return name.encode()
+
+
 def _header_value(value: str) -> bytes:
-    if any(c in value for c in "\r\n\0"):
+    if _CONTROL.search(value):
         # What a client can put into an answer's header must not end that header.
-        raise errors.MalformedRequest("a value asked for in a response header has a line break")
+        raise errors.MalformedRequest("a response header would have a control character")
     try:
         return value.encode("latin-1")
     except UnicodeEncodeError:

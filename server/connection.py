@@ -8,6 +8,9 @@ A body may take as long as it likes, and so may an answer, as long as they move.
 every connection now and then: a client that owes more of its body and sends none gets its request
 ended by `errors.BodyStalled`; one that takes nothing of its answer is cut off. What waits for the
 server itself is never ended here. The one module that knows uvicorn's protocol class.
+
+Without TLS, a request's scope offers a `server.wire.Wire` for its answer, and the connection's
+socket a duplicate that the Wire writes to.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import socket
 import struct
 import termios
 from collections.abc import Callable, Collection
@@ -22,7 +26,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http import httptools_impl
 
-from server import asgi, errors, limits
+from server import asgi, errors, limits, wire
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
@@ -45,6 +49,8 @@ class Connection(httptools_impl.HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _owing: tuple[str, int, int] | None = None
     _owing_since = 0.0
+    _duplicate: socket.socket | None = None
+    _blocked: asyncio.Future[None] | None = None
 
     def look(self, *, now: float, idle_seconds: float) -> None:
         """End what this connection's client has not moved on for idle_seconds.
@@ -65,6 +71,10 @@ class Connection(httptools_impl.HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
+        if self._blocked is not None:
+            self._unblock()
+        if self._duplicate is not None:
+            self._duplicate.close()
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
@@ -106,6 +116,31 @@ class Connection(httptools_impl.HttpToolsProtocol):
         self._between = True
         super().on_message_complete()
 
+    def duplicate(self) -> socket.socket:
+        """See server.wire.Outlet."""
+        if self._duplicate is None:
+            bare = self.transport.get_extra_info("socket")
+            self._duplicate = socket.fromfd(bare.fileno(), bare.family, bare.type)
+            self._duplicate.setblocking(False)
+        return self._duplicate
+
+    async def writable(self) -> None:
+        """See server.wire.Outlet."""
+        self._blocked = self.loop.create_future()
+        self.loop.add_writer(self.duplicate().fileno(), self._unblock)
+        await self._blocked
+
+    def _unblock(self) -> None:
+        blocked, self._blocked = self._blocked, None
+        self.loop.remove_writer(self.duplicate().fileno())
+        if blocked is not None and not blocked.done():
+            blocked.set_result(None)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if self.scheme == "http":
+            cycle.scope["extensions"] = {asgi.WIRE: wire.Wire(self, cycle)}
+        super()._start_asgi_task(cycle, app)
+
     def _start_timer(self) -> None:
         self._timer = self.loop.call_later(self.head_seconds_max, self._time_out)
 
@@ -129,7 +164,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
     def _owed(self) -> tuple[str, int, int] | None:
         """Return what is waited for from the client and how far it is, or None."""
         waiting_bytes = self.transport.get_write_buffer_size()
-        if waiting_bytes or self.transport.is_closing():
+        if waiting_bytes or self._blocked is not None or self.transport.is_closing():
             unsent_bytes = 0 if self.cycle is None else self.cycle.expected_content_length
             return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
         if self._in_head or self._between or self.flow.read_paused:

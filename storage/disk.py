@@ -144,6 +144,13 @@ class Disk:
         """Return up to count bytes from offset on; fewer only at the end of the file."""
         return os.pread(descriptor, count, offset)
 
+    def send_at(self, descriptor: int, offset: int, count: int, *, to: int) -> int:
+        """Hand up to count bytes from offset on to the socket `to`, and return how many it took.
+
+        0 at the end of the file. Raises BlockingIOError while the socket takes none.
+        """
+        return os.sendfile(to, descriptor, offset, count)
+
     def read_file(self, path: Path) -> bytes:
         """Return the whole of a small file."""
         return path.read_bytes()

@@ -210,12 +210,25 @@ def test_json_answer():
     )
 
 
-@pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\0b", "a\rb"])
-def test_header_that_would_end_the_header_is_refused_before_anything_is_sent(value):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-a", "a\r\nset-cookie: b"),
+        ("x-a", "a\nb"),
+        ("x-a", "a\0b"),
+        ("x-a", "a\rb"),
+        ("x-a", "a\x7fb"),
+        ("x-a: b\r\nx-c", "d"),
+        ("x-a b", "c"),
+        ("x-é", "a"),
+        ("", "a"),
+    ],
+)
+def test_header_that_would_end_the_header_is_refused_before_anything_is_sent(name, value):
     connection = Connection()
     sender = asgi.Sender(request(), receiving(b""), connection.send, files=disk.Disk())
     with pytest.raises(errors.MalformedRequest):
-        run(sender.send(asgi.Response(200, (("x-a", value),))))
+        run(sender.send(asgi.Response(200, ((name, value),))))
     assert connection.messages == []
     assert not sender.started
 
