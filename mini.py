@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parent
 COMMANDS = ("serve", "sql", "connect")
+DATA_FOLDER = "./boathouse-data"
 RUNNING_FILE = "running.json"
 BACKLOG = 2048
 DRAIN_SECONDS = 30
@@ -128,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
-        default=os.environ.get("BOATHOUSE_DATA", "./boathouse-data"),
+        default=os.environ.get("BOATHOUSE_DATA", DATA_FOLDER),
         help="data folder of the running server (default: %(default)s)",
     )
     parser.add_argument("--warehouse", default=None, help="table bucket (default: the first)")
@@ -185,8 +186,11 @@ def _serve(options: argparse.Namespace) -> int:
             f"mini.py: {error}{_holder(settings.data)}; stop it, or choose another folder with "
             "--data."
         )
-    except (storage_errors.StorageError, access_errors.AccessError, OSError) as error:
+    except (storage_errors.StorageError, access_errors.AccessError) as error:
         return _fail(f"mini.py: {error}")
+    except OSError as error:
+        place = error.filename or settings.data
+        return _fail(f"mini.py: {place} cannot be used: {error.strerror or error}")
 
 
 def _check_places(settings: Config) -> None:
@@ -649,8 +653,8 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
     lines += [
         f"  keys        {keys}",
         f"  data        {folder}",
-        '  try         .venv/bin/python mini.py sql "select current_version()"',
-        f"  clients     .venv/bin/python mini.py connect {'|'.join(sorted(connect.CLIENTS))}",
+        f'  try         {_command(settings, "sql")} "select current_version()"',
+        f"  clients     {_command(settings, 'connect')} {'|'.join(sorted(connect.CLIENTS))}",
     ]
     lines += _bucket_lines(settings, house.storage)
     if settings.no_auth:
@@ -698,6 +702,15 @@ def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"'
 
 
+def _command(settings: Config, name: str) -> str:
+    """A subcommand as it is typed beside the Makefile, aimed at this server."""
+    import shlex
+
+    usual = Path(settings.data) == Path(DATA_FOLDER)
+    place = "" if usual else f" --data {shlex.quote(settings.data)}"
+    return f".venv/bin/python mini.py {name}{place}"
+
+
 async def _load_samples(settings: Config, house: House) -> None:
     """Load the sample data in a process of its own, as any client would."""
     import asyncio
@@ -722,7 +735,7 @@ async def _load_samples(settings: Config, house: House) -> None:
         await child.wait()
         raise
     if loaded:
-        print(f'try: .venv/bin/python mini.py sql "{SAMPLE_QUERY}"', flush=True)  # noqa: T201
+        print(f'try: {_command(settings, "sql")} "{SAMPLE_QUERY}"', flush=True)  # noqa: T201
 
 
 def _forget(storage: Storage) -> None:

@@ -78,6 +78,8 @@ class Client:
     def __init__(self, *, url: str) -> None:
         self._url = url.rstrip("/")
         self._token: str | None = None
+        # The server is on this machine; a proxy that the environment names leads elsewhere.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def login(self, *, user: str, password: str, database: str, schema: str) -> None:
         """Open the session. Raises ShellError."""
@@ -150,7 +152,7 @@ class Client:
 
     def _sent(self, request: urllib.request.Request, seconds: float) -> bytes:
         try:
-            with urllib.request.urlopen(request, timeout=seconds) as response:
+            with self._opener.open(request, timeout=seconds) as response:
                 body: bytes = response.read()
                 return body
         except urllib.error.HTTPError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
+import itertools
 import json
 import re
+import shlex
 import signal
 import socket
 import stat
@@ -241,6 +244,38 @@ def test_a_setting_that_cannot_be_used_is_refused_in_one_line(
     assert refusal(tmp_path, "--port", "0", *flags).startswith(said)
 
 
+def test_a_data_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    said = refusal(tmp_path, "--port", "0", "--data", "file/data")
+    assert said == "mini.py: file/data cannot be used: Not a directory"
+
+
+def test_a_server_in_the_usual_folder_prints_the_short_commands(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, str(MINI), "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env=servers.client_environment(),
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        commands = [line for line in itertools.takewhile(unready, lines) if "mini.py" in line]
+    finally:
+        process.terminate()
+        assert process.wait(END_SECONDS) == 0
+    clients = "|".join(sorted(connect.CLIENTS))
+    assert commands == [
+        '  try         .venv/bin/python mini.py sql "select current_version()"\n',
+        f"  clients     .venv/bin/python mini.py connect {clients}\n",
+    ]
+
+
+def unready(line: str) -> bool:
+    return not line.startswith("ready in ")
+
+
 def test_a_ready_file_that_cannot_be_written_ends_the_server(tmp_path: Path) -> None:
     """Whoever waits for the file must hear of it; the folder is there, the file is a folder."""
     (tmp_path / "ready.json").mkdir()
@@ -285,8 +320,10 @@ def test_first_start_shows_the_keys_once_and_keeps_them_from_others(tmp_path: Pa
         rf"  secret key  {re.escape(first.secret_key)}   \(shown this once\)\n"
         rf"  keys        {re.escape(str(first.data))}/root.json\n"
         rf"  data        {re.escape(str(first.data))}\n"
-        r'  try         \.venv/bin/python mini\.py sql "select current_version\(\)"' + "\n"
-        rf"  clients     \.venv/bin/python mini\.py connect {re.escape(clients)}\n"
+        rf"  try         \.venv/bin/python mini\.py sql --data {re.escape(str(first.data))} "
+        r'"select current_version\(\)"' + "\n"
+        r"  clients     \.venv/bin/python mini\.py connect --data "
+        rf"{re.escape(str(first.data))} {re.escape(clients)}\n"
         r"ready in \d+\.\d s\n"
     )
     assert re.fullmatch(banner, first.log.read_text())
@@ -648,17 +685,19 @@ def test_no_face_answers_anything_but_health_without_a_credential(own: servers.R
     s3.client(own).create_bucket(Bucket="kept")
     s3.client(own).put_object(Bucket="kept", Key="k", Body=b"kept")
     before = everything(own, root)
-    proofs: list[dict[str, str]] = [
-        {},
-        {"authorization": "Bearer " + root[:-4] + "AAAA"},
-        {"authorization": "Basic " + "Ym9hdGhvdXNlOmJvYXRob3VzZQ=="},
-        {"authorization": 'Snowflake Token="None"'},
-    ]
     connection = http.client.HTTPConnection(own.host, own.port, timeout=20)
     asked = refused = 0
     for method, path, service in doors():
         forged = FORGED.format(key=own.access_key, service=service)
         signed = {"authorization": forged, "x-amz-date": "20260101T000000Z"}
+        # Another name each time: one that fails often is told to wait.
+        stranger = base64.b64encode(f"stranger{asked}:boathouse".encode()).decode()
+        proofs: list[dict[str, str]] = [
+            {},
+            {"authorization": "Bearer " + root[:-4] + "AAAA"},
+            {"authorization": "Basic " + stranger},
+            {"authorization": 'Snowflake Token="None"'},
+        ]
         for headers in [*proofs, *([signed] if service else [])]:
             connection.request(method, path, b"{}" if method in ("PUT", "POST") else None, headers)
             answer = connection.getresponse()
@@ -771,14 +810,14 @@ def test_sample_data_is_loaded_through_the_catalog_once(tmp_path: Path) -> None:
         running = servers.start(tmp_path / "data", "--sample-data")
         try:
             log = running.log
-            until(lambda log=log: 'try: .venv/bin/python mini.py sql "' in log.read_text())
+            until(lambda log=log: "try: .venv/bin/python mini.py sql " in log.read_text())
             with rest.Client(running) as client:
                 status, loaded = client.ask("GET", "namespaces/samples/tables/penguins")
             assert status == 200
             (snapshot,) = loaded["metadata"]["snapshots"]
             assert snapshot["summary"]["total-records"] == "344"
-            query = re.findall(r'mini\.py sql "(.*)"$', log.read_text(), re.MULTILINE)[-1]
-            asked = run(tmp_path, "sql", query, "--data", "data", "--format", "csv")
+            printed = log.read_text().rpartition("try: .venv/bin/python mini.py ")[2]
+            asked = run(tmp_path, *shlex.split(printed), "--format", "csv")
             assert (asked.returncode, asked.stderr) == (0, "")
             assert asked.stdout.splitlines() == PENGUINS
         finally:

@@ -44,6 +44,16 @@ def test_a_table_has_its_numbers_to_the_right_and_its_count_below(face: served.S
     assert last.startswith("(2 rows, ")
 
 
+def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(
+    face: served.Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert run(face, "select two")[0] == 0
+
+
 def test_csv_and_json_can_be_read_back(face: served.Served) -> None:
     assert run(face, "select two", output_format="csv")[1] == 'N,T\n7,"a,b"\n,"say ""x"""\n'
     out = run(face, "select two", output_format="json")[1]
