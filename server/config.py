@@ -8,14 +8,22 @@ reads no environment by itself.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from storage import errors as storage_errors
 from storage import names
+
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_REGION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?")
+_USER_NAME = re.compile(r"[A-Za-z0-9+=,.@_-]{1,64}")
+_CANONICAL_ID = re.compile(r"[0-9a-f]{64}")
 
 VERSION = "0.1.0"
 ENVIRONMENT_PREFIX = "BOATHOUSE_"
@@ -345,8 +353,18 @@ def _check(config: Config) -> None:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
     if not config.table_buckets:
         raise InvalidConfig("at least one --table-bucket is needed: it is the default warehouse")
-    if len(config.account) != 12 or not config.account.isdigit():
+    if not _ACCOUNT.fullmatch(config.account):
         raise InvalidConfig(f"account {config.account!r} is not 12 digits")
+    if not _REGION.fullmatch(config.region):
+        raise InvalidConfig(
+            f"region {config.region!r} is not a region's name: lower-case letters, digits and "
+            "hyphens, like us-east-1"
+        )
+    if config.domain is not None and not _DOMAIN.fullmatch(config.domain):
+        raise InvalidConfig(
+            f"domain {config.domain!r} is not a domain's name in lower case, like s3.example.org: "
+            "no port, no address"
+        )
     if (config.access_key is None) != (config.secret_key is None):
         raise InvalidConfig("access_key and secret_key go together; one of them is missing")
     if (config.tls_cert is None) != (config.tls_key is None):
@@ -448,11 +466,19 @@ def _user(entry: Any, index: int) -> User:
     for key in ("account", "canonical_id", "display_name", "email"):
         if not isinstance(entry.get(key, ""), str):
             raise InvalidConfig(f"{where}: {key} is not text")
-    if not all(isinstance(key, str) for key in entry.get("public_keys", [])):
-        raise InvalidConfig(f"{where}: a public key is not text")
+    for key in entry.get("public_keys", []):
+        if not isinstance(key, str) or not _is_pem(key):
+            raise InvalidConfig(f"{where}: a public key is not PEM text")
     for key in ("name", "access_key", "secret_key"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise InvalidConfig(f"{where}: {key} is missing")
+    for key, form, words in (
+        ("name", _USER_NAME, "a user's name: 1 to 64 letters, digits and +=,.@_-"),
+        ("account", _ACCOUNT, "12 digits"),
+        ("canonical_id", _CANONICAL_ID, "64 hexadecimal digits in lower case"),
+    ):
+        if key in entry and not form.fullmatch(entry[key]):
+            raise InvalidConfig(f"{where} {key}: {entry[key]!r} is not {words}")
     return User(
         name=entry["name"],
         access_key=entry["access_key"],
@@ -464,6 +490,15 @@ def _user(entry: Any, index: int) -> User:
         email=entry.get("email"),
         public_keys=tuple(entry.get("public_keys", [])),
     )
+
+
+def _is_pem(text: str) -> bool:
+    """Say whether text can be a public key in PEM, with its first and last line or without."""
+    body = "".join(line for line in text.split("\n") if not line.startswith("-----"))
+    try:
+        return len(base64.b64decode("".join(body.split()), validate=True)) > 0
+    except ValueError:
+        return False
 
 
 def _policy(policy: Any, where: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import typing
 
 import pytest
@@ -89,7 +90,18 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({}, {}, {"users": {"name": "a"}}, "not a list"),
         ({}, {}, {"users": [{**ALICE, "policies": "{}"}]}, "policies is not a list"),
         ({}, {}, {"users": [{**ALICE, "public_keys": "PEM"}]}, "public_keys is not a list"),
-        ({}, {}, {"users": [{**ALICE, "public_keys": [5]}]}, "a public key is not text"),
+        ({}, {}, {"users": [{**ALICE, "public_keys": [5]}]}, "a public key is not PEM text"),
+        ({}, {}, {"users": [{**ALICE, "public_keys": ["x"]}]}, "a public key is not PEM text"),
+        ({}, {}, {"users": [{**ALICE, "account": "12"}]}, "account: '12' is not 12 digits"),
+        ({}, {}, {"users": [{**ALICE, "name": "a/b"}]}, "name: 'a/b' is not a user's name"),
+        ({}, {}, {"users": [{**ALICE, "canonical_id": "F" * 64}]}, "is not 64 hexadecimal digits"),
+        ({"region": ""}, {}, {}, "region '' is not a region's name"),
+        ({"region": "Mars 1"}, {}, {}, "region 'Mars 1' is not a region's name"),
+        ({"domain": "Example.org"}, {}, {}, "is not a domain's name in lower case"),
+        ({"domain": "example.org:80"}, {}, {}, "is not a domain's name in lower case"),
+        ({"domain": "10.0.0.1"}, {}, {}, "is not a domain's name in lower case"),
+        ({"domain": ""}, {}, {}, "is not a domain's name in lower case"),
+        ({"account": "\u0661" * 12}, {}, {}, "12 digits"),
         ({}, {}, {"users": [{**ALICE, "account": 5}]}, "account is not text"),
         ({}, {}, {"table_buckets": {}}, "is not a list of names"),
         ({}, {}, {"table_buckets": {"a": {}}}, "[table_buckets.a]: the bucket name 'a' must have"),
@@ -122,6 +134,28 @@ def test_resolve_refuses_and_names_the_setting(
     with pytest.raises(config.InvalidConfig) as caught:
         config.resolve(flags, environment, document)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("domain", ["s3.example.org", "example", "a-b.c1.internal"])
+def test_a_domain_is_a_name_in_lower_case(domain: str) -> None:
+    assert config.resolve({"domain": domain}, {}, {}).domain == domain
+
+
+def test_everything_that_a_user_may_have_is_taken() -> None:
+    body = base64.b64encode(bytes(range(200))).decode()
+    pem = f"-----BEGIN PUBLIC KEY-----\n{body[:64]}\n{body[64:]}\n-----END PUBLIC KEY-----\n"
+    user = {
+        **ALICE,
+        "name": "Alice+x@example.org",
+        "account": "123456789012",
+        "canonical_id": "0a" * 32,
+        "display_name": "Alice, of Accounting",
+        "email": "alice@example.org",
+        "public_keys": [pem, body],
+    }
+    (resolved,) = config.resolve({}, {}, {"users": [user]}).users
+    assert resolved.public_keys == (pem, body)
+    assert (resolved.name, resolved.account) == (user["name"], user["account"])
 
 
 def test_a_policy_may_be_pasted_as_json_text() -> None:
