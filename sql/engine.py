@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import sys
@@ -343,7 +344,17 @@ class _Child:
 
     @property
     def is_alive(self) -> bool:
-        return not self.broken and self._process.returncode is None
+        return not self.broken and self._process.returncode is None and not self._has_hung_up()
+
+    def _has_hung_up(self) -> bool:
+        # The socket tells at once; that the process has ended is heard of some turns later, and a
+        # query sent meanwhile would fail for a death that is not its own.
+        descriptor = self._writer.get_extra_info("socket").fileno()
+        if descriptor < 0:
+            return True
+        poll = select.poll()
+        poll.register(descriptor, 0)  # POLLHUP and POLLERR are always told
+        return bool(poll.poll(0))
 
     async def send(self, kind: frames.Kind, payload: bytes) -> None:
         self._writer.writelines(frames.encode(kind, payload))
@@ -424,13 +435,24 @@ class _ChildResults:
             loop = asyncio.get_running_loop()
             self._timers.append(loop.call_later(self.query.limits.seconds, self.stop, "timed_out"))
         try:
-            await self.child.send(frames.Kind.QUERY, msgspec.msgpack.encode(self.query))
+            await self._send()
             kind, payload = await self._receive()
             assert kind is frames.Kind.SCHEMA
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except BaseException:
             await self.close()
             raise
+
+    async def _send(self) -> None:
+        try:
+            await self.child.send(frames.Kind.QUERY, msgspec.msgpack.encode(self.query))
+        except ConnectionError:
+            raise self._crashed() from None
+
+    def _crashed(self) -> EngineFault:
+        self.child.kill()
+        self._end()
+        return self._fault(EngineFault("crashed", "the engine's process ended"))
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         try:
@@ -479,9 +501,7 @@ class _ChildResults:
         try:
             kind, payload = await self.child.incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
-            self.child.kill()
-            self._end()
-            raise self._fault(EngineFault("crashed", "the engine's process ended")) from None
+            raise self._crashed() from None
         finally:
             self._reading = False
         if kind is frames.Kind.FAULT:

@@ -271,7 +271,7 @@ class Statements:
 
     async def _query(self, call: _Call, tree: operations.Tree) -> outcomes.Outcome:
         found, opened = await self._bound(call, tree)
-        constant = _constant_row(found, call.zone)
+        constant = await self._known_row(call, found, opened)
         if constant is not None:
             return outcomes.Outcome(
                 columns=_columns(found, constant.schema),
@@ -294,6 +294,20 @@ class Statements:
             statement_type_id=outcomes.StatementType.SELECT,
             bind_count=found.bind_count,
         )
+
+    async def _known_row(
+        self, call: _Call, found: resolve.BoundQuery, opened: _Opened
+    ) -> pa.RecordBatch | None:
+        """Return the one row of a query that needs no engine: constants, or a table's size."""
+        values = found.constants
+        table = None if found.counted is None else opened.tables[found.counted]
+        if table is not None:
+            count = await self._relations.count_rows(table, principal=call.session.principal)
+            values = None if count is None else (count,) * len(found.columns)
+        if values is None:
+            return None
+        columns = [column.name for column in found.columns]
+        return constants.row(columns, found.types, values, zone=call.zone)
 
     async def _explain(self, call: _Call, tree: operations.Tree) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
@@ -849,13 +863,6 @@ async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.R
         raise _told(fault, query_id) from fault
     finally:
         await results.close()
-
-
-def _constant_row(found: resolve.BoundQuery, zone: str) -> pa.RecordBatch | None:
-    if found.constants is None:
-        return None
-    names_of = [column.name for column in found.columns]
-    return constants.row(names_of, found.types, found.constants, zone=zone)
 
 
 async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:

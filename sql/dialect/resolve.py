@@ -38,7 +38,8 @@ class BoundQuery:
     """What a query became. filters: per table use, conditions that its rows must meet.
 
     unnamed: columns that are called by their expression's text alone. constants: the values of the
-    one row, where the whole query is a SELECT of constants.
+    one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
+    column counts, where the query is no more than that.
     """
 
     sql: str
@@ -49,6 +50,7 @@ class BoundQuery:
     bind_count: int
     unnamed: tuple[str, ...] = ()
     constants: tuple[Any, ...] | None = None
+    counted: int | None = None
 
 
 def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
@@ -59,8 +61,9 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
     found = binder.finish(text, references.bind_count(tree))
-    constants = text.constants if isinstance(tree, exp.Select) else None
-    return dataclasses.replace(found, constants=constants)
+    if not isinstance(tree, exp.Select):
+        return found
+    return dataclasses.replace(found, constants=text.constants, counted=text.counted)
 
 
 def bind_into(

@@ -42,7 +42,8 @@ class Text:
 
     is_correlated: it names columns of a query around it. is_transparent: a condition on its columns
     could as well stand in its own WHERE, so that it prunes the files of the tables inside.
-    constants: the one row's values, where all of them are known.
+    constants: the one row's values, where all of them are known. counted: the table use whose rows
+    each column counts, where that is all the query does.
     """
 
     sql: str
@@ -51,6 +52,7 @@ class Text:
     is_correlated: bool = False
     is_transparent: bool = False
     constants: tuple[Any, ...] | None = None
+    counted: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -91,7 +91,21 @@ class SelectBinder:
             rows=rows,
             is_transparent=is_transparent,
             constants=self._constants([item for _, item in bound_items]),
+            counted=self._counted(),
         )
+
+    def _counted(self) -> int | None:
+        """Return the stored table whose rows are counted, if the query does nothing else."""
+        if {name for name, value in self._tree.args.items() if value} != {"expressions", "from_"}:
+            return None
+        table = self._tree.args["from_"].this
+        use = table.meta.get(references.USE) if isinstance(table, exp.Table) else None
+        if use is None or table.args.get("joins"):
+            return None
+        items = [
+            node.this if isinstance(node, exp.Alias) else node for node in self._tree.expressions
+        ]
+        return int(use) if all(_counts_rows(item) for item in items) else None
 
     def _constants(self, items: list[Bound]) -> tuple[Any, ...] | None:
         clauses = [name for name, value in self._tree.args.items() if value]
@@ -636,6 +650,12 @@ CLAUSES = {
     "limit",
     "offset",
 }
+
+
+def _counts_rows(node: Any) -> bool:
+    if not isinstance(node, exp.Anonymous) or str(node.this).upper() != "COUNT":
+        return False
+    return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star | exp.Literal)
 
 
 def check_plain(found: Bound, place: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 import time
 import uuid
@@ -100,6 +102,45 @@ def test_a_statement_after_an_ended_heavy_one_runs_at_once(alone: server_kit.Run
     path = f"/queries/v1/query-request?requestId={uuid.uuid4()}"
     answer = client.send("POST", path, {"sqlText": "select 1"}, timeout=15)
     assert answer.data["total"] == 1
+
+
+def workers_of(server: server_kit.Running) -> list[int]:
+    shown = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(server.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    return [int(line.split()[0]) for line in shown.splitlines() if "sql.worker" in line]
+
+
+def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
+    alone: server_kit.Running,
+) -> None:
+    client = connected(alone)
+    client.query("create schema hit")
+    client.query("create table hit.t as select column1 as a from values (1), (2)")
+    with futures.ThreadPoolExecutor(1) as pool:
+        for text in (ENDLESS, f"insert into hit.t {ENDLESS}"):
+            waiting = pool.submit(client.query, text)
+            until(lambda: any(cpu_seconds(worker) > 1 for worker in workers_of(alone)))
+            for worker in workers_of(alone):
+                os.kill(worker, 9)
+            answer = waiting.result(timeout=60)
+            assert (answer.code, answer.body["data"]["sqlState"]) == ("000625", "53200")
+            assert "process ended" in answer.body["message"]
+            rows = client.query(
+                "select sum(a), max(a) from hit.t",
+                parameters={"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"},
+            )
+            assert rows.data["rowset"] == [["3", "2"]]
+
+
+def cpu_seconds(process_id: int) -> float:
+    shown = subprocess.run(
+        ["ps", "-o", "times=", "-p", str(process_id)], capture_output=True, text=True, check=False
+    ).stdout
+    return float(shown.strip() or 0)
 
 
 def test_a_statement_repeated_by_its_request_id_runs_once(server: server_kit.Running) -> None:

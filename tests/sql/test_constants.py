@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from sql import constants, engine, engine_datafusion, tabletypes
+from sql import constants, engine, engine_datafusion, errors, tabletypes
 from tests.kit import sql_house, sql_text
 
 CONSTANTS = """
@@ -99,5 +101,44 @@ def test_constants_are_answered_and_described_without_a_child(tmp_path: Path) ->
         ):
             assert await house.rows(text) == rows, text
         assert len(house.engine.process_ids) == 1
+
+    sql_house.in_house(tmp_path, work, workers=1)
+
+
+def test_the_rows_of_a_table_are_counted_from_its_manifests(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.rows("create table t (a int)")
+        assert await house.one("select count(*) from t") == 0
+        assert house.engine.process_ids == ()  # type: ignore[attr-defined]  # it is a WorkerEngine
+        await house.rows("insert into t values (1), (null), (3)")
+        at = house.lake.tables.load(house.lake.ident("ns.t")).metadata.current_snapshot_id
+        await house.rows("insert into t values (4)")
+        (process_id,) = house.engine.process_ids  # type: ignore[attr-defined]
+        os.kill(process_id, 9)  # whatever is answered now is answered without it
+        with contextlib.suppress(ChildProcessError):
+            await asyncio.to_thread(os.waitid, os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
+        counts = "select count(*), count(1) as n, count(2) from t as u"
+        assert await house.rows(counts) == [(4, 4, 4)]
+        outcome = await house.run(counts)
+        assert [column.name for column in outcome.columns] == ["COUNT(*)", "N", "COUNT(2)"]
+        assert await house.one(f"select count(*) from t at(version => {at})") == 3
+        assert house.engine.process_ids == (process_id,)  # type: ignore[attr-defined]
+        for text, expected in (
+            ("select count(a) from t", 3),
+            ("select count(null) from t", 0),
+            ("select count(*) from t where a > 1", 2),
+            ("select count(*) from t join t u on t.a = u.a", 3),
+            ("select count(*) from (select distinct 1 from t)", 1),
+            ("select count(*) over () from t limit 1", 4),
+            ("select count(distinct 1) from t", 1),
+        ):
+            assert await house.one(text) == expected, text
+        assert await house.rows("select count(*) from t limit 0") == []
+        assert len(await house.rows("select count(*) from t group by a")) == 4
+
+        stored = house.lake.storage.objects.list("lake", prefix="ns/t/data/").objects
+        await house.lake.storage.objects.delete("lake", stored[0].key)
+        with pytest.raises(errors.SqlError, match="does not exist"):
+            await house.rows("select count(*) from t")
 
     sql_house.in_house(tmp_path, work, workers=1)

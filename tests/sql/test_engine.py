@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Coroutine
@@ -355,6 +356,20 @@ def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -
         os.kill(process_id, 9)
         assert (await asyncio.wait_for(running, 20)).kind == "crashed"
         assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work)
+
+
+def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        for number in range(5):
+            query = engine.Query(text=f"select {number} as a")
+            assert await collected(made, query) == [{"a": number}]
+            (process_id,) = made.process_ids
+            os.kill(process_id, 9)
+            # The loop shall hear of it only with the next query.
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - as said
 
     with_engine(tmp_path, work)
 
