@@ -264,12 +264,11 @@ class Commits:
     def keys(self, place: records.Place, tables: Sequence[idents.TableIdent]) -> list[bytes]:
         """Return what writers of these tables queue for. A namespace without id has no tables."""
         keys = []
-        with self._store.index.view() as view:
-            for ident in tables:
-                namespace_id = self._store.namespace_id(view, place, ident.namespace)
-                if namespace_id:
-                    name = ident.name.encode("utf-8", "replace").decode()
-                    keys.append(records.pointer_key(place, "table", namespace_id, name))
+        for ident in tables:
+            namespace_id = self._store.namespace_id(self._store.index, place, ident.namespace)
+            if namespace_id:
+                name = ident.name.encode("utf-8", "replace").decode()
+                keys.append(records.pointer_key(place, "table", namespace_id, name))
         return keys
 
     def find_site(

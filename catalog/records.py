@@ -37,6 +37,7 @@ _INTERIOR = FORMAT + b"interior"
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _INTEGER = struct.Struct(">I").pack
 _LONG = struct.Struct(">Q").pack
+_POINTERS = struct.Struct(">IIcI").pack
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,12 +226,12 @@ def pointer_key(place: Place, kind: Kind, namespace_id: int, name: str) -> bytes
 
     namespace_id: of the namespace that holds it; a namespace's own last level is its name.
     """
-    return place.prefix + _KINDS[kind] + _INTEGER(namespace_id) + name.encode()
+    return pointer_range(place, kind, namespace_id) + name.encode()
 
 
 def pointer_range(place: Place, kind: Kind, namespace_id: int) -> bytes:
     """Return what the keys of all things of a kind in one namespace start with."""
-    return place.prefix + _KINDS[kind] + _INTEGER(namespace_id)
+    return _POINTERS(place.bucket.bucket_id, place.branch_id, _KINDS[kind], namespace_id)
 
 
 def name_of(key: bytes) -> str:

@@ -15,7 +15,7 @@ import gzip
 import hashlib
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -135,7 +135,7 @@ class CatalogStore:
         return self.place(table_bucket).bucket
 
     def namespace_id(
-        self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
+        self, reading: batch.Lookup, place: records.Place, namespace: idents.Namespace
     ) -> int | None:
         """Return the id of a namespace's path; it may have one without existing now."""
         if not namespace:
@@ -461,31 +461,49 @@ class _Turns:
     """A queue per key. A key nobody waits for takes no memory."""
 
     def __init__(self) -> None:
-        self._locks: dict[bytes, tuple[asyncio.Lock, int]] = {}
+        self.locks: dict[bytes, tuple[asyncio.Lock, int]] = {}
 
-    @contextlib.asynccontextmanager
-    async def take(self, keys: Iterable[bytes]) -> AsyncIterator[None]:
+    def take(self, keys: Iterable[bytes]) -> _Turn:
+        """Return what is entered to hold all keys, each as soon as those before are done."""
+        return _Turn(self.locks, keys)
+
+
+class _Turn:
+    """One writer's turn. A class, since a generator's context costs each commit twice as much."""
+
+    __slots__ = ("_held", "_keys", "_locks")
+
+    def __init__(self, locks: dict[bytes, tuple[asyncio.Lock, int]], keys: Iterable[bytes]) -> None:
+        self._locks = locks
         # One order for everybody, so that two writers of several keys never wait for each other.
-        ordered = sorted(set(keys))
-        for key in ordered:
+        self._keys = sorted(set(keys))
+        self._held: list[asyncio.Lock] = []
+
+    async def __aenter__(self) -> None:
+        for key in self._keys:
             lock, waiting = self._locks.get(key, (None, 0))
             self._locks[key] = (lock or asyncio.Lock(), waiting + 1)
-        held: list[asyncio.Lock] = []
         try:
-            for key in ordered:
+            for key in self._keys:
                 lock = self._locks[key][0]
                 await lock.acquire()
-                held.append(lock)
-            yield
-        finally:
-            for lock in reversed(held):
-                lock.release()
-            for key in ordered:
-                lock, waiting = self._locks[key]
-                if waiting == 1:
-                    del self._locks[key]
-                else:
-                    self._locks[key] = (lock, waiting - 1)
+                self._held.append(lock)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        for lock in reversed(self._held):
+            lock.release()
+        for key in self._keys:
+            lock, waiting = self._locks[key]
+            if waiting == 1:
+                del self._locks[key]
+            else:
+                self._locks[key] = (lock, waiting - 1)
 
 
 class _Cache:

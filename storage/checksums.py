@@ -63,7 +63,10 @@ class Digester:
 
 def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str, bytes]:
     """Return the raw digests of data, CRC64NVME always among them."""
-    digester = Digester(algorithms)
+    wanted = tuple(algorithms)
+    if not wanted:
+        return {CRC64NVME: crc64nvme(data).to_bytes(CRC_BYTES[CRC64NVME], "big")}
+    digester = Digester(wanted)
     digester.update(data)
     return digester.digests()
 

@@ -7,7 +7,6 @@ endpoint, where one is made from another.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
@@ -150,10 +149,12 @@ class IcebergFace:
                 path = request.raw_path.decode("latin-1")[:200]
                 raise errors.NoSuchRoute(f"No route for request: {request.method} {path}")
             raise errors.NotImplementedHere(f"{operation.operation} is not implemented")
-        asked = Asked(operation=operation, request=request, caller=caller)
-        if operation.operation in WITH_BODY:
-            body = await request.read(limit_bytes=wire.BODY_BYTES_MAX)
-            asked = dataclasses.replace(asked, body=body, values=wire.parse_object(body))
+        if operation.operation not in WITH_BODY:
+            asked = Asked(operation=operation, request=request, caller=caller)
+            return await handler(self._service, asked)
+        body = await request.read(limit_bytes=wire.BODY_BYTES_MAX)
+        values = wire.parse_object(body)
+        asked = Asked(operation=operation, request=request, caller=caller, body=body, values=values)
         return await handler(self._service, asked)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from catalog import errors, idents, records
 from catalog.namespaces import Namespaces
@@ -70,15 +72,14 @@ class Service:
             ) from None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request in a handler's hands. body: read, still JSON text; empty if it has none."""
 
     operation: routes.Operation
     request: asgi.Request
     caller: exchange.Caller
     body: bytes = b""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
 
     @property
     def by(self) -> str:
