@@ -154,6 +154,24 @@ def test_an_older_python_hears_it_in_one_sentence(
     assert commands.asked == []
 
 
+def test_a_python_too_old_to_read_any_of_it_hears_the_same_from_make(tmp_path: Path) -> None:
+    """`python3` is 3.6 where make may still find it; that one cannot even parse provision.py."""
+    old = tmp_path / "python3"
+    old.write_text(
+        f"""#!/bin/sh
+        test "$1" = -c || {{ echo "SyntaxError: invalid syntax" >&2; exit 1; }}
+        exec {sys.executable} -c "import sys; sys.version_info = (3, 6, 8); $2"
+        """
+    )
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "setup", f"PYTHON={old}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    first = done.stderr.splitlines()[0]
+    assert first == "Boathouse needs Python 3.11 or newer; this is 3.6."
+
+
 @pytest.mark.parametrize("name", ["provision.py", "mini.py"])
 def test_an_older_python_can_read_as_far_as_that_sentence(name: str) -> None:
     ast.parse((ROOT / name).read_text(), feature_version=(3, 8))
