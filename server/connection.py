@@ -105,6 +105,9 @@ class Connection(httptools_impl.HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         # What comes behind a body is no part of the head, which was judged already.
         if self._in_head:
+            if len(self.headers) >= limits.HEADERS_RECEIVED_MAX:
+                self._end(TOO_LARGE)
+                raise errors.MalformedRequest("too many headers")
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:

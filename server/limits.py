@@ -13,6 +13,8 @@ PATH_BYTES_MAX: Final = 16 * 1024
 QUERY_BYTES_MAX: Final = 32 * 1024
 QUERY_PAIRS_MAX: Final = 1_000
 HEADERS_MAX: Final = 256
+HEADERS_RECEIVED_MAX: Final = 1_024
+"""Beyond HEADERS_MAX a request is answered by its face; beyond this it is not even read."""
 HEADERS_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 256 * 1024
 """Before the bounds above can be told apart: what a connection may send that is no body."""

@@ -56,6 +56,20 @@ def test_a_head_at_the_bounds_of_the_application_is_answered_by_it(server):
         assert read_all(client).startswith(b"HTTP/1.1 200")
 
 
+def test_a_head_of_many_headers_is_answered_and_one_of_very_many_is_cut_off(server):
+    def ask(count):
+        headers = b"".join(b"x-%d: 1\r\n" % number for number in range(count - 2))
+        with socket.create_connection((server.host, server.port), timeout=20) as client:
+            client.sendall(b"GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + headers)
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"\r\n")
+            return read_all(client)
+
+    assert b"<Code>RequestHeaderSectionTooLarge</Code>" in ask(limits.HEADERS_MAX + 1)
+    assert b"<Code>RequestHeaderSectionTooLarge</Code>" in ask(limits.HEADERS_RECEIVED_MAX)
+    assert ask(limits.HEADERS_RECEIVED_MAX + 1).startswith(b"HTTP/1.1 431 ")
+
+
 class Impatient(connection.Connection):
     head_seconds_max = 0.2
 
