@@ -1,13 +1,14 @@
 """face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
 
 Every key is authorised and asked of the guard as a single DELETE would be; those that are simply
-removed go in one index transaction, and the rest are begun together, so that they share syncs.
+removed go in one index transaction, and the rest are begun some at a time, which share syncs.
 Nobody without a credential may ask at all: which keys it is about stands in the body.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from server import asgi
 from server.access import errors as access_errors
@@ -25,6 +26,9 @@ from server.s3 import (
 )
 from storage import model
 
+KEYS_AT_ONCE: Final = 32
+"""Keys that are judged, or begun to be deleted, before others get their turn."""
+
 
 async def delete_objects(
     house: engines.Engines,
@@ -40,9 +44,8 @@ async def delete_objects(
         raise errors.InvalidRequest(
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
         )
-    deletes = documents.parse_deletes(
-        await incoming.read_document(request, caller, integrity=integrity)
-    )
+    data = await incoming.read_document(request, caller, integrity=integrity)
+    deletes = await incoming.parsed(documents.parse_deletes, data)
     house.buckets.get(bucket)
     failed: dict[int, Exception] = {}
     together: list[int] = []
@@ -52,13 +55,17 @@ async def delete_objects(
             (together if _is_plain(house, bucket, target, caller) else alone).append(number)
         except Exception as error:  # noqa: BLE001 - each key has its own answer
             failed[number] = _known(error)
-    outcomes = await asyncio.gather(
-        *(_delete(house, bucket, deletes.targets[number], caller) for number in alone),
-        return_exceptions=True,
-    )
-    for number, done in zip(alone, outcomes, strict=True):
-        if isinstance(done, Exception):
-            failed[number] = _known(done)
+        if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+    for start in range(0, len(alone), KEYS_AT_ONCE):
+        step = alone[start : start + KEYS_AT_ONCE]
+        outcomes = await asyncio.gather(
+            *(_delete(house, bucket, deletes.targets[number], caller) for number in step),
+            return_exceptions=True,
+        )
+        for number, done in zip(step, outcomes, strict=True):
+            if isinstance(done, Exception):
+                failed[number] = _known(done)
     if together:
         keys = [deletes.targets[number].key for number in together]
         outcome = await house.objects.delete_many(bucket, keys)

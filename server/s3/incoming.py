@@ -7,17 +7,26 @@ was written of it is removed.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 from server import asgi, limits
-from server.auth import callers
+from server.auth import callers, chunked
 from server.s3 import errors, fields
 from storage import blobs, checksums, model
 
 OBJECT_BYTES_MAX: Final = 5 * 1024**3
 """What one PutObject or UploadPart may hold; larger objects come in parts."""
+
+PARSED_HERE_BYTES_MAX: Final = 64 * 1024
+"""What takes some five milliseconds to parse."""
+
+LINES_AT_ONCE_MAX: Final = 256
+FRAMED_STEP_BYTES: Final = 8 * 1024
+
+Document = TypeVar("Document")
 
 
 def check_size(size_bytes: int | None) -> int:
@@ -60,11 +69,14 @@ async def receive(
     receiver = store.receive(size_hint=size_bytes, digests=frozenset(wanted))
     try:
         async for data in request.chunks():
-            plain = decoder.feed(data)
-            if plain:
-                if receiver.size_bytes + len(plain) > size_bytes:
-                    raise _incomplete(size_bytes)
-                await receiver.write(plain)
+            for step in _steps(payload, data):
+                plain = decoder.feed(step)
+                if plain:
+                    if receiver.size_bytes + len(plain) > size_bytes:
+                        raise _incomplete(size_bytes)
+                    await receiver.write(plain)
+                if step is not data:
+                    await asyncio.sleep(0)
         trailers = decoder.finish()
         if receiver.size_bytes != size_bytes:
             raise _incomplete(size_bytes)
@@ -75,6 +87,14 @@ async def receive(
     except BaseException:
         await receiver.abort()
         raise
+
+
+async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
+    """Return what a rule makes of a body; a large one is parsed in a thread, so that nobody else
+    waits for it."""
+    if len(data) <= PARSED_HERE_BYTES_MAX:
+        return parse(data)
+    return await asyncio.to_thread(parse, data)
 
 
 async def read_document(
@@ -120,6 +140,15 @@ def check_integrity(
             f"The {name.upper()} you specified did not match the calculated checksum."
         )
     return {name: value}
+
+
+def _steps(payload: chunked.Payload, data: bytes) -> Iterable[bytes]:
+    """Return data, in small steps if it is framed in so small chunks that decoding takes long."""
+    if not payload.framed or data.count(b"\r\n") <= LINES_AT_ONCE_MAX:
+        return (data,)
+    return (
+        data[start : start + FRAMED_STEP_BYTES] for start in range(0, len(data), FRAMED_STEP_BYTES)
+    )
 
 
 def _incomplete(size_bytes: int) -> errors.IncompleteBody:

@@ -7,13 +7,18 @@ compared with the named parts before they become the object; a part's ETag pins 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from server import asgi
 from server.auth import callers
 from server.s3 import documents, engines, errors, incoming, objects, operations, wire
 from storage import checksums, model
 from storage import errors as storage_errors
+
+PARTS_AT_ONCE_MAX: Final = 500
+"""Parts whose records are read without leaving the event loop."""
 
 
 async def create_upload(
@@ -119,9 +124,13 @@ async def complete_upload(
     caller: callers.Caller,
 ) -> asgi.Response:
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
-    named = documents.parse_complete(await incoming.read_document(request, caller))
+    data = await incoming.read_document(request, caller)
+    named = await incoming.parsed(documents.parse_complete, data)
     engines.check_writable(house, bucket, key, None)
-    _check_whole(house, operation, named)
+    if len(named) <= PARTS_AT_ONCE_MAX:
+        _check_whole(house, operation, named)
+    else:
+        await asyncio.to_thread(_check_whole, house, operation, named)
     precondition = engines.precondition_of(house, bucket, key, operation.conditions)
     await _check_content(house, operation, named)
     try:

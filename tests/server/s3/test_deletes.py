@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import hashlib
 import zlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from server.s3 import deletes, guard
 from tests.kit import s3 as kit
 
 
@@ -127,3 +133,47 @@ def test_a_thousand_keys_go_in_one_request(s3: Any, bucket: str) -> None:
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
     assert len(answer["Deleted"]) == 1000
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+class TurnsGuard(guard.OpenGuard):
+    """Hides what begins with `hidden/`; counts in which turn of the loop it was asked how often."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.asked_in: Counter[int] = Counter()
+
+    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
+        self.asked_in[self.turn] += 1
+        return "tombstone" if key.startswith("hidden/") else "remove"
+
+    @contextlib.asynccontextmanager
+    async def counting_turns(self) -> AsyncIterator[None]:
+        async def count() -> None:
+            while True:
+                self.turn += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(count())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+@pytest.mark.parametrize("folder", ["plain/", "hidden/"])
+def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) -> None:
+    body = document(*(f"{folder}{number}" for number in range(1000)))
+    answers = TurnsGuard()
+    with kit.serve(tmp_path / "data", answers=answers) as place:
+        kit.client(place).create_bucket(Bucket="raw")
+
+        async def ask() -> kit.Answer:
+            async with answers.counting_turns():
+                return await asyncio.to_thread(
+                    kit.call, place, "POST", "/raw?delete", with_md5(body), body
+                )
+
+        answer = place.run(ask())
+    assert (answer.status, answer.body.count(b"<Deleted>")) == (200, 1000)
+    assert answers.asked_in.total() >= 1000
+    assert max(answers.asked_in.values()) <= 2 * deletes.KEYS_AT_ONCE

@@ -15,6 +15,7 @@ import botocore.exceptions
 import pytest
 from awscrt import checksums as crt
 
+from server.s3 import uploads
 from tests.kit import s3 as kit
 
 MIB = 1 << 20
@@ -341,3 +342,33 @@ def test_a_slow_reader_gets_every_part_of_an_object_deleted_and_swept_meanwhile(
             got += data
     assert got.partition(b"\r\n\r\n")[2] == b"".join(bodies)
     assert house.run(house.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)) == 4
+
+
+def test_an_upload_of_many_parts_is_held_against_the_size_that_the_client_says(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    upload = begin(s3, bucket)
+    count = uploads.PARTS_AT_ONCE_MAX + 1
+
+    async def send() -> list[str]:
+        etags = []
+        for number in range(1, count + 1):
+            received = await house.storage.blobs.store(b"x", digests=frozenset({"md5"}))
+            part = await house.storage.uploads.put_part(bucket, "k", upload, number, received)
+            etags.append(part.etag)
+        return etags
+
+    parts = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
+        for number, etag in enumerate(house.run(send()), 1)
+    )
+    body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+    for size, code in ((count + 1, "InvalidRequest"), (count, "EntityTooSmall")):
+        answer = kit.call(
+            house,
+            "POST",
+            f"/{bucket}/k?uploadId={upload}",
+            {"x-amz-mp-object-size": str(size)},
+            body,
+        )
+        assert (answer.status, answer.code) == (400, code)
