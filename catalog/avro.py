@@ -348,11 +348,15 @@ def _pair_of(items: Schema) -> tuple[Any, Any] | None:
     fields = items["fields"]
     if [field["name"] for field in fields] != ["key", "value"]:
         return None
-    return (
-        (fields[0]["type"], fields[1]["type"])
-        if isinstance(fields[0]["type"], str) and isinstance(fields[1]["type"], str)
-        else None
-    )
+    key, value = _primitive(fields[0]["type"]), _primitive(fields[1]["type"])
+    return None if key is None or value is None else (key, value)
+
+
+def _primitive(schema: Schema) -> str | None:
+    """Return the name of a type that has no more to it than one; some write it as an object."""
+    if isinstance(schema, dict) and "logicalType" not in schema:
+        schema = schema.get("type", "")
+    return schema if isinstance(schema, str) else None
 
 
 def _count(block: Block) -> int:

@@ -139,6 +139,46 @@ def test_what_fastavro_writes_is_read(rows: list[dict[str, Any]], codec: str) ->
     assert read(written_by_fastavro(rows, codec)) == rows
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ({"type": "int"}, {"type": "bytes"}, {1: b"a", 2147483546: b""}),
+        ({"type": "int"}, {"type": "long"}, {1: 5, 3: -1}),
+        ("int", {"type": "bytes"}, {1: b"a"}),
+    ],
+)
+def test_a_map_is_one_however_its_primitive_types_are_spelled(
+    key: Any, value: Any, found: dict[int, Any]
+) -> None:
+    # DuckDB spells them as objects.
+    pairs = {
+        "type": "record",
+        "name": "k126_v127",
+        "fields": [
+            {"name": "key", "type": key, "field-id": 126},
+            {"name": "value", "type": value, "field-id": 127},
+        ],
+    }
+    bounds = {"type": "array", "logicalType": "map", "items": pairs}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "bounds", "type": ["null", bounds], "field-id": 125}],
+    }
+    rows: list[dict[str, Any]] = [
+        {"bounds": [{"key": number, "value": each} for number, each in found.items()]},
+        {"bounds": None},
+    ]
+    plain = avro.encode_file(schema, [{"bounds": found}, {"bounds": None}], {}, sync=SYNC)
+    assert list(fastavro.reader(io.BytesIO(plain))) == rows
+    adapter = avro.Adapter(make=lambda values: values[125], ids={})
+    for isolated in (False, True):
+        container = avro.Container(plain)
+        assert container.schema["fields"] == schema["fields"]
+        reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
+        assert list(container.records(reader)) == [found, None]
+
+
 def test_many_records_are_written_in_several_blocks() -> None:
     row = {"i": 1, "l": None, "t": "x" * 100, "b": b"", "x": True, "f": 0.0, "d": 0.0, "z": b"abc",
            "n": decimal.Decimal("1.00"), "a": None, "m": None, "c": {}}  # fmt: skip

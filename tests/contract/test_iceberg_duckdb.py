@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from tests.kit import lake_client
 from tests.kit.server import Running
 
 
@@ -100,3 +101,20 @@ def test_duckdb_and_pyiceberg_see_each_others_rows(
     assert table.scan().count() == 5
     found = database.execute(f"select count(*) from lake.{schema}.t").fetchall()
     assert found == [(5,)]
+
+
+def test_sql_reads_what_duckdb_wrote_deleted_and_updated(
+    server: Running, database: Any, schema: str
+) -> None:
+    database.execute(f"create table lake.{schema}.t (id bigint, name varchar)")
+    database.execute(f"insert into lake.{schema}.t select range, 'x' from range(3000)")
+    database.execute(f"delete from lake.{schema}.t where id < 10")
+    database.execute(f"update lake.{schema}.t set name = 'y' where id = 11")
+    with lake_client.session(server, schema) as sql:
+        for text in (
+            "select count(*) from t",
+            "select count(*), min(id), max(id), max(name) from t where id >= 5",
+            "select id, name from t where id between 8 and 12 order by id",
+        ):
+            expected = database.execute(text.replace(" t", f" lake.{schema}.t", 1)).fetchall()
+            assert sql.rows(text) == expected
