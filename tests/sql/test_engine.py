@@ -385,7 +385,8 @@ def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) 
         while not running.done():
             await asyncio.sleep(0.005)
             steps += 1
-        assert steps > 50
+        # A loop that waits for the query makes one step; how many others depends on the machine.
+        assert steps > 5
 
     with_engine(tmp_path, work)
 

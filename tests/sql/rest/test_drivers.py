@@ -305,15 +305,23 @@ def test_several_statements_are_fetched_one_after_another(face: served.Served, d
 def test_asynchronous_queries_are_polled_and_fetched_also_from_another_session(
     face: served.Served, driver: str
 ) -> None:
+    opened = asyncio.Event()
+
     async def slow(call: served.Call) -> outcomes.Outcome:
-        await asyncio.sleep(0.3)
+        await opened.wait()
         return served.select([NUMBER], pa.record_batch([pa.array([42])], names=["N"]))
+
+    async def opens(call: served.Call) -> outcomes.Outcome:
+        # A moment later: the driver then finds the query still running, and polls.
+        asyncio.get_running_loop().call_later(0.3, opened.set)
+        return served.select([NUMBER], pa.record_batch([pa.array([1])], names=["N"]))
 
     async def fails(call: served.Call) -> outcomes.Outcome:
         await asyncio.sleep(0.05)
         raise errors.division_by_zero()
 
     face.statements.answers["select slowly"] = slow
+    face.statements.answers["select opening"] = opens
     face.statements.answers["select failing"] = fails
 
     said = say(
@@ -324,6 +332,7 @@ def test_asynchronous_queries_are_polled_and_fetched_also_from_another_session(
         cursor = connection.cursor()
         query_id = cursor.execute_async("select slowly")["queryId"]
         say(connection.is_still_running(connection.get_query_status(query_id)))
+        connection.cursor().execute("select opening")
         cursor.get_results_from_sfqid(query_id)
         say(cursor.fetchall(), connection.get_query_status(query_id).name)
         other = connect().cursor()
