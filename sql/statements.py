@@ -545,7 +545,15 @@ class Statements:
         if self._replays.is_done(receipt):  # only its answer was lost
             return outcomes.status(done)
         existing = self._places.find_table(place, statement.name[-1])
-        if existing is not None:
+        adopts = existing is not None and self._tables.awaits_metadata(existing)
+        if existing is not None and adopts:
+            # Another API made the table without metadata; here it gets its first.
+            taken = errors.already_exists("Object", shown)
+            self._places.check_table(
+                session.principal, existing, places.WRITE_ACTIONS, missing=taken
+            )
+            ident = existing
+        elif existing is not None:
             rows = writes.rows_committed(self._tables.load(existing), call.query_id)
             if rows is not None and statement.query is not None:
                 return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
@@ -565,9 +573,9 @@ class Statements:
                 for column in statement.columns
             ]
             wanted = writes.new_table(statement, columns)
-            await self._create(ident, wanted, by=call.by, receipt=receipt)
+            await self._create(ident, wanted, by=call.by, adopts=adopts, receipt=receipt)
             return outcomes.status(done)
-        created = await self._create_as(call, statement, ident)
+        created = await self._create_as(call, statement, ident, adopts=adopts)
         return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
 
     async def _create(
@@ -576,6 +584,7 @@ class Statements:
         wanted: writes.NewTable,
         *,
         by: str,
+        adopts: bool,
         stage: bool = False,
         receipt: receipts.Receipt | None = None,
     ) -> tables.LoadedTable:
@@ -586,19 +595,25 @@ class Statements:
             sort_order=wanted.sort_order,
             properties=wanted.properties,
             stage=stage,
+            adopts=adopts,
             by=by,
             via="sql",
             receipt=receipt,
         )
 
     async def _create_as(
-        self, call: _Call, statement: operations.CreateTable, ident: idents.TableIdent
+        self,
+        call: _Call,
+        statement: operations.CreateTable,
+        ident: idents.TableIdent,
+        *,
+        adopts: bool,
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
         found, opened = await self._bound(call, statement.query)
         columns = _new_columns(statement, found)
         wanted = writes.new_table(statement, columns)
-        loaded = await self._create(ident, wanted, by=call.by, stage=True)
+        loaded = await self._create(ident, wanted, by=call.by, adopts=adopts, stage=True)
         fields = list(loaded.metadata.current_schema()["fields"])
         target = writes.Target(loaded=loaded, fields=tuple(fields), is_staged=True)
         targets = [column.type for column in columns]

@@ -311,6 +311,26 @@ def test_create_table_as_is_one_commit(tmp_path: Path) -> None:
     sql_house.in_house(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    "create", ["create table T (a int)", "create table if not exists t as select 7 as a"]
+)
+def test_a_table_that_another_api_made_without_metadata_is_created_at_its_place(
+    tmp_path: Path, create: str
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        ident = house.lake.ident("ns.t")
+        before = await house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root")
+        assert await code_of(house, "select * from t") == "000002"
+        assert await house.one(create) == "Table T successfully created."
+        after = house.lake.tables.load(ident).pointer
+        assert (after.object_uuid, after.location) == (before.object_uuid, before.location)
+        await house.run("insert into t values (1)")
+        assert (1,) in await house.rows("select a from t")
+        assert await code_of(house, "create table t (a int)") == "002002"
+
+    sql_house.in_house(tmp_path, work)
+
+
 def test_names_that_are_taken_or_missing_are_snowflakes_errors(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run("create table t (a int)")
