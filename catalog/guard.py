@@ -182,8 +182,9 @@ class TableGuard:
         try:
             verdict = layout.judge(key, location=found[0])
         except guard.LayoutRefused:
-            # Nothing can be written there; what lay there before the table did may go.
-            return False
+            # Where no name is judged, every file there may be the table's. Elsewhere nothing can be
+            # written under such a name; what lay there before the table did may go.
+            return info.settings.get(LAYOUT) == "off" and not key.endswith("/")
         return not layout.is_mutable(key, verdict.kind)
 
     def _table_bucket(self, name: str) -> storage_model.BucketInfo | None:

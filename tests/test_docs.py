@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import typing
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,13 @@ def test_config_lists_every_key_of_a_table_bucket() -> None:
             setting.meaning,
         ]
     assert set(documented) == {"key", "---"}
+
+
+def test_every_example_of_a_settings_file_is_taken() -> None:
+    examples = re.findall(r"^```toml\n(.*?)^```", (DOCS / "CONFIG.md").read_text(), re.M | re.S)
+    assert len(examples) > 1
+    for example in examples:
+        config.resolve({}, {}, tomllib.loads(example))
 
 
 def test_config_lists_every_key_of_a_user() -> None:

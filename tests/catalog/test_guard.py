@@ -232,6 +232,28 @@ def test_a_strict_bucket_knows_whose_metadata_lies_where(
     assert content_rule(answers, "ns/e/metadata/v1.metadata.json", own) == "content-metadata"
 
 
+@pytest.mark.parametrize(
+    ("key", "protected"),
+    [
+        ("ns/t/data/f.parquet", True),
+        ("ns/t/data/archive/f.parquet", True),
+        ("ns/t/data/f.csv", True),
+        ("ns/t/README.md", True),
+        ("ns/t/data/archive/", False),
+        ("ns/t/metadata/version-hint.text", False),
+        ("ns/other/data/f.parquet", False),
+        ("f.csv", False),
+    ],
+)
+def test_where_no_name_is_judged_every_file_of_a_table_is_protected(
+    lake: lakes.Lake, answers: guard.TableGuard, key: str, protected: bool
+) -> None:
+    lake.run(lake.storage.buckets.update("lake", {"layout": "off"}))
+    answers.check_write("lake", key)
+    assert answers.write_once("lake", key) is protected
+    assert answers.on_delete("lake", key) == ("tombstone" if protected else "remove")
+
+
 def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableGuard) -> None:
     lake.run(lake.storage.buckets.update("lake", {"aws_strict": True}))
     assert answers.on_delete("lake", "ns/t/data/f.parquet") == "refuse"
