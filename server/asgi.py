@@ -45,7 +45,7 @@ BODILESS = frozenset({204, 304})
 HEADER_NAMES_REMEMBERED = 1024
 STALLED = "boathouse.stalled"
 """The scope's extension by which a connection says that its client stopped within the body; it is
-looked for when `receive` has returned without a byte."""
+looked for whenever `receive` has returned."""
 
 
 WIRE = "boathouse.wire"
@@ -216,12 +216,12 @@ class Request:
             if message["type"] == "http.disconnect":
                 raise errors.ClientDisconnected("the client went away before its body was whole")
             more = message.get("more_body", False)
+            if more and STALLED in self._scope.get("extensions", ()):
+                raise errors.BodyStalled("the request's body did not come in time")
             data = message.get("body", b"")
             if data:
                 self.received_bytes += len(data)
                 yield data
-            elif more and STALLED in self._scope.get("extensions", ()):
-                raise errors.BodyStalled("nothing more of the request's body came for too long")
         self.body_finished = True
 
     async def read(self, *, limit_bytes: int) -> bytes:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import math
 import socket
 import struct
 import termios
@@ -53,15 +54,15 @@ class Connection(httptools_impl.HttpToolsProtocol):
     _blocked: asyncio.Future[None] | None = None
 
     def look(self, *, now: float, idle_seconds: float) -> None:
-        """End what this connection's client has not moved on for idle_seconds.
+        """End what this connection's client has not moved on for idle_seconds; 0 means: at all.
 
         now: seconds of a clock that never goes back, the same in every call.
         """
         owing = self._owed()
-        if owing is None or owing != self._owing:
+        if owing != self._owing:
             self._owing = owing
             self._owing_since = now
-        elif now - self._owing_since >= idle_seconds:
+        if owing is not None and now - self._owing_since >= idle_seconds:
             self._end_stalled(owing[0])
 
     def connection_made(self, transport: Any) -> None:
@@ -214,10 +215,12 @@ class Watch:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._monotonic = monotonic
+        self._ends_at = math.inf
 
     def drain(self) -> None:
-        """From now on, wait for no client that makes no progress."""
+        """From now on, wait little for a client that makes no progress, and for no other long."""
         self._idle_seconds = min(self._idle_seconds, limits.DRAIN_IDLE_SECONDS_MAX)
+        self._ends_at = min(self._ends_at, self._monotonic() + limits.DRAIN_SECONDS_MAX)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -228,6 +231,7 @@ class Watch:
     def look(self) -> None:
         """Look at every connection once."""
         now = self._monotonic()
+        idle_seconds = self._idle_seconds if now < self._ends_at else 0.0
         for each in tuple(self._connections):
             if isinstance(each, Connection):
-                each.look(now=now, idle_seconds=self._idle_seconds)
+                each.look(now=now, idle_seconds=idle_seconds)

@@ -32,7 +32,7 @@ class ClientDisconnected(KitError):
 
 
 class BodyStalled(KitError):
-    """The client owes more of its body and has sent nothing for too long."""
+    """The client owes more of its body, and is not waited for any longer."""
 
 
 class MalformedXML(KitError):

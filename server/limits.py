@@ -23,6 +23,8 @@ PIPELINED_MAX: Final = 64
 """Requests that a connection may send before the first of them is answered."""
 DRAIN_IDLE_SECONDS_MAX: Final = 5.0
 """How long a draining server waits for a client that makes no progress; before, it is a setting."""
+DRAIN_SECONDS_MAX: Final = 25.0
+"""How long it waits for one that does."""
 
 # Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
 # hashed in memory before it is believed, so it has this bound.

@@ -176,6 +176,27 @@ def test_client_that_leaves_within_its_body_is_told_apart():
     assert not asked.body_finished
 
 
+@pytest.mark.parametrize("late", [b"", b"late"])
+def test_client_that_stops_within_its_body_is_told_apart_even_if_it_goes_on(late):
+    scope = {
+        "type": "http", "method": "PUT", "path": "/", "raw_path": b"/", "query_string": b"",
+        "headers": [], "scheme": "http", "client": None,
+    }  # fmt: skip
+    messages = receiving([b"he", late, b"llo"])
+    asked = asgi.Request(scope, messages, request_id="")
+
+    async def read():
+        found = []
+        with pytest.raises(errors.BodyStalled):
+            async for data in asked.chunks():
+                found.append(data)
+                scope["extensions"] = {asgi.STALLED: {}}
+        return found
+
+    assert run(read()) == [b"he"]
+    assert not asked.body_finished
+
+
 @pytest.mark.parametrize("text", ["-1", "1e3", " 1", "²", "", "9" * 5000])
 def test_content_length_must_be_a_whole_number(text):
     with pytest.raises(errors.MalformedRequest):

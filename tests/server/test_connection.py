@@ -425,3 +425,25 @@ def test_too_many_requests_before_the_first_is_answered_end_the_connection():
 
     asyncio.run(talk())
     assert answered <= limits.PIPELINED_MAX + 1
+
+
+def test_a_draining_server_waits_for_a_slow_body_but_not_for_ever():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT)
+            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            watching.watch.drain()
+            for number in range(1, 6):
+                writer.write(b"x")
+                await app.has(number)
+                watching.look_after(4)
+            assert len(watching.connections) == 1
+            writer.write(b"x")
+            await app.has(6)
+            watching.look_after(5)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+        return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
