@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import gzip
 import io
 import json
 import threading
@@ -186,6 +187,17 @@ def alive_in_java(lake: Lake, class_name: str) -> int:
     )
     counted = {line.split()[3]: int(line.split()[1]) for line in text.splitlines()[3:-1]}
     return counted.get(class_name, 0)
+
+
+def test_ingest_reads_packed_files_beside_plain_ones(lake: Lake, raw: Raw) -> None:
+    raw.put("in/1.csv.gz", gzip.compress(b"id,name\n1,a\n"))
+    raw.put("in/2.csv.gz", gzip.compress(b"name,id\nb,2\n"))
+    raw.put("in/3.csv", "id,name\n3,c\n")
+    raw.put("in/4.csv.gz", gzip.compress(b"id,name\n4,d\n"))
+    assert lake.ingest(raw, "packed.t").rows == 4
+    assert [(row["id"], row["name"]) for row in lake.rows("packed.t")] == [
+        (1, "a"), (2, "b"), (3, "c"), (4, "d"),
+    ]  # fmt: skip
 
 
 def test_ingest_of_files_with_other_headers_keeps_values_under_their_names(
