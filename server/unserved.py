@@ -15,6 +15,7 @@ from server.access import errors as access_errors
 from server.access import model
 from server.auth import callers
 from server.auth import errors as auth_errors
+from server.aws import wire_errors
 
 WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.FaceNotServed: (501, "NotImplemented"),
@@ -66,6 +67,8 @@ class Unserved:
                 status, code = WIRE_ERRORS[kind]
                 message = str(error)
                 break
+        if isinstance(error, auth_errors.SignatureDoesNotMatch):
+            message = wire_errors.SIGNATURE_SENTENCE
         sender = "Receiver" if status >= 500 else "Sender"
         body = (
             f"<ErrorResponse><Error><Type>{sender}</Type><Code>{code}</Code>"

@@ -44,6 +44,12 @@ INTERNAL: Final = WireError(
     message="An internal error occurred. Try again.",
 )
 
+SIGNATURE_SENTENCE: Final = (
+    "The request signature we calculated does not match the signature you provided. Check your AWS "
+    "Secret Access Key and signing method. Consult the service documentation for details."
+)
+"""What AWS says of a wrong signature, whatever the service."""
+
 _BAD_SIGNATURE = WireError(status=403, code="InvalidSignatureException")
 _BAD_TOKEN = WireError(
     status=403,
@@ -63,6 +69,9 @@ COMMON: Final[Table] = {
     access_errors.AccessDenied: WireError(status=403, code="AccessDeniedException"),
     access_errors.AuditUnavailable: WireError(status=503, code="ServiceUnavailableException"),
     auth_errors.AuthError: _BAD_SIGNATURE,
+    auth_errors.SignatureDoesNotMatch: WireError(
+        status=403, code=_BAD_SIGNATURE.code, message=SIGNATURE_SENTENCE
+    ),
     auth_errors.MissingCredentials: WireError(
         status=403,
         code="MissingAuthenticationTokenException",

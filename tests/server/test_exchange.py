@@ -245,6 +245,7 @@ def test_api_without_a_face_says_that_it_is_not_served_to_who_may_know(service):
         assert status == 403
         assert re.search(rb"<Code>%s</Code>" % code, body)
         assert headers[b"x-amz-request-id"] in body
+        assert (b"The request signature we calculated" in body) is ("secret_key" in more)
 
 
 def test_api_without_a_face_reads_no_more_than_it_must():
