@@ -185,15 +185,16 @@ def test_client_that_stops_within_its_body_is_told_apart_even_if_it_goes_on(late
     messages = receiving([b"he", late, b"llo"])
     asked = asgi.Request(scope, messages, request_id="")
 
-    async def read():
-        found = []
-        with pytest.raises(errors.BodyStalled):
-            async for data in asked.chunks():
-                found.append(data)
-                scope["extensions"] = {asgi.STALLED: {}}
-        return found
+    found = []
 
-    assert run(read()) == [b"he"]
+    async def read():
+        async for data in asked.chunks():
+            found.append(data)
+            scope["extensions"] = {asgi.STALLED: {}}
+
+    with pytest.raises(errors.BodyStalled):
+        run(read())
+    assert found == [b"he"]
     assert not asked.body_finished
 
 
