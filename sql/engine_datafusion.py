@@ -323,6 +323,7 @@ VALUE_FAULTS = tuple(
         (r"invalid Unicode scalar value: (?P<value>\S+)", "100039"),
         (r"Cannot cast \w+ value (?P<value>\S+) to \w+.*: converted value exceeds", "100039"),
         (r"Timestamp (?P<value>-?\d+) out of range", "100039"),
+        (r"(?P<value>Scalar subquery returned more than one row)", "090150"),
         (r"(?P<value>zero raised to a negative power) is undefined", "100058"),
         (r"(?:requested length|but got) (?P<value>\d+)(?: too large|$)", "100078"),
         (r"Regular expression did not compile: Syntax\((?P<value>.*)\)", "100048"),

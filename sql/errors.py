@@ -60,6 +60,11 @@ def syntax_error(line: int, position: int, unexpected: str) -> SqlError:
     )
 
 
+def empty_select_list() -> SqlError:
+    """SELECT with nothing behind it."""
+    return _compilation("001003", "42000", "syntax error: a SELECT has no select list")
+
+
 def empty_statement() -> SqlError:
     """Nothing to run: blanks and comments only. dbt looks for this text."""
     return SqlError("000900", "42601", "Empty SQL statement", phase="COMPILATION")
@@ -155,6 +160,11 @@ def not_grouped(name: str) -> SqlError:
 def subquery_unsupported() -> SqlError:
     """A correlated subquery of a form that cannot be turned into a join."""
     return _compilation("002031", "42601", "Unsupported subquery type cannot be evaluated")
+
+
+def subquery_of_many_rows() -> SqlError:
+    """A scalar subquery that had more than one row."""
+    return SqlError("090150", "22000", "Single-row subquery returns more than one row.")
 
 
 def no_current_database() -> SqlError:

@@ -81,6 +81,8 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.bad_number(value)
         case "100039":
             return errors.number_out_of_range(value)
+        case "090150":
+            return errors.subquery_of_many_rows()
         case "100048":
             return errors.bad_pattern(*_pattern_fault(value))
         case "100051":

@@ -255,6 +255,8 @@ def ntile(call: Call) -> Bound:
     if not call.over:
         raise call.refuse("no OVER")
     buckets = call.whole(0)
+    if buckets < 1:
+        raise errors.number_out_of_range(str(buckets))
     sql = sqltypes.exactly(f"ntile({buckets}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
 

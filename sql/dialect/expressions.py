@@ -57,7 +57,20 @@ def bind(node: Any, scope: Scope) -> Bound:
 
 def construct_name(node: Any) -> str:
     """Return how a refusal names a construct: JSONExtract -> JSON EXTRACT."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+    name = type(node).__name__
+    return CONSTRUCTS.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+
+
+CONSTRUCTS: Mapping[str, str] = {
+    "JSONExtract": "path into a VARIANT",
+    "Bracket": "element [...] of an ARRAY or OBJECT",
+    "Array": "ARRAY constant [...]",
+    "Struct": "OBJECT constant {...}",
+    "Dot": "path into a column",
+    "AtTimeZone": "AT TIME ZONE",
+    "Collate": "COLLATE",
+}
+"""How refusals name what sqlglot's words for it would not tell a user."""
 
 
 # Constants

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sql import errors, kernels
+from sql import errors, kernels, outcomes
 from sql.dialect import aggregates, calls, formats, moments, names, rewrites, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
@@ -87,6 +87,13 @@ def _count_of(argument: Bound) -> Bound:
     return bounds.derived(sql, sqltypes.integer(), [number])
 
 
+def _length_of(argument: Bound) -> Bound:
+    """Return how long a text shall become; raises SqlError for what no text can be."""
+    if isinstance(argument.literal, int) and argument.literal > outcomes.TEXT_LENGTH_MAX:
+        raise errors.too_long(f"... of {argument.literal} characters")
+    return _count_of(argument)
+
+
 def _left_or_right(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
         value, count = call.text(0), _count_of(call.arg(1))
@@ -127,7 +134,7 @@ def _trim(name: str) -> calls.Builder:
 
 def _pad(name: str) -> calls.Builder:
     def build_one(call: Call) -> Bound:
-        value, count = call.text(0), _count_of(call.arg(1))
+        value, count = call.text(0), _length_of(call.arg(1))
         fill = call.text(2) if len(call.nodes) > 2 else bounds.text(" ")
         return calls.text_result(
             f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
@@ -170,12 +177,12 @@ def _first_two(call: Call) -> list[Bound]:
 
 
 def _repeat(call: Call) -> Bound:
-    value, count = call.text(0), _count_of(call.arg(1))
+    value, count = call.text(0), _length_of(call.arg(1))
     return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
 
 
 def _space(call: Call) -> Bound:
-    count = _count_of(call.arg(0))
+    count = _length_of(call.arg(0))
     return calls.text_result(f"repeat(' ', {count.sql})", [count])
 
 

@@ -213,7 +213,10 @@ class QueryScope:
                 "SQL compilation error:\nUnsupported subquery type cannot be evaluated",
                 phase="COMPILATION",
             )
-        return Bound(sql=f"({text.sql})", type=output.type, nullable=True)
+        sql = text.sql
+        if sql.startswith("("):  # the engine takes "((" for the start of an expression
+            sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
+        return Bound(sql=f"({sql})", type=output.type, nullable=True)
 
     def exists(self, node: Any) -> Bound:
         inner = _inner(node.this)

@@ -57,6 +57,8 @@ class SelectBinder:
         self._unnamed: set[str] = set()
 
     def bind(self) -> Text:
+        if not self._tree.expressions:
+            raise errors.empty_select_list()
         self._refuse_unknown_clauses()
         from_sql = self._from()
         items = self._select_list()

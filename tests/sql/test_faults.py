@@ -61,6 +61,15 @@ def fault_of(text: str) -> errors.SqlError:
         ("select 1 from t join t u on row_number() over (order by t.i) = 1", "002035", "ON"),
         ("select * from values (sum(1))", "002035", "VALUES"),
         ("select stddev(distinct '1.5')", "000002", "DISTINCT in STDDEV"),
+        ("select (select i from t)", "090150", "Single-row subquery"),
+        ("select (select t.i from t u where u.n < t.n) from t", "002031", "subquery"),
+        ("select ntile(0) over (order by i) from t", "100039", "'0'"),
+        ("select repeat('x', 1000000000)", "100078", "1000000000"),
+        ("select lpad('x', 2000000000)", "100078", "2000000000"),
+        ("select space(16777217)", "100078", "16777217"),
+        ("select /* nothing */ from t", "001003", "select list"),
+        ("select s:a.b from t", "000002", "path into a VARIANT"),
+        ("select s[0] from t", "000002", "element [...]"),
         ("select trunc(current_date)", "001044", "TRUNC"),
         ("select year('10:11:12'::time)", "001045", "'YEAR'"),
         ("select approx_percentile(i, 'x') from t", "001044", "APPROX_PERCENTILE"),
@@ -140,3 +149,8 @@ def test_null_in_a_list_of_mixed_types_is_null() -> None:
     assert (
         sql_text.value("(null in ('2024-01-01'::date, '2024-01-01 10:00:00'::timestamp))") is None
     )
+
+
+def test_a_scalar_subquery_may_be_a_union() -> None:
+    assert sql_text.value("(select 1 union select 1)") == 1
+    assert sql_text.value("1 + ((select 1) union all (select 2) order by 1 desc limit 1)") == 3
