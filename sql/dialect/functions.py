@@ -191,10 +191,12 @@ def _split_part(call: Call) -> Bound:
     index = rewrites.round_half_away(call.arg(2))
     place = f"arrow_cast({index.sql}, 'Int64')"
     if isinstance(index.literal, int):
-        place = str(index.literal or 1)
+        sql = f"split_part({value.sql}, {delimiter.sql}, {index.literal or 1})"
     else:
-        place = f"(CASE WHEN {place} = 0 THEN 1 ELSE {place} END)"
-    sql = f"split_part({value.sql}, {delimiter.sql}, {place})"
+        # The engine looks at the number even where it is NULL.
+        place = f"(CASE WHEN {place} <> 0 THEN {place} ELSE 1 END)"
+        sql = f"split_part({value.sql}, {delimiter.sql}, {place})"
+        sql = f"(CASE WHEN {index.sql} IS NOT NULL THEN {sql} END)"
     return calls.text_result(sql, [value, delimiter, index])
 
 

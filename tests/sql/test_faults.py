@@ -154,3 +154,11 @@ def test_null_in_a_list_of_mixed_types_is_null() -> None:
 def test_a_scalar_subquery_may_be_a_union() -> None:
     assert sql_text.value("(select 1 union select 1)") == 1
     assert sql_text.value("1 + ((select 1) union all (select 2) order by 1 desc limit 1)") == 3
+
+
+def test_split_part_by_a_number_that_is_null_is_null() -> None:
+    rows = sql_text.answer("select i, split_part('a,b', ',', n) from t", {"t": TABLE}).rows
+    assert [row[1] for row in rows if row[0] is None] == [None]
+    assert [row[1] for row in rows if row[0] == 1] == ["a"]
+    zero = "select split_part(s, ',', i - 1) from t where i = 1"
+    assert sql_text.answer(zero, {"t": TABLE}).cell == "a"
