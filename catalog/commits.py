@@ -21,6 +21,7 @@ from catalog import (
     errors,
     history,
     idents,
+    layout,
     loads,
     locations,
     properties,
@@ -31,6 +32,7 @@ from catalog import (
 )
 from catalog.metadata import model, requirements, updates
 from catalog.metadata import properties as metadata_properties
+from server.s3 import guard
 from storage import batch
 
 CHANGES_MAX = 1_000
@@ -460,8 +462,19 @@ def change(
 
 
 def check_placement(metadata: model.TableMetadata) -> None:
+    """Raise InvalidProperty if properties send writers where the layout would refuse them."""
     properties.check_paths(metadata.properties, location=metadata.location)
     properties.metadata_codec(metadata.properties)
+    for name in properties.PATHS.keys() & metadata.properties.keys():
+        value = metadata.properties[name]
+        home, path = (
+            properties.plain_uri(uri).removeprefix("s3://").partition("/")[2]
+            for uri in (metadata.location, value)
+        )
+        try:
+            layout.check_directory(path, location=layout.Location(path=home))
+        except guard.LayoutRefused as refused:
+            raise errors.InvalidProperty(f"Cannot set {name} to {value}: {refused}") from None
 
 
 def _by_table(

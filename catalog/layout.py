@@ -131,6 +131,15 @@ def check_location(path: str) -> None:
     _check_depth(segments, len(segments))
 
 
+def check_directory(path: str, *, location: Location) -> None:
+    """Raise LayoutRefused if no file of a table may be written right below a directory of it.
+
+    path: of the directory, below the bucket, without a slash at either end.
+    """
+    # A name that either anchor takes, so that only the directory is judged.
+    judge(f"{path}/f.parquet", location=location)
+
+
 def refuse_write_once(key: str) -> NoReturn:
     """Raise LayoutRefused (write-once): key holds other bytes, and table files never change."""
     segments = key.split("/")

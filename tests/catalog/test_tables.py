@@ -332,8 +332,30 @@ def test_a_path_property_outside_the_location_is_refused_at_create_and_commit(
     create(ns)
     with pytest.raises(errors.InvalidProperty):
         commit(ns, "ns.t", set_property("write.metadata.path", "s3://lake/ns/t/other"))
-    done = commit(ns, "ns.t", set_property("write.data.path", "s3://lake/ns/t/data/x"))
-    assert done.metadata.properties["write.data.path"] == "s3://lake/ns/t/data/x"
+    done = commit(ns, "ns.t", set_property("write.data.path", "s3://lake/ns/t/data/x=1"))
+    assert done.metadata.properties["write.data.path"] == "s3://lake/ns/t/data/x=1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("write.data.path", "s3://lake/ns/t/data/archive", "data-directory"),
+        ("write.object-storage.path", "s3a://lake/ns/t/data/.hidden", "hidden-segment"),
+        ("write.folder-storage.path", "s3://lake/ns/t/data/a=1//b=2", "empty-segment"),
+        ("write.metadata.path", "s3://lake/ns/t/metadata/x", "metadata-nested"),
+        ("flink.manifests.location", "s3://lake/ns/t/metadata/flink", "metadata-nested"),
+    ],
+)
+def test_a_path_property_where_the_layout_takes_no_file_is_refused_at_create_and_commit(
+    ns: lakes.Lake, name: str, value: str, rule: str
+) -> None:
+    with pytest.raises(errors.InvalidProperty, match=f"Cannot set {name} to {value}: .*{rule}"):
+        create(ns, properties={name: value})
+    create(ns)
+    with pytest.raises(errors.InvalidProperty, match=f"Cannot set {name} to {value}: .*{rule}"):
+        commit(ns, "ns.t", set_property(name, value))
+    for fitting in ("data/day=1/", "data/0101/0110", "data") if "metadata" not in value else ():
+        commit(ns, "ns.t", set_property(name, f"s3://lake/ns/t/{fitting}"))
 
 
 def test_a_new_metadata_path_is_used_by_the_commit_that_sets_it(ns: lakes.Lake) -> None:
