@@ -29,6 +29,11 @@ DRAIN_SECONDS_MAX: Final = 25.0
 # Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
 # hashed in memory before it is believed, so it has this bound.
 SIGNED_BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+MODEL_BODY_BYTES_MAX: Final = 1024 * 1024
+"""What the faces that AWS's service models drive take: documents of settings, no data."""
+PARSED_HERE_BYTES_MAX: Final = 64 * 1024
+HASHED_HERE_BYTES_MAX: Final = 1024 * 1024
+"""What takes a few milliseconds; more is done in a thread, so that nobody else waits for it."""
 NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
 UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -12,6 +12,7 @@ decided here.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import dataclasses
@@ -119,7 +120,10 @@ class Verifier:
                 raise _no_access_key(signed.claim.credential.access_key)
             # Kept in memory whole, so not for just anybody.
             body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
-            payload_hash = hashlib.sha256(body).hexdigest()
+            if len(body) <= limits.HASHED_HERE_BYTES_MAX:
+                payload_hash = hashlib.sha256(body).hexdigest()
+            else:
+                payload_hash = (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
         return self._judge(request, face, signed, payload_hash, known)
 
     def verify_post(

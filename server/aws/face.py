@@ -7,6 +7,7 @@ by its name, after the caller was let in. Knows no operation by itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -103,11 +104,13 @@ class AwsFace:
         if handler is None:
             raise errors.OperationNotImplemented(f"{name} is not implemented.")
         service = self.service()
-        body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
-        members = restjson.parse_members(
-            service, operation.operation, labels=operation.labels, pairs=operation.pairs, body=body
-        )
-        check.check_members(service, operation.operation, members)
+        body = await request.read(limit_bytes=limits.MODEL_BODY_BYTES_MAX)
+        if len(body) <= limits.PARSED_HERE_BYTES_MAX:
+            members = _members(service, operation.operation, operation, body)
+        else:
+            members = await asyncio.to_thread(
+                _members, service, operation.operation, operation, body
+            )
         result = await handler(members, caller.principal)
         encoded = restjson.encode_result(service, operation.operation, result)
         return asgi.Response(
@@ -121,6 +124,17 @@ class AwsFace:
         found = wire_errors.wire_error(error, (self._wire_errors, wire_errors.COMMON))
         headers, body = restjson.encode_error(found.code, found.sentence(error))
         return asgi.Response(found.status, (*_request_id(request), *headers), body)
+
+
+def _members(
+    service: shapes.Service, operation: shapes.Operation, call: Call, body: bytes
+) -> Mapping[str, Any]:
+    """Return the members of a call, checked. Raises MalformedBody and ValidationFailed."""
+    members = restjson.parse_members(
+        service, operation, labels=call.labels, pairs=call.pairs, body=body
+    )
+    check.check_members(service, operation, members)
+    return members
 
 
 def _request_id(request: asgi.Request) -> asgi.ResponseHeaders:

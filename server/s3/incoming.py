@@ -20,9 +20,6 @@ from storage import blobs, checksums, model
 OBJECT_BYTES_MAX: Final = 5 * 1024**3
 """What one PutObject or UploadPart may hold; larger objects come in parts."""
 
-PARSED_HERE_BYTES_MAX: Final = 64 * 1024
-"""What takes some five milliseconds to parse."""
-
 LINES_AT_ONCE_MAX: Final = 256
 FRAMED_STEP_BYTES: Final = 8 * 1024
 
@@ -92,7 +89,7 @@ async def receive(
 async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
     """Return what a rule makes of a body; a large one is parsed in a thread, so that nobody else
     waits for it."""
-    if len(data) <= PARSED_HERE_BYTES_MAX:
+    if len(data) <= limits.PARSED_HERE_BYTES_MAX:
         return parse(data)
     return await asyncio.to_thread(parse, data)
 

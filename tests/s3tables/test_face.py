@@ -8,6 +8,7 @@ from typing import Any
 import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
+import orjson
 import pytest
 from botocore import xform_name
 
@@ -15,6 +16,7 @@ from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
 from s3tables import errors, face, wire_errors
 from server import errors as kit_errors
+from server import limits
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.aws import errors as aws_errors
@@ -105,6 +107,29 @@ def test_errors_carry_type_message_and_request_id(house: House) -> None:
         "__type": "NotFoundException",
         "message": "The specified bucket does not exist.",
     }
+
+
+def test_a_body_beyond_its_bound_is_refused_and_makes_nothing(house: House, client: Any) -> None:
+    filling = "x" * limits.MODEL_BODY_BYTES_MAX
+    body = orjson.dumps({"name": "beyond-the-bound", "tags": {"a": filling}})
+    answer = signed(house, "PUT", "/buckets", body)
+    assert answer.status == 413
+    assert answer.headers["x-amzn-ErrorType"] == "RequestEntityTooLargeException"
+    assert refused(client.get_table_bucket, tableBucketARN=bucket_arn("beyond-the-bound"))[0] == 404
+
+
+def test_a_large_body_is_taken_and_checked_like_any_other(client: Any, sales: str) -> None:
+    fields = [{"name": f"column_{number:05d}", "type": "string"} for number in range(3000)]
+    assert len(orjson.dumps(fields)) > limits.PARSED_HERE_BYTES_MAX
+    where = {"tableBucketARN": sales, "namespace": "sales", "name": "wide", "format": "ICEBERG"}
+    wrong = {"iceberg": {"schema": {"fields": [*fields, {"name": "untyped"}]}}}
+    assert refused(client.create_table, **where, metadata=wrong)[:2] == (
+        400,
+        "BadRequestException",
+    )
+    client.create_table(**where, metadata={"iceberg": {"schema": {"fields": fields}}})
+    found = client.get_table(tableBucketARN=sales, namespace="sales", name="wide")
+    assert found["name"] == "wide"
 
 
 def test_an_arn_that_arrives_decoded_is_the_same(house: House, bucket: str) -> None:

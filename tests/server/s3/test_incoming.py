@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from server import limits
 from server.auth import callers, chunked
 from server.s3 import fields, incoming
 from storage import model
@@ -20,7 +21,7 @@ def test_a_large_document_is_parsed_beside_the_event_loop(large: bool) -> None:
     def parse(data: bytes) -> tuple[int, int]:
         return len(data), threading.get_ident()
 
-    size = incoming.PARSED_HERE_BYTES_MAX + large
+    size = limits.PARSED_HERE_BYTES_MAX + large
     parsed_bytes, thread = asyncio.run(incoming.parsed(parse, bytes(size)))
     assert parsed_bytes == size
     assert (thread == threading.get_ident()) is not large
@@ -31,7 +32,7 @@ def test_a_document_that_is_refused_in_a_thread_is_refused() -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        asyncio.run(incoming.parsed(refuse, bytes(incoming.PARSED_HERE_BYTES_MAX + 1)))
+        asyncio.run(incoming.parsed(refuse, bytes(limits.PARSED_HERE_BYTES_MAX + 1)))
 
 
 def test_a_body_of_tiny_chunks_leaves_others_their_turn(tmp_path: Path) -> None:
