@@ -16,6 +16,7 @@ import contextlib  # noqa: E402
 import dataclasses  # noqa: E402
 import errno  # noqa: E402
 import functools  # noqa: E402
+import gc  # noqa: E402
 import os  # noqa: E402
 import secrets  # noqa: E402
 import signal  # noqa: E402
@@ -270,6 +271,7 @@ def _run(settings: Config, listener: socket.socket) -> int:
         house = _build(settings, storage, new_id)
         port = listener.getsockname()[1]
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
+        gc.freeze()  # what a start made stays: collections need not look at it each time
         uvloop.run(_live(settings, house, listener, url))
     return 0
 
