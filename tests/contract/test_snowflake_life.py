@@ -105,13 +105,10 @@ def test_a_statement_after_an_ended_heavy_one_runs_at_once(alone: server_kit.Run
 
 
 def workers_of(server: server_kit.Running) -> list[int]:
-    shown = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(server.pid)],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    return [int(line.split()[0]) for line in shown.splitlines() if "sql.worker" in line]
+    command = ["ps", "-axo", "pid=,ppid=,args="]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = [line.split(None, 2) for line in shown.splitlines() if "sql.worker" in line]
+    return [int(process_id) for process_id, parent, _ in found if int(parent) == server.pid]
 
 
 def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
@@ -137,10 +134,10 @@ def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
 
 
 def cpu_seconds(process_id: int) -> float:
-    shown = subprocess.run(
-        ["ps", "-o", "times=", "-p", str(process_id)], capture_output=True, text=True, check=False
-    ).stdout
-    return float(shown.strip() or 0)
+    command = ["ps", "-o", "cputime=", "-p", str(process_id)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    hours, minutes, rest = ("0:0:" + (shown or "0")).replace("-", ":").split(":")[-3:]
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
 
 
 def test_a_statement_repeated_by_its_request_id_runs_once(server: server_kit.Running) -> None:
