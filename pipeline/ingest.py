@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,7 +200,9 @@ def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.So
         if load.format == "csv" and options["header"].lower() == "true"
         else [fresh]
     )
-    known = _known_types(spark, load)
+    columns = _live_columns(spark, load)
+    # A Parquet file's types are its own; in text they are only guessed.
+    known = {} if load.format == "parquet" else columns
     frames = []
     for group in groups:
         paths = [source.path for source in group]
@@ -213,13 +215,24 @@ def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.So
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame, allowMissingColumns=True)
-    return whole
+    return _spelled(whole, columns)
 
 
-def _known_types(spark: session.Spark, load: Load) -> Mapping[str, Any]:
-    """Return the live table's columns as Spark types, where the sources' own are only guessed."""
+def _spelled(frame: Any, columns: Iterable[str]) -> Any:
+    """Return the frame with the table's own spelling of names that differ in case alone.
+
+    Spark holds `ID` and `id` to be one name; a table with both could not be written any more.
+    """
+    own = {name.lower(): name for name in columns}
+    for name in frame.columns:
+        frame = frame.withColumnRenamed(name, own.get(name.lower(), name))
+    return frame
+
+
+def _live_columns(spark: session.Spark, load: Load) -> Mapping[str, Any]:
+    """Return the live table's columns as Spark types; none where the table is not there."""
     catalog, identifier = spark.catalog(load.table.warehouse), spark.identifier(load.table)
-    if load.format == "parquet" or not catalog.tableExists(identifier):
+    if not catalog.tableExists(identifier):
         return {}
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
@@ -239,8 +252,10 @@ def _types_to_read(inferred: Any, known: Mapping[str, Any]) -> Any:
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
 
+    by_name = {name.lower(): kind for name, kind in known.items()}
+
     def wanted(field: Any) -> Any:
-        own, found = known.get(field.name, field.dataType), field.dataType
+        own, found = by_name.get(field.name.lower(), field.dataType), field.dataType
         widens = (
             (isinstance(own, types.IntegerType) and isinstance(found, types.LongType))
             or (isinstance(own, types.FloatType) and isinstance(found, types.DoubleType))

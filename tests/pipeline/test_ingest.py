@@ -200,6 +200,26 @@ def test_ingest_reads_packed_files_beside_plain_ones(lake: Lake, raw: Raw) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("file_format", ["csv", "json", "parquet"])
+def test_ingest_holds_names_that_differ_in_case_alone_to_be_one(
+    lake: Lake, raw: Raw, file_format: str
+) -> None:
+    table = f"spelled.{file_format}"
+    raw.put("in/1.csv", "id,Name\n1,007\n")
+    lake.ingest(raw, table, options={"inferSchema": "false"})
+    parquet = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"ID": ["2"], "NAME": ["008"]}), parquet)
+    other = {
+        "csv": b"ID,NAME\n2,008\n",
+        "json": b'{"ID": "2", "NAME": "008"}\n',
+        "parquet": parquet.getvalue(),
+    }
+    raw.put("other/1", other[file_format])
+    done = lake.ingest(raw, table, prefix="other/", format=file_format)
+    assert (done.rows, done.columns_added) == (1, ())
+    assert lake.rows(table) == [{"id": "1", "Name": "007"}, {"id": "2", "Name": "008"}]
+
+
 def test_ingest_of_files_with_other_headers_keeps_values_under_their_names(
     lake: Lake, raw: Raw
 ) -> None:
