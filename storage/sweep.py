@@ -243,7 +243,8 @@ def _forget_row(row: tuple[bytes, str]) -> tuple[Write, ...]:
 
 
 def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation]:
-    """Yield derivations that remove up to STEP_MAX rows of a deleted bucket.
+    """Yield derivations that remove up to STEP_MAX rows of a deleted bucket, an upload's parts
+    before the upload.
 
     Nobody can reach these rows any more, so they are still there when the writer comes to them.
     """
@@ -251,15 +252,20 @@ def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation
     left = STEP_MAX
     for store in (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES, Store.PREFIXES):
         for key, value in view.scan(store, start, stop):
+            upload_id = keys.suffix_of(key) if store is Store.UPLOADS else None
+            if upload_id:
+                for part in _part_rows(view, upload_id, now_ms):
+                    if left == 0:
+                        return
+                    left -= 1
+                    yield part
             if left == 0:
                 return
             left -= 1
-            if store is Store.UPLOADS and keys.suffix_of(key) is not None:
-                yield from _upload_rows(view, keys.suffix_of(key) or b"", now_ms)
             yield _removal(store, key, _segments_of(store, key, value), now_ms)
 
 
-def _upload_rows(view: View, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:
+def _part_rows(view: View, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:
     for key, value in view.scan(Store.PARTS, upload_id, keys.successor(upload_id)):
         yield _removal(Store.PARTS, key, records.decode_part(value).segments, now_ms)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from storage import errors
-from storage.batch import Store
+from storage import errors, sweep
+from storage.batch import Batch, Store
 from storage.model import BucketInfo
 from storage.opening import Storage
 from tests.kit import folders
@@ -154,6 +154,37 @@ def test_a_discarded_bucket_leaves_no_row_and_no_file_after_the_sweep(
     }
     assert len(folders.blob_files(tmp_path / "data")) == 1
     assert folders.get(storage, "kept", bucket="other") == b"y" * 100_000
+
+
+def test_a_discarded_bucket_is_emptied_in_small_steps_whatever_hangs_on_a_row(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "STEP_MAX", 5)
+    steps: list[int] = []
+    commit = storage.index.commit
+
+    async def counting(batch: Batch) -> None:
+        steps.append(len(batch.derive))
+        await commit(batch)
+
+    async def fill_and_sweep() -> None:
+        await folders.make_bucket(storage)
+        for key in ("a", "b"):
+            upload = await storage.uploads.create("raw", key, attributes=folders.PLAIN)
+            for number in range(1, 13):
+                received = await storage.blobs.store(b"x", digests=folders.MD5)
+                await storage.uploads.put_part("raw", key, upload.upload_id, number, received)
+        await storage.buckets.delete("raw", discard=True)
+        monkeypatch.setattr(storage.index, "commit", counting)
+        await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)
+        await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)
+
+    asyncio.run(fill_and_sweep())
+    assert sum(steps) == 2 * (12 + 1)
+    assert max(steps) <= 5
+    with storage.index.view() as view:
+        for store in (Store.UPLOADS, Store.PARTS, Store.BODIES, Store.RELEASED):
+            assert list(view.scan(store, b"")) == []
 
 
 def test_tombstones_and_uploads_do_not_keep_a_bucket(storage: Storage, tmp_path: Path) -> None:
