@@ -13,6 +13,7 @@ import dataclasses
 import datetime
 import importlib.util
 import json
+import logging
 import os
 import re
 import signal
@@ -219,6 +220,8 @@ def _end(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
+    # A job says itself what went wrong; its libraries would add tracebacks to a Ctrl-C.
+    logging.disable(logging.CRITICAL)
     # So that a job that is asked to end takes its JVM and its temporary files along.
     signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))

@@ -79,8 +79,14 @@ def ensure(
     stamp = folder / ".complete"
     if stamp.exists():
         return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".lock").open("w") as lock:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = (cache / ".lock").open("w")
+    except OSError as error:
+        raise errors.JarsMissing(
+            f"the cache {cache} cannot be used ({error.strerror}); BOATHOUSE_CACHE names another"
+        ) from error
+    with lock:
         # Two first jobs at once: the second waits, and then finds the jars there.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists():

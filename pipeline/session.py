@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -113,7 +115,7 @@ def started(
         for name in NOISY_LOGGERS:
             PySparkLogger.getLogger(name).disabled = True
         try:
-            with failures():
+            with failures(), _own_interrupts():
                 session = SparkSession.builder.getOrCreate()
                 session.sparkContext.setLogLevel(LOG_LEVEL)
         except errors.SparkFailed as error:
@@ -125,12 +127,27 @@ def started(
             # Else the JVM waits ten seconds at its end for the catalog to renew its token.
             with contextlib.suppress(Exception):
                 spark.catalog(warehouse).close()
-            session.stop()
+            # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
+            with contextlib.suppress(Exception):
+                session.stop()
             spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps it nowhere else
             if spark_gateway is not None:
-                spark_gateway.shutdown()
+                with contextlib.suppress(Exception):
+                    spark_gateway.shutdown()
             SparkContext._gateway = None  # noqa: SLF001
             SparkContext._jvm = None  # noqa: SLF001
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep this process's answer to Ctrl-C. PySpark puts its own in place, which asks the JVM to
+    cancel jobs in the middle of another call to it, and so fails with a traceback."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

@@ -138,6 +138,15 @@ def test_ensure_by_two_first_jobs_at_once_fetches_once(place: Place) -> None:
     assert place.asked == 1
 
 
+def test_ensure_with_a_cache_that_cannot_be_made_names_it_and_the_setting(place: Place) -> None:
+    place.cache.write_text("")
+    with pytest.raises(errors.JarsMissing) as caught:
+        place.ensure()
+    assert str(caught.value) == (
+        f"the cache {place.cache} cannot be used (File exists); BOATHOUSE_CACHE names another"
+    )
+
+
 def test_the_lock_names_each_jar_once_with_a_whole_checksum() -> None:
     rows = [line for line in jars.LOCK.read_text().splitlines() if not line.startswith("#")]
     locked = jars.read_lock()

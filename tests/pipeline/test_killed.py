@@ -110,6 +110,32 @@ def test_a_job_killed_at_any_moment_loads_each_row_once_when_run_again(
     assert lake.ingest(raw, table).snapshot_id is None
 
 
+@pytest.mark.spark
+def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
+    server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path
+) -> None:
+    raw.put("in/1.csv", "id,day\n1,2026-01-09\n")
+    job = Job(tmp_path, server)
+    struck = threading.Event()
+
+    def strike(method: str, path: str) -> bool:
+        if _reads_a_source(method, path) and job.has_jvm() and not struck.is_set():
+            struck.set()
+            job.interrupt()
+        return False
+
+    with wire.door(server.url, before=strike) as door:
+        said = job.run(door.url, raw.uri("in/"), "lake.interrupted.t").splitlines()
+        assert struck.is_set(), said
+    job.wait_until_gone()
+    assert job.process is not None
+    assert job.process.returncode == 130
+    assert said[-1] == ("pipeline: ingest was interrupted; run the same command again to finish it")
+    assert all(line.startswith("pipeline: ") for line in said), said
+    assert lake.state("interrupted.t") is None
+    assert list(job.temporary.glob("boathouse-*")) == []
+
+
 def _without_files(state: object) -> object:
     return {**state, "files": None} if isinstance(state, dict) else state
 
@@ -152,6 +178,16 @@ class Job:
         assert self.process is not None
         self.children = _children_of(self.process.pid)
         os.killpg(self.process.pid, signal.SIGKILL)
+
+    def has_jvm(self) -> bool:
+        """Say whether Spark was started by now."""
+        return self.process is not None and bool(_children_of(self.process.pid))
+
+    def interrupt(self) -> None:
+        """Ctrl-C, which the JVM in its own session does not see."""
+        assert self.process is not None
+        self.children = _children_of(self.process.pid)
+        os.killpg(self.process.pid, signal.SIGINT)
 
     def wait_until_gone(self) -> None:
         """Wait for the JVM to notice that nobody holds its standard input any more."""
