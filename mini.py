@@ -467,7 +467,7 @@ class LateSql:
         authoriser: Authoriser,
         new_id: NewId,
     ) -> None:
-        from sql import opening, sessions, statements
+        from sql import opening, planning, sessions
         from sql.dialect import parse
         from sql.rest import opening as face_opening
 
@@ -483,7 +483,7 @@ class LateSql:
             region=settings.region,
             account_id=settings.account,
             version=sessions.SERVER_VERSION,
-            limits=statements.Limits(
+            limits=planning.Limits(
                 timeout_seconds=settings.sql_timeout_seconds,
                 memory_bytes=settings.sql_memory_mib << 20,
             ),

@@ -13,7 +13,18 @@ from catalog import appends, decoding, files, namespaces, scans, tables
 from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import decide
-from sql import engine, information_schema, places, relations, replays, show, statements, writes
+from sql import (
+    definitions,
+    engine,
+    information_schema,
+    places,
+    planning,
+    relations,
+    replays,
+    show,
+    statements,
+    writes,
+)
 from storage import opening as storage_opening
 
 
@@ -43,7 +54,7 @@ def open_statements(
     region: str,
     account_id: str,
     version: str,
-    limits: statements.Limits | None = None,
+    limits: planning.Limits | None = None,
 ) -> Opened:
     """Return statements over an open data folder.
 
@@ -60,39 +71,46 @@ def open_statements(
         buckets=storage.buckets, namespaces=namespaces, tables=tables, access=access
     )
     described = information_schema.InformationSchema(places=found, tables=tables)
+    read = relations.Relations(
+        engine=engine,
+        scans=planned,
+        objects=storage.objects,
+        links=storage.links,
+        places=found,
+    )
+    written = writes.Writes(
+        engine=engine,
+        blobs=storage.blobs,
+        objects=storage.objects,
+        disk=storage.disk,
+        scratch=storage.path / "tmp",
+        tables=tables,
+        appends=appends.Appends(
+            tables=tables,
+            scans=planned,
+            files=file_store,
+            now_ms=store.now_ms,
+            new_id=store.new_id,
+        ),
+        new_id=store.new_id,
+    )
+    plans = planning.Planning(places=found, relations=read, described=described, limits=limits)
     made = statements.Statements(
         engine=engine,
         places=found,
-        relations=relations.Relations(
-            engine=engine,
-            scans=planned,
-            objects=storage.objects,
-            links=storage.links,
-            places=found,
-        ),
-        writes=writes.Writes(
-            engine=engine,
-            blobs=storage.blobs,
-            objects=storage.objects,
-            disk=storage.disk,
-            scratch=storage.path / "tmp",
-            tables=tables,
-            appends=appends.Appends(
-                tables=tables,
-                scans=planned,
-                files=file_store,
-                now_ms=store.now_ms,
-                new_id=store.new_id,
-            ),
-            new_id=store.new_id,
-        ),
+        relations=read,
+        writes=written,
         shows=show.Shows(places=found, described=described, default_database=default_database),
-        described=described,
-        namespaces=namespaces,
-        tables=tables,
-        replays=replays.Replays(store=store),
+        planning=plans,
+        definitions=definitions.Definitions(
+            planning=plans,
+            places=found,
+            writes=written,
+            namespaces=namespaces,
+            tables=tables,
+            replays=replays.Replays(store=store),
+        ),
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
-        limits=limits,
     )
     return Opened(statements=made, engine=engine, decoder=decoder)

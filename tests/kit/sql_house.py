@@ -14,11 +14,13 @@ from catalog import appends, decoding, files, scans
 from catalog.rest import access as catalog_access
 from server.access import arns, decide, model, policies
 from sql import (
+    definitions,
     engine,
     engine_inline,
     information_schema,
     outcomes,
     places,
+    planning,
     relations,
     replays,
     sessions,
@@ -131,31 +133,39 @@ def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
         tables=lake.tables, scans=planned, files=file_store, now_ms=lake.clock, new_id=new_id
     )
     described = information_schema.InformationSchema(places=found, tables=lake.tables)
+    read = relations.Relations(
+        engine=the_engine,
+        scans=planned,
+        objects=lake.storage.objects,
+        links=lake.storage.links,
+        places=found,
+    )
+    written = writes.Writes(
+        engine=the_engine,
+        blobs=lake.storage.blobs,
+        objects=lake.storage.objects,
+        disk=lake.storage.disk,
+        scratch=path / "tmp",
+        tables=lake.tables,
+        appends=committed,
+        new_id=new_id,
+    )
+    plans = planning.Planning(places=found, relations=read, described=described)
     made = statements.Statements(
         engine=the_engine,
         places=found,
-        relations=relations.Relations(
-            engine=the_engine,
-            scans=planned,
-            objects=lake.storage.objects,
-            links=lake.storage.links,
-            places=found,
-        ),
-        writes=writes.Writes(
-            engine=the_engine,
-            blobs=lake.storage.blobs,
-            objects=lake.storage.objects,
-            disk=lake.storage.disk,
-            scratch=path / "tmp",
-            tables=lake.tables,
-            appends=committed,
-            new_id=new_id,
-        ),
+        relations=read,
+        writes=written,
         shows=show.Shows(places=found, described=described, default_database="lake"),
-        described=described,
-        namespaces=lake.namespaces,
-        tables=lake.tables,
-        replays=replays.Replays(store=lake.store),
+        planning=plans,
+        definitions=definitions.Definitions(
+            planning=plans,
+            places=found,
+            writes=written,
+            namespaces=lake.namespaces,
+            tables=lake.tables,
+            replays=replays.Replays(store=lake.store),
+        ),
         now_ms=lake.clock,
         about=statements.About(version="9.0.0", region="us-east-1"),
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sql import bindings, errors, outcomes, parameters, statements
+from sql import bindings, errors, outcomes, parameters, planning
 from storage import batch
 from tests.kit import sql_house
 
@@ -847,6 +847,6 @@ def test_results_come_in_the_arrow_types_of_their_columns(tmp_path: Path) -> Non
 
 
 def test_limits_have_defaults_that_bound_every_statement() -> None:
-    limits = statements.Limits()
+    limits = planning.Limits()
     assert limits.timeout_seconds > 0
     assert limits.memory_bytes > 0

@@ -1,0 +1,284 @@
+"""engine: CREATE and DROP of tables and schemas, CTAS among them.
+
+Each is one commit of the catalog, which remembers that it is done: a repeated request is answered
+as the first one was.
+"""
+
+from __future__ import annotations
+
+from catalog import idents, namespaces, receipts, tables
+from sql import errors, outcomes, places, planning, replays, writes
+from sql.dialect import names, operations, resolve, sqltypes
+
+
+class Definitions:
+    """Makes and drops tables and schemas. Owns nothing but what it is given."""
+
+    def __init__(
+        self,
+        *,
+        planning: planning.Planning,
+        places: places.Places,
+        writes: writes.Writes,
+        namespaces: namespaces.Namespaces,
+        tables: tables.Tables,
+        replays: replays.Replays,
+    ) -> None:
+        self._planning = planning
+        self._places = places
+        self._writes = writes
+        self._namespaces = namespaces
+        self._tables = tables
+        self._replays = replays
+
+    async def create_table(
+        self, call: planning.Call, statement: operations.CreateTable
+    ) -> outcomes.Outcome:
+        session = call.session
+        place = self._places.schema_of(
+            statement.name, database=session.database, schema=session.schema
+        )
+        if not place.namespace:
+            raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
+        ident = idents.TableIdent(
+            table_bucket=place.database,
+            namespace=place.namespace,
+            name=statement.name[-1].stored,
+        )
+        shown = statement.name[-1].folded
+        done = f"Table {shown} successfully created."
+        self._places.check_new_table(session.principal, ident)
+        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        if self._replays.is_done(receipt):  # only its answer was lost
+            return outcomes.status(done)
+        existing = self._places.find_table(place, statement.name[-1])
+        adopts = existing is not None and self._tables.awaits_metadata(existing)
+        if existing is not None and adopts:
+            # Another API made the table without metadata; here it gets its first.
+            taken = errors.already_exists("Object", shown)
+            self._places.check_table(
+                session.principal, existing, places.WRITE_ACTIONS, missing=taken
+            )
+            ident = existing
+        elif existing is not None:
+            rows = writes.rows_committed(self._tables.load(existing), call.query_id)
+            if rows is not None and statement.query is not None:
+                return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
+            if statement.if_not_exists:
+                return outcomes.status(f"{shown} already exists, statement succeeded.")
+            if statement.replace:
+                raise errors.unsupported("CREATE OR REPLACE of a table that exists")
+            raise errors.already_exists("Object", shown)
+        if statement.query is None:
+            columns = [
+                writes.NewColumn(
+                    name=column.name.stored,
+                    type=column.type or sqltypes.TEXT,
+                    required=column.required,
+                    comment=column.comment,
+                )
+                for column in statement.columns
+            ]
+            wanted = writes.new_table(statement, columns)
+            await self._create(ident, wanted, by=call.by, adopts=adopts, receipt=receipt)
+            return outcomes.status(done)
+        created = await self._create_as(call, statement, ident, adopts=adopts)
+        return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
+
+    async def _create(
+        self,
+        ident: idents.TableIdent,
+        wanted: writes.NewTable,
+        *,
+        by: str,
+        adopts: bool,
+        stage: bool = False,
+        receipt: receipts.Receipt | None = None,
+    ) -> tables.LoadedTable:
+        return await self._tables.create(
+            ident,
+            schema=wanted.schema,
+            partition_spec=wanted.partition_spec,
+            sort_order=wanted.sort_order,
+            properties=wanted.properties,
+            stage=stage,
+            adopts=adopts,
+            by=by,
+            via="sql",
+            receipt=receipt,
+        )
+
+    async def _create_as(
+        self,
+        call: planning.Call,
+        statement: operations.CreateTable,
+        ident: idents.TableIdent,
+        *,
+        adopts: bool,
+    ) -> int:
+        """CTAS: the table and its first snapshot are one commit."""
+        found, opened = await self._planning.bound(call, statement.query)
+        columns = _new_columns(statement, found)
+        wanted = writes.new_table(statement, columns)
+        loaded = await self._create(ident, wanted, by=call.by, adopts=adopts, stage=True)
+        fields = list(loaded.metadata.current_schema()["fields"])
+        target = writes.Target(loaded=loaded, fields=tuple(fields), is_staged=True)
+        targets = [column.type for column in columns]
+        environment = self._planning.environment(call, opened.shapes)
+        found = resolve.bind_into(statement.query, environment, targets)
+        query = await self._planning.query(
+            call, found, opened, text=writes.plan_text(found, target, fields)
+        )
+        staged = await self._writes.stage(query, target, by=call.by)
+        await self._writes.commit(staged, by=call.by, query_id=call.query_id)
+        return staged.rows
+
+    async def drop_table(
+        self, call: planning.Call, statement: operations.DropTable
+    ) -> outcomes.Outcome:
+        session = call.session
+        shown = statement.name[-1].folded
+        gone = f"Drop statement executed successfully ({shown} already dropped)."
+        try:
+            place = self._places.schema_of(
+                statement.name, database=session.database, schema=session.schema
+            )
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                return outcomes.status(gone)
+            raise
+        done = outcomes.status(f"{shown} successfully dropped.")
+        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        if place.namespace and self._replays.is_done(receipt):
+            return done
+        ident = self._places.find_table(place, statement.name[-1])
+        missing = errors.does_not_exist("Table", names.dotted(statement.name))
+        if ident is None:
+            if statement.if_exists:
+                return outcomes.status(gone)
+            raise missing
+        self._places.check_table(session.principal, ident, places.DROP_ACTIONS, missing=missing)
+        await self._tables.drop(ident, by=call.by, via="sql", receipt=receipt)
+        return done
+
+    async def create_schema(
+        self, call: planning.Call, statement: operations.CreateSchema
+    ) -> outcomes.Outcome:
+        session = call.session
+        database = session.database
+        if len(statement.name) == 2:
+            database = self._places.database(statement.name[0])
+        if len(statement.name) > 2:
+            raise errors.unsupported("a schema name of more than two parts")
+        if database is None:
+            raise errors.no_current_database()
+        ident = statement.name[-1]
+        namespace = tuple(ident.stored.split("."))
+        self._places.check_namespace(session.principal, database, namespace, "CreateNamespace")
+        receipt = self._replays.receipt(database, call.query_id, by=call.by)
+        is_done = self._replays.is_done(receipt)
+        if self._is_taken(database, ident) and not is_done:
+            if not statement.if_not_exists:
+                raise errors.already_exists("Object", ident.folded)
+            return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
+        properties = {"comment": statement.comment} if statement.comment else {}
+        if not is_done:
+            await self._namespaces.create(
+                database, namespace, properties, by=call.by, via="sql", receipt=receipt
+            )
+        session.database, session.schema = database, ident.stored
+        return outcomes.status(f"Schema {ident.folded} successfully created.")
+
+    def _is_taken(self, database: str, ident: names.Ident) -> bool:
+        try:
+            self._places.schema((ident,), database=database)
+        except errors.SqlError:
+            return False
+        return True
+
+    async def drop_schema(
+        self, call: planning.Call, statement: operations.DropSchema
+    ) -> outcomes.Outcome:
+        session = call.session
+        shown = statement.name[-1].folded
+        done = outcomes.status(f"{shown} successfully dropped.")
+        database = session.database
+        if len(statement.name) == 2:
+            database = self._places.database(statement.name[0])
+        receipt = None
+        if database is not None:
+            receipt = self._replays.receipt(database, call.query_id, by=call.by)
+            if self._replays.is_done(receipt):
+                return done
+        try:
+            place = self._places.schema(statement.name, database=session.database)
+        except errors.SqlError as error:
+            if statement.if_exists and error.code == "002003":
+                text = f"Drop statement executed successfully ({shown} already dropped)."
+                return outcomes.status(text)
+            raise
+        if not place.namespace:
+            raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
+        principal = session.principal
+        self._places.check_namespace(principal, place.database, place.namespace, "DeleteNamespace")
+        held = self._tables.list(place.database, place.namespace)
+        # Snowflake drops a schema with all it holds unless RESTRICT is said.
+        for ident in held:
+            missing = errors.does_not_exist("Table", names.shown(ident.name))
+            self._places.check_table(principal, ident, places.DROP_ACTIONS, missing=missing)
+        for ident in held:
+            await self._tables.drop(ident, by=call.by, via="sql")
+        await self._namespaces.drop(
+            place.database, place.namespace, by=call.by, via="sql", receipt=receipt
+        )
+        if (session.database, session.schema) == (place.database, place.name):
+            session.schema = None
+        return done
+
+
+def _new_columns(
+    statement: operations.CreateTable, found: resolve.BoundQuery
+) -> list[writes.NewColumn]:
+    """Return the columns of CTAS: the statement's where it gives them, else the query's."""
+    given = statement.columns
+    if given and len(given) != len(found.columns):
+        raise errors.SqlError(
+            "002022",
+            "42601",
+            "SQL compilation error:\nNumber of columns in the list differs from the query's",
+            phase="COMPILATION",
+        )
+    if not given and found.unnamed:
+        raise errors.SqlError(
+            "002022",
+            "42601",
+            f"SQL compilation error:\nMissing column specification for '{found.unnamed[0]}'",
+            phase="COMPILATION",
+        )
+    made = []
+    for index, (column, kind) in enumerate(zip(found.columns, found.types, strict=True)):
+        if given:
+            made.append(
+                writes.NewColumn(
+                    name=given[index].name.stored,
+                    type=given[index].type or _storable(kind),
+                    required=given[index].required,
+                    comment=given[index].comment,
+                )
+            )
+        else:
+            made.append(writes.NewColumn(name=_stored_name(column.name), type=_storable(kind)))
+    return made
+
+
+def _storable(kind: sqltypes.SqlType) -> sqltypes.SqlType:
+    """Return the type of a new column for values of a query's type."""
+    if kind.kind in ("null", "interval"):
+        return sqltypes.TEXT
+    if kind.is_integer:
+        return sqltypes.integer(sqltypes.PRECISION_MAX)
+    return kind
+
+
+def _stored_name(shown: str) -> str:
+    return shown.lower() if names.PLAIN_UPPER.fullmatch(shown) else shown

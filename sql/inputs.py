@@ -1,0 +1,116 @@
+"""rule: what comes beside a text, binds and session variables, as the dialect and engine take it.
+
+A single bind is a constant of the query; array binds are one relation, a row for each value.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sql import bindings, engine, kernels, sessions
+from sql.dialect import bound as bounds
+from sql.dialect import expressions, names, rewrites, sqltypes
+
+BINDS_RELATION: Final = "__binds"
+
+
+def variable(found: sessions.Variable) -> bounds.Bound:
+    """Return a session variable as a constant of its type."""
+    kind = expressions.BIND_TYPES.get(found.type, sqltypes.TEXT)
+    if found.text is None:
+        return bounds.null(kind)
+    if found.type == "fixed":
+        return bounds.number(decimal.Decimal(found.text))
+    if found.type == "real":
+        return bounds.real(float(found.text))
+    text = bounds.text(found.text)
+    return rewrites.cast(text, kind) if found.type != "text" else text
+
+
+def variable_text(value: Any) -> str | None:
+    """Return a value as a session variable keeps it; None is NULL."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return value.hex()
+        case datetime.datetime():
+            return value.isoformat(sep=" ")
+        case decimal.Decimal():
+            return f"{value.normalize(kernels.DIGITS) if value else 0:f}"
+    return str(value)
+
+
+def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
+    """Return an array bind as a column of the relation of binds."""
+    kind = sqltypes.TEXT
+    if binding.type == "fixed":
+        kind = _fixed_type([value for value in binding.values if value is not None])
+    elif binding.type is not None:
+        kind = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
+    return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
+
+
+def binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
+    """Return array binds as the relation that INSERT ... VALUES reads, one row per value."""
+    count = max(len(binding.values) for binding in given.values() if binding.is_array)
+    columns = {}
+    for name, binding in given.items():
+        values = binding.values if binding.is_array else binding.values * count
+        columns[name] = _bind_array(binding, values, zone)
+    table = pa.table(columns)
+    return engine.Relation(
+        name=BINDS_RELATION,
+        schema=engine.ipc_schema(table.schema),
+        rows=engine.ipc_rows(table),
+    )
+
+
+def _fixed_type(values: Sequence[Any]) -> sqltypes.SqlType:
+    exponents = [
+        -int(value.as_tuple().exponent) for value in values if isinstance(value, decimal.Decimal)
+    ]
+    if not exponents and all(
+        sqltypes.INT64_LOW <= value <= sqltypes.INT64_HIGH for value in values
+    ):
+        return sqltypes.integer()
+    return sqltypes.number(sqltypes.PRECISION_MAX, min(max([0, *exponents]), 37))
+
+
+def _bind_array(binding: bindings.Binding, values: Sequence[Any], zone: str) -> Any:
+    match binding.type:
+        case "fixed":
+            kind = _fixed_type([value for value in values if value is not None])
+            if kind.is_integer:
+                return pa.array(values, pa.int64())
+            return pa.array(
+                [None if value is None else decimal.Decimal(value) for value in values],
+                pa.decimal128(kind.precision, kind.scale),
+            )
+        case "real":
+            return pa.array(values, pa.float64())
+        case "boolean":
+            return pa.array(values, pa.bool_())
+        case "date":
+            return pa.array(values, pa.date32())
+        case "binary":
+            return pa.array(values, pa.binary())
+        case "time":
+            micros = [None if value is None else value // 1000 for value in values]
+            return pa.array(micros, pa.int64()).cast(pa.time64("us"))
+        case "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
+            micros = [None if value is None else _nanos(value) // 1000 for value in values]
+            target_zone = None if binding.type == "timestamp_ntz" else zone
+            return pa.array(micros, pa.int64()).cast(pa.timestamp("us", target_zone))
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _nanos(value: Any) -> int:
+    return int(value.nanos) if isinstance(value, bindings.Zoned) else int(value)

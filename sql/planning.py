@@ -1,0 +1,229 @@
+"""engine: a query from its tree to what the engine is asked.
+
+Names are looked up with the caller's rights, tables are pinned to one snapshot each, the dialect
+binds, and the engine gets just the files that can matter.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from catalog import tables
+from sql import (
+    bindings,
+    engine,
+    errors,
+    information_schema,
+    inputs,
+    parameters,
+    places,
+    relations,
+    sessions,
+    tabletypes,
+    transactions,
+    writes,
+)
+from sql.dialect import expressions, names, operations, references, resolve, shapes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one statement may use. batch_rows: of the engine's record batches."""
+
+    timeout_seconds: int = 1200
+    memory_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One statement being run."""
+
+    session: sessions.Session
+    query_id: str
+    bindings: Mapping[str, bindings.Binding]
+    parameters: Mapping[str, parameters.Value]
+    describe_only: bool
+    now: datetime.datetime
+    context: shapes.Context = field(repr=False)
+
+    @property
+    def by(self) -> str:
+        return self.session.principal.arn
+
+    @property
+    def zone(self) -> str:
+        return str(self.session.parameter("TIMEZONE"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """The tables of a query, looked up. tables: by use; None where it is no stored table."""
+
+    shapes: tuple[shapes.TableShape, ...]
+    tables: tuple[relations.Table | None, ...]
+    ready: Mapping[int, engine.Relation]
+
+
+class Planning:
+    """Binds queries and plans them. Owns nothing but what it is given."""
+
+    def __init__(
+        self,
+        *,
+        places: places.Places,
+        relations: relations.Relations,
+        described: information_schema.InformationSchema,
+        limits: Limits | None = None,
+    ) -> None:
+        self._places = places
+        self._relations = relations
+        self._described = described
+        self._limits = limits or Limits()
+
+    async def bound(self, call: Call, tree: operations.Tree) -> tuple[resolve.BoundQuery, Opened]:
+        """Return a query bound to its tables, and these."""
+        environment = self.environment(call)
+        uses = references.references(tree, environment)
+        opened = await self._open(call, tree, uses)
+        environment = self.environment(call, opened.shapes)
+        return resolve.bind_query(tree, environment), opened
+
+    async def bound_into(
+        self,
+        call: Call,
+        source: operations.Tree,
+        loaded: tables.LoadedTable,
+        given: Sequence[Mapping[str, Any]],
+        target: writes.Target,
+    ) -> tuple[resolve.BoundQuery, engine.Query]:
+        """Return the rows of source as columns of a table take them, and the query for them."""
+        declared = tabletypes.declared_types(loaded.metadata.properties)
+        targets = [
+            tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
+        ]
+        environment = self.environment(call)
+        uses = references.references(source, environment)
+        opened = await self._open(call, source, uses)
+        environment = self.environment(call, opened.shapes)
+        found = resolve.bind_into(source, environment, targets)
+        text = writes.plan_text(found, target, given)
+        return found, await self.query(call, found, opened, text=text)
+
+    def environment(
+        self, call: Call, tables: tuple[shapes.TableShape, ...] = ()
+    ) -> shapes.Environment:
+        """Return what the dialect knows beside the text."""
+        binds: dict[str, Any] | None = None
+        is_array = any(binding.is_array for binding in call.bindings.values())
+        if call.bindings or not call.describe_only:
+            binds = {
+                name: inputs.bind_column(name, binding)
+                if is_array
+                else expressions.binding_literal(binding.type, binding.value)
+                for name, binding in call.bindings.items()
+            }
+        return shapes.Environment(
+            context=call.context,
+            tables=tables,
+            binds=binds,
+            variables={
+                name: inputs.variable(variable) for name, variable in call.session.variables.items()
+            },
+            rows_relation=inputs.BINDS_RELATION if is_array else "",
+        )
+
+    async def _open(
+        self, call: Call, tree: operations.Tree, uses: Sequence[shapes.TableUse]
+    ) -> Opened:
+        """Look up every table of a query. The same table at the same moment is loaded once."""
+        session = call.session
+        wants_bounds = references.wants_bounds(tree)
+        loaded: dict[names.Name, tables.LoadedTable] = {}
+        found: list[relations.Table | None] = []
+        described: list[shapes.TableShape] = []
+        ready: dict[int, engine.Relation] = {}
+        for use in uses:
+            name = f"{use.index}:{names.dotted(use.name)}"
+            if use.function:
+                raise errors.unsupported(f"table function {use.function}")
+            place = self._places.schema_of(
+                use.name, database=session.database, schema=session.schema
+            )
+            if not place.namespace:
+                if use.moment is not None:
+                    raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
+                shape, relation = self._described.relation(
+                    use.name[-1], place, session.principal, name
+                )
+                described.append(shape)
+                found.append(None)
+                ready[use.index] = relation
+                continue
+            if use.name not in loaded:
+                loaded[use.name] = self._places.table(
+                    session.principal,
+                    use.name,
+                    database=session.database,
+                    schema=session.schema,
+                )
+            transactions.check_not_waiting(session, loaded[use.name].ident)
+            table = relations.snapshot_at(loaded[use.name], use.moment)
+            ends = await self._relations.bounds(table) if wants_bounds else None
+            described.append(self._relations.shape(table, name, ends))
+            found.append(table)
+        return Opened(shapes=tuple(described), tables=tuple(found), ready=ready)
+
+    async def query(
+        self,
+        call: Call,
+        found: resolve.BoundQuery,
+        opened: Opened,
+        *,
+        text: str | None = None,
+        purpose: Literal["run", "describe", "explain"] = "run",
+    ) -> engine.Query:
+        """Return what the engine is asked. text: instead of the bound one."""
+        made = await self._relations_of(call, found, opened, empty=purpose == "describe")
+        if any(binding.is_array for binding in call.bindings.values()):
+            made = (*made, inputs.binds_relation(call.bindings, call.zone))
+        return engine.Query(
+            text=found.sql if text is None else text,
+            query_id=call.query_id,
+            relations=made,
+            functions=found.functions,
+            settings=engine.Settings(timezone=call.zone),
+            limits=engine.Limits(
+                seconds=self._seconds(call), memory_bytes=self._limits.memory_bytes
+            ),
+            purpose=purpose,
+        )
+
+    async def _relations_of(
+        self, call: Call, found: resolve.BoundQuery, opened: Opened, *, empty: bool
+    ) -> tuple[engine.Relation, ...]:
+        made = []
+        for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
+            if table is None:
+                made.append(opened.ready[index])
+            elif empty:
+                made.append(self._relations.empty(table, shape.relation, zone=call.zone))
+            else:
+                made.append(
+                    await self._relations.relation(
+                        table,
+                        shape.relation,
+                        principal=call.session.principal,
+                        conditions=found.filters.get(index, ()),
+                        zone=call.zone,
+                    )
+                )
+        return tuple(made)
+
+    def _seconds(self, call: Call) -> float:
+        name = "STATEMENT_TIMEOUT_IN_SECONDS"
+        asked = int(call.parameters.get(name) or call.session.parameter(name))
+        ours = self._limits.timeout_seconds
+        return float(min(asked, ours) if asked else ours)
