@@ -271,6 +271,7 @@ def _run(settings: Config, listener: socket.socket) -> int:
         house = _build(settings, storage, new_id)
         port = listener.getsockname()[1]
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
+        gc.collect()
         gc.freeze()  # what a start made stays: collections need not look at it each time
         uvloop.run(_live(settings, house, listener, url))
     return 0

@@ -353,10 +353,10 @@ def _pair_of(items: Schema) -> tuple[Any, Any] | None:
 
 
 def _primitive(schema: Schema) -> str | None:
-    """Return the name of a type that has no more to it than one; some write it as an object."""
+    """Return the name of a primitive type, which DuckDB writes as an object; None for others."""
     if isinstance(schema, dict) and "logicalType" not in schema:
         schema = schema.get("type", "")
-    return schema if isinstance(schema, str) else None
+    return schema if isinstance(schema, str) and schema in _SIMPLE else None
 
 
 def _count(block: Block) -> int:

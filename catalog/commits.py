@@ -30,6 +30,7 @@ from catalog import (
     sites,
     store,
 )
+from catalog import guard as table_guard
 from catalog.metadata import model, requirements, updates
 from catalog.metadata import properties as metadata_properties
 from server.s3 import guard
@@ -342,7 +343,7 @@ class Commits:
         if made is not base:
             object_uuid = found.pointer.object_uuid
             if made.location != base.location or made.properties != base.properties:
-                check_placement(made)
+                check_placement(made, place)
             if made.location != base.location:
                 path = locations.parse_location(made.location, table_bucket=place.table_bucket)
                 with self._store.index.view() as view:
@@ -400,7 +401,7 @@ class Commits:
             table_uuid=table_uuid,
             location=site.location,
         )
-        check_placement(made)
+        check_placement(made, place)
         extra = [site.claim]
         if taken:
             extra.append(loads.plan(reading, place, site.object_uuid, taken, now_ms=now_ms))
@@ -461,10 +462,12 @@ def change(
     )
 
 
-def check_placement(metadata: model.TableMetadata) -> None:
+def check_placement(metadata: model.TableMetadata, place: records.Place) -> None:
     """Raise InvalidProperty if properties send writers where the layout would refuse them."""
     properties.check_paths(metadata.properties, location=metadata.location)
     properties.metadata_codec(metadata.properties)
+    if place.bucket.settings.get(table_guard.LAYOUT) == "off":
+        return
     for name in properties.PATHS.keys() & metadata.properties.keys():
         value = metadata.properties[name]
         home, path = (

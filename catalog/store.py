@@ -34,6 +34,8 @@ INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Metadata files up to here are read where they are asked for: it takes some milliseconds."""
 SMALL_GZIP_BYTES: Final = 64 * 1024
+LARGE_READS_MAX: Final = 2
+"""How many larger ones are read and decoded at a time; each takes several times its size."""
 CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 CACHE_OVERHEAD: Final = 3
 """A decoded table holds about this many times its file's bytes."""
@@ -109,6 +111,7 @@ class CatalogStore:
         self._blobs = blobs
         self._turns = _Turns()
         self._cache = _Cache(cache_bytes_max)
+        self._large_reads = asyncio.Semaphore(LARGE_READS_MAX)
         self._refs_only: OrderedDict[str, tuple[metadata_model.TableMetadata, bytes]] = (
             OrderedDict()
         )
@@ -287,9 +290,16 @@ class CatalogStore:
         if size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
             loaded = self._read_metadata(location, place.table_bucket)
         else:
-            loaded = await asyncio.to_thread(
-                self._read_large_metadata, location, place.table_bucket
-            )
+            async with self._large_reads:
+                # Whoever waited for the same file finds it read.
+                cached = None if fresh else self._cache.get(place.bucket_id, location)
+                if cached is not None:
+                    return cached
+                loaded = await asyncio.to_thread(
+                    self._read_large_metadata, location, place.table_bucket
+                )
+                self._cache.put(place.bucket_id, loaded)
+                return loaded
         self._cache.put(place.bucket_id, loaded)
         return loaded
 

@@ -201,7 +201,7 @@ class Tables:
                 table_uuid=table_uuid,
                 now_ms=now_ms,
             )
-            commits.check_placement(metadata)
+            commits.check_placement(metadata, place)
             step = commits.Step(
                 ident=ident,
                 namespace_id=site.holder.row.namespace_id,
@@ -592,7 +592,7 @@ class Tables:
             await asyncio.to_thread(checks.check_table, file.table)
         else:
             checks.check_table(file.table)
-        commits.check_placement(file.table)
+        commits.check_placement(file.table, place)
         return file
 
 

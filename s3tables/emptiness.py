@@ -42,7 +42,9 @@ def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Non
             purged = _purged(reading, bucket.bucket_id)
         if found[1].object_uuid not in purged:
             raise errors.BucketNotEmpty
-        passed = keys.successor(found[0].path.encode() + b"/")
+        below = found[0].path.encode() + b"/"
+        # A key that is the location itself lies before the location's neighbours.
+        passed = keys.successor(below) if key.startswith(below) else key + b"\0"
     raise errors.BucketNotEmpty
 
 

@@ -117,9 +117,10 @@ class Snapshots:
                 items = [bytes(item) for item in _decode_items(self._text)]
             except msgspec.MsgspecError as error:
                 raise errors.InvalidMetadata(f"Cannot parse snapshots: {error}") from error
-            self._text, self._spans = _join(ids, items)
-            if len(self._spans) != len(ids):
+            text, spans = _join(ids, items)
+            if len(spans) != len(ids):
                 raise errors.InvalidMetadata("Two snapshots have the same id")
+            self._text, self._spans = text, spans
         return self._spans
 
     def __len__(self) -> int:

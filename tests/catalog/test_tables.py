@@ -336,6 +336,16 @@ def test_a_path_property_outside_the_location_is_refused_at_create_and_commit(
     assert done.metadata.properties["write.data.path"] == "s3://lake/ns/t/data/x=1"
 
 
+def test_where_no_name_is_judged_a_path_property_may_name_any_folder_of_the_data(
+    ns: lakes.Lake,
+) -> None:
+    landing = {"write.data.path": "s3://lake/ns/t/data/landing"}
+    with pytest.raises(errors.InvalidProperty):
+        create(ns, properties=landing)
+    ns.run(ns.storage.buckets.update("lake", {"layout": "off"}))
+    create(ns, properties=landing)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [

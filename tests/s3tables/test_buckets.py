@@ -247,6 +247,24 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
         emptiness.check_empty(view, storage.buckets.get(name))
 
 
+def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
+    house: House, client: Any, sales: str
+) -> None:
+    where = {"tableBucketARN": sales, "namespace": "sales"}
+    client.create_table(**where, name="first", format="ICEBERG")
+    client.delete_table(**where, name="first")
+    client.delete_namespace(**where)
+    name = sales.rpartition("/")[2]
+    storage = house.lake.storage
+    house.run(storage.buckets.update(name, {"layout": "off"}))
+    house.put_object(name, "sales/first", b"x")
+    with storage.index.view() as view:
+        emptiness.check_empty(view, storage.buckets.get(name))
+    house.put_object(name, "sales/first-2", b"x")
+    with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
+        emptiness.check_empty(view, storage.buckets.get(name))
+
+
 def test_a_bucket_made_again_starts_empty_with_another_id(client: Any) -> None:
     arn = client.create_table_bucket(name="again", tags={"a": "b"})["arn"]
     first = client.get_table_bucket(tableBucketARN=arn)["tableBucketId"]

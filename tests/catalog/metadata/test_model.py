@@ -272,6 +272,13 @@ def test_check_table_of_a_contradiction_is_refused(changes: dict[str, Any], mess
         checks.check_table(decode(document(**changes)))
 
 
+def test_snapshots_with_one_id_are_refused_however_often_they_are_asked() -> None:
+    twice = model.Snapshots(b'[{"snapshot-id":2},{"snapshot-id":2}]')
+    for _ in range(2):
+        with pytest.raises(errors.InvalidMetadata, match="same id"):
+            len(twice)
+
+
 def test_json_array_extends_text_whatever_its_layout() -> None:
     empty = model.JsonArray(b" [ \n ]".strip())
     assert not empty

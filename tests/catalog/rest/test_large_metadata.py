@@ -64,3 +64,29 @@ def test_others_are_answered_while_large_metadata_is_read(
         large, health = house.run(ask_both())
     assert (health.status, large.status) == (200, 200)
     assert large.json["metadata"]["properties"]["large"] == text
+
+
+def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with houses.opened(tmp_path) as house:
+        text = "x" * store.SMALL_BYTES
+        house.make_table("ns.t", properties={"large": text})
+    decode = model.decode
+    decoded = []
+
+    def count(data: bytes) -> model.TableMetadata:
+        decoded.append(len(data))
+        return decode(data)
+
+    with houses.opened(tmp_path, first_id=1_000) as house:
+        monkeypatch.setattr(model, "decode", count)
+
+        async def ask_all() -> list[houses.Answer]:
+            asked = (house.asked("GET", "namespaces/ns/tables/t", None) for _ in range(8))
+            return await asyncio.gather(*asked)
+
+        house.run(house.token("root"))
+        answers = house.run(ask_all())
+    assert [answer.status for answer in answers] == [200] * 8
+    assert len(decoded) <= store.LARGE_READS_MAX
