@@ -1,15 +1,17 @@
-"""engine: slows down who guesses passwords, and nobody else.
+"""engine: slows down who guesses passwords.
 
 A name with an address of origin may be wrong `limits.FAILURES_FREE` times; from then on each
 failure makes both wait, twice as long as the one before, up to `limits.FAILURE_WAIT_SECONDS_MAX`.
-An attempt within the wait is refused unseen and lengthens nothing, so that whoever has the right
-password is let in within that time whatever others do; success forgets all. Signatures and tokens
-are never slowed: they cannot be guessed. Each door has a throttle of its own.
+An attempt within the wait is refused unseen and lengthens nothing; success forgets all. Whoever has
+the right password is never slowed from another address, but shares the wait with those who guess
+the same name from the same one. Signatures and tokens are never slowed: they cannot be guessed.
+Each door has a throttle of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -26,27 +28,39 @@ class _Failures(NamedTuple):
 
 
 class Throttle:
-    """Remembers failures, `limits.FAILURES_KEPT_MAX` names and addresses of them. Mutable."""
+    """Remembers failures, at most twice `limits.FAILURES_KEPT_MAX` names and addresses. Mutable.
+
+    Those that must wait are kept apart: new names, however many, drive out only each other.
+    """
 
     def __init__(self, *, now_ms: storage_model.NowMs) -> None:
         self._now_ms = now_ms
-        self._failures: dict[bytes, _Failures] = {}
+        self._free: OrderedDict[bytes, _Failures] = OrderedDict()
+        self._slowed: OrderedDict[bytes, _Failures] = OrderedDict()
 
     @contextmanager
     def attempt(self, name: str, client_ip: str) -> Iterator[None]:
         """Enter to check a password within: WrongPassword counts, anything else that raises does
-        not, and success forgets. Raises TooManyFailures without letting anybody in."""
+        not, and success forgets. Raises TooManyFailures without letting anybody in.
+
+        An attempt is a failure until it is over, so those that come together are counted too.
+        """
         key = _key_of(name, client_ip)
-        self._check(key)
+        before = self._find(key)
+        self._check(before)
+        self._count(key, before)
         try:
             yield
         except access_errors.WrongPassword:
-            self._count(key)
+            _trim(self._free)
+            _trim(self._slowed)
             raise
-        self._failures.pop(key, None)
+        except BaseException:
+            self._take_back(key, before)
+            raise
+        self._forget(key)
 
-    def _check(self, key: bytes) -> None:
-        failures = self._failures.get(key)
+    def _check(self, failures: _Failures | None) -> None:
         if failures is None or failures.times < limits.FAILURES_FREE:
             return
         doublings = min(failures.times - limits.FAILURES_FREE, limits.FAILURE_DOUBLINGS_MAX)
@@ -58,18 +72,40 @@ class Throttle:
                 retry_after_seconds=-((passed_ms - wait_ms) // 1000),
             )
 
-    def _count(self, key: bytes) -> None:
+    def _count(self, key: bytes, before: _Failures | None) -> None:
         now_ms = self._now_ms()
-        failures = self._failures.pop(key, None)
-        count = 1
-        if (
-            failures is not None
-            and now_ms - failures.last_at_ms < limits.FAILURES_KEPT_SECONDS * 1000
-        ):
-            count += failures.times
-        self._failures[key] = _Failures(count, now_ms)
-        if len(self._failures) > limits.FAILURES_KEPT_MAX:
-            del self._failures[next(iter(self._failures))]
+        times = 1
+        if before is not None and now_ms - before.last_at_ms < limits.FAILURES_KEPT_SECONDS * 1000:
+            times += before.times
+        self._keep(key, _Failures(times, now_ms))
+
+    def _take_back(self, key: bytes, before: _Failures | None) -> None:
+        """Undo one count; what others counted meanwhile stays."""
+        now = self._find(key)
+        if now is None:
+            return
+        if now.times > 1:
+            last_at_ms = now.last_at_ms if before is None else before.last_at_ms
+            self._keep(key, _Failures(now.times - 1, last_at_ms))
+        else:
+            self._forget(key)
+
+    def _find(self, key: bytes) -> _Failures | None:
+        return self._slowed.get(key) or self._free.get(key)
+
+    def _keep(self, key: bytes, failures: _Failures) -> None:
+        self._forget(key)
+        kept = self._free if failures.times < limits.FAILURES_FREE else self._slowed
+        kept[key] = failures
+
+    def _forget(self, key: bytes) -> None:
+        self._free.pop(key, None)
+        self._slowed.pop(key, None)
+
+
+def _trim(kept: OrderedDict[bytes, _Failures]) -> None:
+    while len(kept) > limits.FAILURES_KEPT_MAX:
+        kept.popitem(last=False)
 
 
 def _key_of(name: str, client_ip: str) -> bytes:

@@ -7,7 +7,6 @@ name. Checking a proof is the access model's part; choosing which check is done 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -108,13 +107,8 @@ class Logins:
         if not request.login_name or not request.password:
             raise errors.login_refused()
         try:
-            # Passwords are hashed slowly on purpose: that must not hold anybody else up.
             with self._throttle.attempt(request.login_name, client_ip):
-                return await asyncio.to_thread(
-                    self._credentials.check_password,
-                    request.login_name,
-                    request.password,
-                )
+                return self._credentials.check_password(request.login_name, request.password)
         except auth_errors.TooManyFailures as error:
             raise errors.login_refused(
                 f"The user is locked for {error.retry_after_seconds} s at this address: too many "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from server import limits
@@ -91,11 +93,86 @@ def test_old_failures_are_forgotten_and_a_clock_set_back_makes_nobody_wait():
     right(guard)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch):
+def test_attempts_that_arrive_together_are_counted_together():
+    guard = throttle.Throttle(now_ms=Clock())
+    let_in = []
+
+    async def guess(everybody):
+        try:
+            with guard.attempt("alice", HERE):
+                let_in.append(1)
+                await everybody.wait()
+                raise access_errors.WrongPassword("wrong")
+        finally:
+            if not everybody.is_set():
+                everybody.set()
+
+    async def burst():
+        everybody = asyncio.Event()
+        return await asyncio.gather(*(guess(everybody) for _ in range(200)), return_exceptions=True)
+
+    outcomes = [type(outcome) for outcome in asyncio.run(burst())]
+    assert len(let_in) == 5
+    assert outcomes.count(access_errors.WrongPassword) == 5
+    assert outcomes.count(errors.TooManyFailures) == 195
+    assert waiting(guard) == 1
+
+
+def test_a_success_among_attempts_that_arrive_together_forgets_them():
+    guard = throttle.Throttle(now_ms=Clock())
+    wrong(guard, times=3)
+    with guard.attempt("alice", HERE):
+        right(guard)
+    wrong(guard, times=4)
+    right(guard)
+
+
+def test_an_attempt_that_fails_otherwise_takes_back_only_its_own_count():
+    guard = throttle.Throttle(now_ms=Clock())
+
+    def fail_otherwise():
+        wrong(guard, times=4)
+        raise LookupError
+
+    with pytest.raises(LookupError), guard.attempt("alice", HERE):
+        fail_otherwise()
+    wrong(guard)
+    assert waiting(guard) == 1
+
+
+def test_fresh_names_do_not_let_a_slowed_one_go(monkeypatch):
     monkeypatch.setattr(limits, "FAILURES_KEPT_MAX", 3)
     guard = throttle.Throttle(now_ms=Clock())
     wrong(guard, "first", times=5)
-    for name in ("b" * 100_000, "c", "\ud800"):
-        assert waiting(guard, "first") == 1
+    for name in ("b" * 100_000, "c", "\ud800", "d", "e"):
         wrong(guard, name)
-    right(guard, "first")
+    assert waiting(guard, "first") == 1
+
+
+def test_a_slowed_name_that_is_tried_again_stays_longer_than_those_that_are_not(monkeypatch):
+    monkeypatch.setattr(limits, "FAILURES_KEPT_MAX", 2)
+    clock = Clock()
+    guard = throttle.Throttle(now_ms=clock)
+    wrong(guard, "first", times=5)
+    wrong(guard, "second", times=5)
+    clock.now_ms += 1000
+    wrong(guard, "first")
+    wrong(guard, "third", times=5)
+    assert waiting(guard, "first") == 2
+    assert waiting(guard, "third") == 1
+    wrong(guard, "second", times=5)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr(limits, "FAILURES_KEPT_MAX", 3)
+    guard = throttle.Throttle(now_ms=Clock())
+    wrong(guard, "few", times=4)
+    wrong(guard, "many", times=5)
+    for name in ("b" * 100_000, "c", "\ud800"):
+        assert waiting(guard, "many") == 1
+        wrong(guard, name, times=5)
+    right(guard, "many")
+    for name in ("x", "y", "z"):
+        wrong(guard, name)
+    wrong(guard, "few", times=4)
+    right(guard, "few")

@@ -136,13 +136,15 @@ class NoContexts:
 
 
 class Clock:
-    """The real time, plus what a test adds."""
+    """The real time, plus what a test adds; it stands still while stopped_ms is set."""
 
     def __init__(self) -> None:
         self.added_ms = 0
+        self.stopped_ms: int | None = None
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self.added_ms
+        now_ms = time.time_ns() // 1_000_000 if self.stopped_ms is None else self.stopped_ms
+        return now_ms + self.added_ms
 
 
 @dataclass

@@ -192,6 +192,29 @@ def test_wrong_passwords_are_slowed_down_and_sessions_are_not(face: served.Serve
     assert raw.Client(url=face.url).login().body["success"]
 
 
+def test_wrong_passwords_that_arrive_together_are_slowed_down_too(face: served.Served) -> None:
+    clock = face.parts.clock
+    clock.stopped_ms = clock.now_ms() - clock.added_ms
+    clients = [raw.Client(url=face.url) for _ in range(60)]
+    together = threading.Barrier(20)
+
+    def guess(client: raw.Client) -> str:
+        together.wait()
+        message = client.login(PASSWORD="wrong").body["message"]
+        assert isinstance(message, str)
+        return message
+
+    try:
+        with futures.ThreadPoolExecutor(20) as pool:
+            messages = list(pool.map(guess, clients))
+    finally:
+        clock.stopped_ms = None
+    assert messages.count("Incorrect username or password was specified.") == 5
+    assert sum(message.endswith("too many wrong passwords.") for message in messages) == 55
+    clock.added_ms += 30_000
+    assert raw.Client(url=face.url).login().body["success"]
+
+
 @pytest.mark.parametrize("authenticator", ["OAUTH", "PROGRAMMATIC_ACCESS_TOKEN"])
 def test_an_access_token_of_our_own_logs_in(face: served.Served, authenticator: str) -> None:
     now_ms = face.parts.clock.now_ms()
