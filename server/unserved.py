@@ -22,6 +22,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.MalformedRequest: (400, "ValidationError"),
     errors.RequestTooLarge: (400, "ValidationError"),
     errors.BodyTooLarge: (413, "RequestEntityTooLarge"),
+    errors.BodyStalled: (408, "RequestTimeout"),
     access_errors.AccessDenied: (403, "AccessDenied"),
     access_errors.AuditUnavailable: (503, "ServiceUnavailable"),
     auth_errors.AuthError: (403, "SignatureDoesNotMatch"),
@@ -31,6 +32,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     auth_errors.InvalidAccessKey: (403, "InvalidClientTokenId"),
     auth_errors.InvalidToken: (403, "InvalidClientTokenId"),
     auth_errors.ExpiredToken: (403, "ExpiredToken"),
+    auth_errors.TooManyFailures: (429, "Throttling"),
     auth_errors.PayloadError: (400, "ValidationError"),
 }
 """Error class -> status and code. A subclass is answered as its nearest base."""

@@ -88,6 +88,7 @@ COMMON: Final[Table] = {
         code="ExpiredTokenException",
         message="The security token included in the request is expired",
     ),
+    auth_errors.TooManyFailures: WireError(status=429, code="ThrottlingException"),
     auth_errors.PayloadError: WireError(status=400, code="ValidationException"),
     auth_errors.PayloadHashMismatch: _BAD_SIGNATURE,
     storage_errors.DiskFull: WireError(status=507, code="InsufficientStorageException"),

@@ -1,0 +1,78 @@
+"""Every error of the floors below has an answer in the forms that AWS's clients read."""
+
+from __future__ import annotations
+
+import inspect
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+import pytest
+
+from server import errors as kit_errors
+from server import unserved
+from server.access import errors as access_errors
+from server.auth import errors as auth_errors
+from server.aws import errors, wire_errors
+from tests.server.requesting import request
+
+ELSEWHERE = {
+    kit_errors.KitError, kit_errors.ClientDisconnected, kit_errors.MalformedXML,
+    kit_errors.FaceNotServed, kit_errors.NoSuchRoute, kit_errors.MethodNotAllowed,
+    access_errors.AccessError, access_errors.MalformedPolicy, access_errors.MalformedARN,
+    access_errors.NoSuchAccessKey, access_errors.WrongPassword, access_errors.InvalidToken,
+    access_errors.ExpiredToken, access_errors.CorruptKeys, errors.AwsError,
+}  # fmt: skip
+"""What is no answer, or is another's: a face with a table of its own, or the door's."""
+
+OF_A_MODEL = {
+    each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, Exception)
+}
+"""What only a face that has a service model raises."""
+
+
+def every_error() -> Iterator[type[Exception]]:
+    for module in (kit_errors, access_errors, auth_errors, errors):
+        for _, each in inspect.getmembers(module, inspect.isclass):
+            if (
+                issubclass(each, Exception)
+                and each.__module__ == module.__name__
+                and each not in ELSEWHERE
+            ):
+                yield each
+
+
+def unserved_answer(error: Exception) -> tuple[int, str | None]:
+    answer = unserved.Unserved("sts").encode_error(error, request())
+    assert isinstance(answer.body, bytes)
+    return answer.status, ET.fromstring(answer.body).findtext("Error/Code")
+
+
+@pytest.mark.parametrize(
+    "kind", list(every_error()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}"
+)
+def test_every_error_has_an_answer_that_is_no_fault_of_ours(kind: type[Exception]) -> None:
+    error = kind.__new__(kind)
+    assert wire_errors.wire_error(error, (wire_errors.COMMON,)) is not wire_errors.INTERNAL
+    if kind not in OF_A_MODEL:
+        assert unserved_answer(error)[1] != "InternalFailure"
+
+
+@pytest.mark.parametrize(
+    ("kind", "common", "query"),
+    [
+        (kit_errors.BodyStalled, (408, "RequestTimeoutException"), (408, "RequestTimeout")),
+        (auth_errors.TooManyFailures, (429, "ThrottlingException"), (429, "Throttling")),
+        (
+            auth_errors.SignatureDoesNotMatch,
+            (403, "InvalidSignatureException"),
+            (403, "SignatureDoesNotMatch"),
+        ),
+    ],
+)
+def test_what_may_be_tried_again_is_told_from_what_may_not(
+    kind: type[Exception], common: tuple[int, str], query: tuple[int, str]
+) -> None:
+    error = kind.__new__(kind)
+    found = wire_errors.wire_error(error, (wire_errors.COMMON,))
+    assert (found.status, found.code) == common
+    assert unserved_answer(error) == query
