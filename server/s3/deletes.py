@@ -1,14 +1,15 @@
 """face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
 
-Every key is authorised and asked of the guard as a single DELETE would be; those that are simply
-removed go in one index transaction, and the rest are begun some at a time, which share syncs.
+Every key is authorised and asked of the guard as a single DELETE would be. Those that are simply
+removed go some at a time in one index transaction, as do those that are not; both share syncs.
 Nobody without a credential may ask at all: which keys it is about stands in the body.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 from server import asgi
 from server.access import errors as access_errors
@@ -28,6 +29,8 @@ from storage import model
 
 KEYS_AT_ONCE: Final = 32
 """Keys that are judged, or begun to be deleted, before others get their turn."""
+
+_Fault: TypeAlias = tuple[int, Exception]
 
 
 async def delete_objects(
@@ -59,19 +62,17 @@ async def delete_objects(
             await asyncio.sleep(0)
     for start in range(0, len(alone), KEYS_AT_ONCE):
         step = alone[start : start + KEYS_AT_ONCE]
-        outcomes = await asyncio.gather(
-            *(_delete(house, bucket, deletes.targets[number], caller) for number in step),
-            return_exceptions=True,
-        )
-        for number, done in zip(step, outcomes, strict=True):
-            if isinstance(done, Exception):
-                failed[number] = _known(done)
-    if together:
-        keys = [deletes.targets[number].key for number in together]
-        outcome = await house.objects.delete_many(bucket, keys)
-        for number, (_, fault) in zip(together, outcome, strict=True):
-            if fault is not None:
-                failed[number] = fault
+        faults = await _delete_each(house, bucket, deletes.targets, step, caller)
+        failed.update((number, _known(fault)) for number, fault in faults)
+    steps = []
+    async with asyncio.TaskGroup() as group:
+        for start in range(0, len(together), KEYS_AT_ONCE):
+            step = together[start : start + KEYS_AT_ONCE]
+            removal = _remove(house, bucket, deletes.targets, step, caller)
+            steps.append(group.create_task(removal))
+            await asyncio.sleep(0)
+    for task in steps:
+        failed.update((number, _known(fault)) for number, fault in task.result())
     rows = []
     for number, target in enumerate(deletes.targets):
         answer = None
@@ -91,6 +92,52 @@ def _is_plain(
     if target.version_id not in (None, model.NULL_VERSION):
         raise errors.InvalidArgument("Invalid version id specified")
     return target.etag is None and house.guard.on_delete(bucket, target.key) == "remove"
+
+
+async def _remove(
+    house: engines.Engines,
+    bucket: str,
+    targets: Sequence[documents.Target],
+    numbers: Sequence[int],
+    caller: callers.Caller,
+) -> list[_Fault]:
+    """Remove what is still to be removed: a table may have been registered over it meanwhile.
+
+    Nobody else gets a turn between the guard's answers and the queueing of the deletion.
+    """
+    plain: list[int] = []
+    changed: list[int] = []
+    try:
+        for number in numbers:
+            verdict = house.guard.on_delete(bucket, targets[number].key)
+            (plain if verdict == "remove" else changed).append(number)
+        outcome = await house.objects.delete_many(bucket, [targets[each].key for each in plain])
+    except Exception as error:  # noqa: BLE001 - `_known` tells whose fault it is
+        return [(number, error) for number in numbers]
+    faults: list[_Fault] = [
+        (number, fault)
+        for number, (_, fault) in zip(plain, outcome, strict=True)
+        if fault is not None
+    ]
+    return faults + await _delete_each(house, bucket, targets, changed, caller)
+
+
+async def _delete_each(
+    house: engines.Engines,
+    bucket: str,
+    targets: Sequence[documents.Target],
+    numbers: Sequence[int],
+    caller: callers.Caller,
+) -> list[_Fault]:
+    outcomes = await asyncio.gather(
+        *(_delete(house, bucket, targets[number], caller) for number in numbers),
+        return_exceptions=True,
+    )
+    return [
+        (number, done)
+        for number, done in zip(numbers, outcomes, strict=True)
+        if isinstance(done, Exception)
+    ]
 
 
 async def _delete(

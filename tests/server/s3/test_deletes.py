@@ -177,3 +177,34 @@ def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) ->
     assert (answer.status, answer.body.count(b"<Deleted>")) == (200, 1000)
     assert answers.asked_in.total() >= 1000
     assert max(answers.asked_in.values()) <= 2 * deletes.KEYS_AT_ONCE
+
+
+class RegisteringGuard(guard.OpenGuard):
+    """A table is registered over `t/` once every key was judged for the first time."""
+
+    def __init__(self, *, judged_before: int) -> None:
+        self.judged_before = judged_before
+        self.judged = 0
+
+    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
+        self.judged += 1
+        is_registered = self.judged > self.judged_before
+        return "tombstone" if is_registered and key.startswith("t/") else "remove"
+
+
+def test_files_of_a_table_registered_in_the_middle_are_only_hidden(tmp_path: Path) -> None:
+    named = [f"{folder}/{number}" for number in range(50) for folder in ("t", "other")]
+    answers = RegisteringGuard(judged_before=len(named))
+    with kit.serve(tmp_path / "data", answers=answers) as place:
+        client = kit.client(place)
+        client.create_bucket(Bucket="raw")
+        for key in ("t/0", "t/49", "other/0", "other/49"):
+            client.put_object(Bucket="raw", Key=key, Body=b"x")
+        answer = kit.call(
+            place, "POST", "/raw?delete", with_md5(document(*named)), document(*named)
+        )
+        assert (answer.status, answer.body.count(b"<Deleted>")) == (200, 100)
+        assert "Contents" not in client.list_objects_v2(Bucket="raw")
+        for number in ("0", "49"):
+            assert kit.call(place, "GET", f"/raw/t/{number}").body == b"x"
+            assert kit.call(place, "GET", f"/raw/other/{number}").status == 404
