@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipeline import errors, ingest, maintenance, progress, samples, servers, session, settings
+from pipeline import (
+    errors,
+    ingest,
+    interrupts,
+    maintenance,
+    progress,
+    samples,
+    servers,
+    session,
+    settings,
+)
 
 INTERRUPTED = 130
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -33,8 +42,8 @@ AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
-def main(arguments: list[str]) -> int:
-    """Run one job; return the exit code."""
+def main(arguments: list[str], asked: interrupts.Interrupts) -> int:
+    """Run one job; return the exit code. asked: whether somebody wants it to end."""
     options = _parser().parse_args(arguments)
     say = progress.speaker()
     started = time.monotonic()
@@ -43,7 +52,7 @@ def main(arguments: list[str]) -> int:
         server = servers.find(
             url=options.url, data=options.data, environment=os.environ, region=options.region
         )
-        outcome, sentence = JOBS[options.job](options, server, say)
+        outcome, sentence = JOBS[options.job](options, server, asked.before(say))
     except errors.PipelineError as error:
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
@@ -215,13 +224,10 @@ def _ensure_spark(say: progress.Say) -> None:
     importlib.invalidate_caches()
 
 
-def _end(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
     # A job says itself what went wrong; its libraries would add tracebacks to a Ctrl-C.
     logging.disable(logging.CRITICAL)
     # So that a job that is asked to end takes its JVM and its temporary files along.
-    signal.signal(signal.SIGTERM, _end)
-    sys.exit(main(sys.argv[1:]))
+    wished = interrupts.Interrupts()
+    wished.install()
+    sys.exit(main(sys.argv[1:], wished))

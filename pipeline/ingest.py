@@ -109,6 +109,7 @@ def run(
                     "run the same command again"
                 )
             snapshot = transaction.table().currentSnapshot()
+            say(f"committing {progress.counted(len(files), 'file')}")
             with _contested(load.table):
                 transaction.commitTransaction()
         written = dict(snapshot.summary())

@@ -158,8 +158,8 @@ def test_ingest_into_many_partitions_has_few_files_open_at_a_time(lake: Lake, ra
         ended.set()
         watching.join()
     assert (done.rows, done.files) == (2 * days, days)
-    # Two tasks at a time; a file that is closed may be reachable for a moment more.
-    assert max(seen) <= 10
+    # Two tasks at a time, whose closed files may be reachable for a while: not all hundred.
+    assert max(seen) < days // 4
 
 
 def alive_in_java(lake: Lake, class_name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import __main__ as command
-from pipeline import errors
+from pipeline import errors, interrupts, progress
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Raw
 
@@ -20,7 +21,7 @@ INGEST = ("ingest", "--from", "s3://raw/in/", "--to", "lake.ns.t")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
-    code = command.main(list(arguments))
+    code = command.main(list(arguments), interrupts.Interrupts())
     captured = capsys.readouterr()
     assert captured.out == ""
     return code, captured.err.splitlines()
@@ -44,7 +45,7 @@ def test_wrong_flags_end_with_2_and_name_themselves(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        command.main(list(arguments))
+        command.main(list(arguments), interrupts.Interrupts())
     assert caught.value.code == 2
     assert said in capsys.readouterr().err
 
@@ -167,7 +168,10 @@ def test_samples_loads_once_and_a_second_time_changes_nothing(
 ) -> None:
     outcomes = []
     for _ in range(2):
-        assert command.main(["samples", "--data", str(server.data), "--json"]) == 0
+        assert (
+            command.main(["samples", "--data", str(server.data), "--json"], interrupts.Interrupts())
+            == 0
+        )
         outcomes.append(json.loads(capsys.readouterr().out))
     for outcome in outcomes:
         assert (outcome["rows"], outcome["table"]) == (344, "samples.penguins")
@@ -231,10 +235,28 @@ def test_an_interrupted_job_ends_with_130_and_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
-        command._end(signal.SIGTERM, None)
+        interrupts.Interrupts().interrupt(signal.SIGTERM, None)
 
     monkeypatch.setattr(command.servers, "find", interrupted)
     assert run(capsys, *INGEST) == (
         130,
         ["pipeline: ingest was interrupted; run the same command again to finish it"],
     )
+
+
+def test_an_interrupt_that_a_library_swallowed_ends_the_job_before_its_next_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = interrupts.Interrupts()
+
+    def swallowing(options: object, server: object, say: progress.Say) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            asked.interrupt(signal.SIGINT, None)
+        say("the next step")
+
+    monkeypatch.setattr(command.servers, "find", lambda **_: None)
+    monkeypatch.setitem(command.JOBS, "ingest", swallowing)
+    assert command.main(list(INGEST), asked) == command.INTERRUPTED
+    assert capsys.readouterr().err.splitlines() == [
+        "pipeline: ingest was interrupted; run the same command again to finish it"
+    ]
