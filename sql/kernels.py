@@ -334,15 +334,6 @@ def _zone(text: str | None) -> datetime.timezone | None:
     return datetime.timezone(-offset if text[0] == "-" else offset)
 
 
-def add_months(day: datetime.date, months: int) -> datetime.date:
-    """Return day moved by months; the last day of a shorter month stands in for what it lacks."""
-    index = day.year * 12 + day.month - 1 + months
-    year, month = index // 12, index % 12 + 1
-    if not 1 <= year <= 9999:
-        raise coded("100039", f"{day} + {months} months")
-    return datetime.date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
-
-
 def real_text(value: float) -> str:
     """Return a FLOAT as text: as many digits as it needs, none for a whole number."""
     if math.isnan(value) or math.isinf(value):
@@ -404,18 +395,112 @@ def _convert_zone(_: re.Match[str]) -> Kernel:
     return Kernel(function=function, arguments=(kind, pa.string(), pa.string()), result=kind)
 
 
-def _add_months(_: re.Match[str]) -> Kernel:
-    def function(days: Any, months: Any) -> Any:
-        pairs = zip(days.to_pylist(), months.to_pylist(), strict=True)
-        return pa.array(
-            [
-                None if day is None or count is None else add_months(day, count)
-                for day, count in pairs
-            ],
-            pa.date32(),
-        )
+MICROSECONDS_OF_DAY = 86_400_000_000
 
-    return Kernel(function=function, arguments=(pa.date32(), pa.int64()), result=pa.date32())
+
+def _add_months(match: re.Match[str]) -> Kernel:
+    """A day that its new month lacks becomes that month's last; `_last`: a last day stays one."""
+    stays_last = bool(match.group(2))
+    _, kind = INSTANTS[match.group(1)]
+
+    def of_days(days: Any, months: Any) -> Any:
+        ordinal = pc.add(pc.multiply(pc.year(days), 12), pc.subtract(pc.month(days), 1))
+        outside = pc.or_(
+            pc.or_(
+                pc.less(months, pc.subtract(MONTHS_LOW, ordinal)),
+                pc.greater(months, pc.subtract(MONTHS_HIGH, ordinal)),
+            ),
+            pc.less(ordinal, pa.scalar(MONTHS_LOW)),
+        )
+        if pc.any(outside).as_py():
+            day, count = (array.filter(outside)[0] for array in (days, months))
+            raise coded("100039", f"{pc.cast(day, pa.string())} + {count} months")
+        moved = pc.add(ordinal, months)
+        day, first = pc.day(days), _first_of_month(moved)
+        length = pc.subtract(_first_of_month(pc.add(moved, 1)), first)
+        wanted = pc.min_element_wise(day, length, skip_nulls=False)
+        if stays_last:
+            before = pc.subtract(_first_of_month(pc.add(ordinal, 1)), _first_of_month(ordinal))
+            wanted = pc.if_else(pc.equal(day, before), length, wanted)
+        return pc.subtract(pc.add(first, wanted), 1)
+
+    def of_dates(dates: Any, months: Any) -> Any:
+        return of_days(dates, months).cast(pa.int32()).cast(pa.date32())
+
+    def of_timestamps(moments: Any, months: Any) -> Any:
+        starts = pc.floor_temporal(moments, unit="day")
+        rest = pc.subtract(moments.cast(pa.int64()), starts.cast(pa.int64()))
+        days = pc.multiply(of_days(starts, months), MICROSECONDS_OF_DAY)
+        return pc.add(days, rest).cast(kind)
+
+    return Kernel(
+        function=of_dates if kind == pa.date32() else of_timestamps,
+        arguments=(kind, pa.int64()),
+        result=kind,
+    )
+
+
+MONTHS_LOW, MONTHS_HIGH = 1 * 12, 9999 * 12 + 11
+"""The months of the years 1 to 9999, counted from year 0."""
+
+
+def _first_of_month(ordinal: Any) -> Any:
+    """Return the days from 1970-01-01 to the first of a month that is counted from year 0.
+
+    Years begin in March here, so that a leap day is the last of its year; divisions are of
+    numbers that are not negative.
+    """
+    since_march = pc.subtract(ordinal, 2)
+    year = pc.divide(since_march, 12)
+    month = pc.subtract(since_march, pc.multiply(year, 12))
+    leap_days = pc.add(pc.subtract(pc.divide(year, 4), pc.divide(year, 100)), pc.divide(year, 400))
+    of_year = pc.divide(pc.add(pc.multiply(month, 153), 2), 5)
+    days = pc.add(pc.add(pc.multiply(year, 365), leap_days), of_year)
+    return pc.subtract(days, MARCH_OF_YEAR_ZERO)
+
+
+MARCH_OF_YEAR_ZERO = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
+
+
+def _not_negative(_: re.Match[str]) -> Kernel:
+    return Kernel(
+        function=lambda array: pc.max_element_wise(array, pa.scalar(0), skip_nulls=False),
+        arguments=(pa.int64(),),
+        result=pa.int64(),
+    )
+
+
+def _place(_: re.Match[str]) -> Kernel:
+    """Where SUBSTR starts: 0 is the first character, -1 the last; beyond any text when before."""
+
+    def function(starts: Any, lengths: Any) -> Any:
+        from_end = pc.add(pc.add(lengths, starts), 1)
+        from_end = pc.if_else(pc.less(from_end, pa.scalar(1)), PLACE_BEYOND, from_end)
+        found = pc.if_else(pc.less(starts, pa.scalar(0)), from_end, pc.max_element_wise(starts, 1))
+        return pc.if_else(pc.is_valid(lengths), found, pa.scalar(None, pa.int64()))
+
+    return Kernel(function=function, arguments=(pa.int64(), pa.int64()), result=pa.int64())
+
+
+PLACE_BEYOND = (1 << 31) - 1
+
+
+def _split_part(_: re.Match[str]) -> Kernel:
+    def part(text: str | None, delimiter: str | None, number: int | None) -> str | None:
+        if text is None or delimiter is None or number is None:
+            return None
+        parts = text.split(delimiter) if delimiter else [text]
+        index = number - 1 if number > 0 else number
+        return parts[index] if -len(parts) <= index < len(parts) else ""
+
+    def function(*columns: Any) -> Any:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([part(*row) for row in rows], pa.string())
+
+    return Kernel(
+        function=function, arguments=(pa.string(), pa.string(), pa.int64()), result=pa.string()
+    )
 
 
 def _epoch(_: re.Match[str]) -> Kernel:
@@ -476,7 +561,10 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
     (re.compile("_convert_zone"), _convert_zone),
     (re.compile(r"_(try_)?iso_moment"), _iso_moment),
-    (re.compile("_add_months"), _add_months),
+    (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
+    (re.compile("_not_negative"), _not_negative),
+    (re.compile("_place"), _place),
+    (re.compile("_split_part"), _split_part),
     (re.compile("_epoch_to_timestamp"), _epoch),
     (re.compile("_real_to_text"), _real_to_text),
 )

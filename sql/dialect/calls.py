@@ -6,6 +6,7 @@ first), so they are bound only when asked for.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -74,13 +75,17 @@ class Call:
         if index >= len(self.nodes):
             return default
         found = self.arg(index)
-        if not found.is_literal or found.literal is None:
+        if found.is_literal and found.literal is None:
+            raise self.refuse(f"NULL as argument {index + 1}")
+        if not found.is_literal:
             raise self.refuse(f"argument {index + 1} that is no constant")
         return found.literal
 
     def whole(self, index: int, default: int = 0) -> int:
         """Return a constant argument as a whole number."""
         found = self.constant(index, default)
+        if isinstance(found, decimal.Decimal) and found == found.to_integral_value():
+            return int(found)
         if isinstance(found, bool) or not isinstance(found, int):
             raise self.refuse(f"argument {index + 1} that is no whole number")
         return found

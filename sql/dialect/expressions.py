@@ -28,6 +28,13 @@ JOINED_MAX = 10_000
 """Operands of one OR or ||, which are nested evenly."""
 
 
+EXPANDED_MAX = 128 << 10
+"""Length of one expression in the engine's text up to which nobody asks where it comes from."""
+
+GROWTH_MAX = 512
+"""What each node of an expression may add to its text beyond that, its own constants aside."""
+
+
 class Scope(Protocol):
     """Where names mean something."""
 
@@ -50,9 +57,24 @@ class Scope(Protocol):
 def bind(node: Any, scope: Scope) -> Bound:
     """Return node bound in scope; raises SqlError."""
     handler = HANDLERS.get(type(node))
-    if handler is not None:
-        return handler(node, scope)
-    raise errors.unsupported(construct_name(node))
+    if handler is None:
+        raise errors.unsupported(construct_name(node))
+    found = handler(node, scope)
+    if len(found.sql) > EXPANDED_MAX:
+        _check_growth(node, found)
+    return found
+
+
+def _check_growth(node: Any, found: Bound) -> None:
+    """Refuse text that is long because operands of operands stand in it many times over."""
+    room = EXPANDED_MAX
+    for part in node.walk():
+        if isinstance(part, exp.Query):
+            return  # its text grows with its tables' columns
+        room += GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
+        if room >= len(found.sql):
+            return
+    raise errors.unsupported("expression nested so deep that it repeats its operands too often")
 
 
 def construct_name(node: Any) -> str:

@@ -82,9 +82,10 @@ def _count_of(argument: Bound) -> Bound:
     number = rewrites.round_half_away(argument)
     if isinstance(number.literal, int):
         return bounds.integer(max(number.literal, 0))
-    count = f"arrow_cast({number.sql}, 'Int64')"
-    sql = f"(CASE WHEN {count} < 0 THEN 0 ELSE {count} END)"
-    return bounds.derived(sql, sqltypes.integer(), [number])
+    count = sqltypes.exactly(number.sql, sqltypes.integer())
+    if not number.type.is_integer or number.type.low < 0:
+        count = f"_not_negative({count})"
+    return bounds.derived(count, sqltypes.integer(), [number])
 
 
 def _length_of(argument: Bound) -> Bound:
@@ -113,14 +114,9 @@ def _substring(call: Call) -> Bound:
         length = f", {count.sql}"
     if isinstance(start.literal, int) and start.literal >= 0:
         return calls.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
-    place = f"arrow_cast({start.sql}, 'Int64')"
-    place = (
-        f"(CASE WHEN {place} = 0 THEN 1 WHEN {place} < 0"
-        f" THEN character_length({value.sql}) + {place} + 1 ELSE {place} END)"
-    )
-    sql = f"(CASE WHEN {place} < 1 THEN '' ELSE substr({value.sql}, {place}{length}) END)"
-    # NULL arguments make the condition NULL, and so the ELSE branch, which is NULL too.
-    return calls.text_result(sql, parts)
+    places = (start.sql, f"character_length({value.sql})")
+    place = ", ".join(sqltypes.exactly(item, sqltypes.integer()) for item in places)
+    return calls.text_result(f"substr({value.sql}, _place({place}){length})", parts)
 
 
 def _trim(name: str) -> calls.Builder:
@@ -189,14 +185,12 @@ def _space(call: Call) -> Bound:
 def _split_part(call: Call) -> Bound:
     value, delimiter = _first_two(call)
     index = rewrites.round_half_away(call.arg(2))
-    place = f"arrow_cast({index.sql}, 'Int64')"
     if isinstance(index.literal, int):
         sql = f"split_part({value.sql}, {delimiter.sql}, {index.literal or 1})"
     else:
-        # The engine looks at the number even where it is NULL.
-        place = f"(CASE WHEN {place} <> 0 THEN {place} ELSE 1 END)"
-        sql = f"split_part({value.sql}, {delimiter.sql}, {place})"
-        sql = f"(CASE WHEN {index.sql} IS NOT NULL THEN {sql} END)"
+        texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiter))
+        place = sqltypes.exactly(index.sql, sqltypes.integer())
+        sql = f"_split_part({', '.join(texts)}, {place})"
     return calls.text_result(sql, [value, delimiter, index])
 
 
@@ -276,8 +270,14 @@ def _regexp_substr(call: Call) -> Bound:
     parameters = str(call.constant(4, "c"))
     flags = rewrites.regexp_flags(parameters)
     group = call.whole(5, 1 if "e" in parameters else 0)
-    if group and (not isinstance(pattern.literal, str) or group > _groups(call, pattern.literal)):
-        raise call.refuse("a group that the pattern does not have")
+    if group:
+        if not isinstance(pattern.literal, str):
+            raise call.refuse("a group of a pattern that is no constant")
+        groups = _groups(call, pattern.literal)
+        if not groups and len(call.nodes) < 6:
+            group = 0  # nobody asked for that group by its number: the whole match
+        elif group > groups:
+            raise call.refuse("a group that the pattern does not have")
     whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"
     sql = f"array_element(regexp_match({value.sql}, {whole}), {group + 1})"
     return bounds.derived(sql, sqltypes.TEXT, [value, pattern], nullable=True)

@@ -301,23 +301,8 @@ def add_months(call: Call) -> Bound:
         raise call.refuse("a TIME")
     if moment.type.kind == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-        return rewrites.cast(_add_months(local, count), moment.type)
-    return _add_months(moment, count)
-
-
-def _add_months(moment: Bound, count: Bound) -> Bound:
-    if moment.type.kind != "date":
-        day = _add_months(rewrites.cast(moment, sqltypes.DATE), count)
-        start = rewrites.cast(day, moment.type)
-        rest = f"({moment.sql} - date_trunc('day', {moment.sql}))"
-        sql = sqltypes.exactly(f"({start.sql} + {rest})", moment.type)
-        return bounds.derived(sql, moment.type, [moment, count])
-    plain = rewrites.add_units(moment, count, "month")
-    is_last = f"(date_part('day', {moment.sql} + INTERVAL '1 day') = 1)"
-    first = sqltypes.exactly(f"date_trunc('month', {plain.sql})", sqltypes.DATE)
-    last = sqltypes.exactly(f"({first} + INTERVAL '1 month' - INTERVAL '1 day')", sqltypes.DATE)
-    sql = f"(CASE WHEN {is_last} THEN {last} ELSE {plain.sql} END)"
-    return bounds.derived(sql, sqltypes.DATE, [moment, count])
+        return rewrites.cast(rewrites.add_months(local, count), moment.type)
+    return rewrites.add_months(moment, count)
 
 
 def named(pattern: str) -> calls.Function:

@@ -376,6 +376,9 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     if kind.is_integer:
         return bounds.chained(left, sign, right, kind)
     left, right = _widened(left), _widened(right)
+    if kind == left.type and kind.precision == sqltypes.PRECISION_MAX:
+        # No sum grows wider than this, so that the engine's own type needs no settling.
+        return bounds.chained(left, sign, right, kind)
     found = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
     return _settled(found, kind)
 
@@ -422,13 +425,8 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
     if unit == "month":
         if isinstance(count.literal, int):
             text = f"({moment.sql} {sign} INTERVAL '{count.literal} month')"
-        elif moment.type.kind == "date":
-            text = f"_add_months({as_arrow(moment, sqltypes.DATE)}, ({sign}{sql}))"
         else:
-            day = cast(moment, sqltypes.DATE)
-            moved = f"_add_months({as_arrow(day, sqltypes.DATE)}, ({sign}{sql}))"
-            rest = f"({moment.sql} - date_trunc('day', {moment.sql}))"
-            text = f"({as_arrow(_raw(moved), moment.type)} + {rest})"
+            text = _months_later(moment, f"({sign}{sql})")
     elif moment.type.kind == "date":
         assert unit == "day"
         days = f"arrow_cast(arrow_cast({moment.sql}, 'Int32') {sign} {sql}, 'Int32')"
@@ -453,8 +451,18 @@ MICROSECONDS = {
 }
 
 
-def _raw(sql: str) -> Bound:
-    return Bound(sql=sql, type=sqltypes.NULL)
+def add_months(moment: Bound, count: Bound) -> Bound:
+    """Return a DATE or TIMESTAMP_NTZ moved by months; the last day of a month stays a last day."""
+    months = sqltypes.exactly(count.sql, sqltypes.integer())
+    text = _months_later(moment, months, suffix="_last")
+    return bounds.derived(text, moment.type, [moment, count])
+
+
+def _months_later(moment: Bound, months: str, suffix: str = "") -> str:
+    kind = sqltypes.DATE if moment.type.kind == "date" else sqltypes.TIMESTAMP_NTZ
+    name = "date" if kind is sqltypes.DATE else "timestamp"
+    moved = f"_add_months_{name}{suffix}({as_arrow(moment, kind)}, {months})"
+    return sqltypes.exactly(moved, moment.type)
 
 
 def multiply(left: Bound, right: Bound) -> Bound:

@@ -1,0 +1,89 @@
+"""Expressions inside expressions: the engine's text grows with the user's, or is refused."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sql import errors
+from tests.kit import sql_text
+
+DATE, STAMP = datetime.date, datetime.datetime
+
+NESTED = [
+    ("add_months({}, length('a'))", "'2024-01-31'::timestamp", STAMP(2024, 11, 30)),
+    ("add_months({}, length('a'))", "'2024-01-31'::date", DATE(2024, 11, 30)),
+    ("dateadd(month, length('a'), {})", "'2024-01-15'::timestamp", STAMP(2024, 11, 15)),
+    ("length(left('abc', {}))", "sign(1.5)", 1),
+    ("length(right('abc', {}))", "sign(1.5)", 1),
+    ("length(lpad('', {}, 'x'))", "sign(1.5)", 1),
+    ("length(repeat('x', {}))", "sign(1.5)", 1),
+    ("length(space({}))", "sign(1.5)", 1),
+    ("length(split_part('a,bc', ',', {}))", "sign(1.5)", 1),
+    ("length(substr('ab', {}))", "sign(1.5) + 1", 2),
+]
+
+
+def nested(template: str, innermost: str, levels: int) -> str:
+    text = innermost
+    for _ in range(levels):
+        text = template.format(text)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("template", "innermost", "expected"), NESTED, ids=[case[0] for case in NESTED]
+)
+def test_a_function_writes_its_operand_once_however_deep_it_is_nested(
+    template: str, innermost: str, expected: Any
+) -> None:
+    lengths = [
+        len(sql_text.bind(f"select {nested(template, innermost, levels)}")[0].sql)
+        for levels in (2, 3, 4)
+    ]
+    assert lengths[2] - lengths[1] == lengths[1] - lengths[0]
+    assert sql_text.value(nested(template, innermost, 10)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested("sign({})", "length('a')", 20),
+        nested("square({})", "length('a')", 20),
+        nested("nullif({}, 2)", "length('a')", 20),
+        nested("case {} when 1 then 2 when 2 then 1 end", "length('a')", 20),
+        nested("({} between 1 and 2)::int", "length('a')", 20),
+    ],
+    ids=["sign", "square", "nullif", "case", "between"],
+)
+def test_an_expression_that_would_outgrow_the_engine_is_refused_before_it_does(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(f"select {text}")
+    assert caught.value.code == "000002"
+    assert "repeats its operands" in caught.value.message
+
+
+def test_a_long_expression_of_many_terms_is_none_that_outgrows() -> None:
+    members = ", ".join(f"{number}.25" for number in range(10_000))
+    bound, _ = sql_text.bind(f"select 1.25 in ({members})")
+    assert len(bound.sql) > 300_000
+
+
+@pytest.mark.parametrize("count", [200, 400])
+def test_a_sum_of_many_decimals_is_flat_and_exact(count: int) -> None:
+    text = " + ".join(["1.5"] * count)
+    assert sql_text.value(text) == Decimal("1.5") * count
+
+
+def test_a_long_sum_of_decimals_keeps_every_sign_and_scale() -> None:
+    table = pa.table({"d": pa.array([Decimal("1.25"), None], pa.decimal128(10, 2))})
+    terms = "".join(f" {'-' if number % 3 else '+'} d + {number}" for number in range(60))
+    found = sql_text.answer(f"select d{terms} - (d - 0.125) from t", {"t": table})
+    assert [row[0] for row in found.rows] == [
+        Decimal("1.25") - 20 * Decimal("1.25") + sum(range(60)) - Decimal("1.125"),
+        None,
+    ]
