@@ -2,10 +2,10 @@
 
 A Request is what came over the wire and nothing more: the path stays percent-encoded, because
 decoding it twice, or in the wrong place, is how `%2F` becomes a way into a neighbour's bucket. An
-answer's body is bytes and slices of files, which go out in `limits.READ_BYTES` steps with a pause
-for everybody else after each: by the scope's Wire if it has one, else read and handed to the
-server's own `send`, which never yields while the socket takes data. Knows no face, no signature and
-no error code.
+answer's body is bytes and slices of files. A slice goes out in `limits.READ_BYTES` steps with a
+turn for everybody else between two of them: by the scope's Wire if it has one, else read and handed
+to the server's own `send`, which never yields while the socket takes data. Knows no face, no
+signature and no error code.
 """
 
 from __future__ import annotations

@@ -7,7 +7,10 @@ has `limits.HEAD_BYTES_MAX` bytes and `limits.HEAD_SECONDS_MAX` seconds; then th
 A body may take as long as it likes, and so may an answer, as long as they move. A Watch looks at
 every connection now and then: a client that owes more of its body and sends none gets its request
 ended by `errors.BodyStalled`; one that takes nothing of its answer is cut off. What waits for the
-server itself is never ended here. The one module that knows uvicorn's protocol class.
+server itself is never ended here. Taking is what the client's system acknowledges, which it does in
+steps of up to its receive window: who reads less than that in the time given has stopped, however
+steadily. What is no request is answered only in its own turn. The one module that knows uvicorn's
+protocol class.
 
 Without TLS, a request's scope offers a `server.wire.Wire` for its answer, and the connection's
 socket a duplicate that the Wire writes to.
@@ -52,6 +55,8 @@ class Connection(httptools_impl.HttpToolsProtocol):
     _owing_since = 0.0
     _duplicate: socket.socket | None = None
     _blocked: asyncio.Future[None] | None = None
+    _answering: Any = None
+    """The cycle whose turn it is; `cycle` is the newest, which may still be waiting."""
 
     def look(self, *, now: float, idle_seconds: float) -> None:
         """End what this connection's client has not moved on for idle_seconds; 0 means: at all.
@@ -71,6 +76,9 @@ class Connection(httptools_impl.HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         if self._blocked is not None:
             self._unblock()
@@ -95,6 +103,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
             raise errors.MalformedRequest("too many requests before the first is answered")
         self._between = False
         self._in_head = True
+        self._unset_keepalive_if_required()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -119,6 +128,21 @@ class Connection(httptools_impl.HttpToolsProtocol):
         self._head_bytes = 0
         self._between = True
         super().on_message_complete()
+        if self.cycle.response_complete:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def send_400_response(self, msg: str) -> None:
+        if self._in_head or self._between:
+            in_turn = not self._is_answering()
+        else:
+            in_turn = not self.pipeline and not self.cycle.response_started
+        if in_turn:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def duplicate(self) -> socket.socket:
         """See server.wire.Outlet."""
@@ -143,6 +167,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         if self.scheme == "http":
             cycle.scope["extensions"] = {asgi.WIRE: wire.Wire(self, cycle)}
+        self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
     def _start_timer(self) -> None:
@@ -169,7 +194,8 @@ class Connection(httptools_impl.HttpToolsProtocol):
         """Return what is waited for from the client and how far it is, or None."""
         waiting_bytes = self.transport.get_write_buffer_size()
         if waiting_bytes or self._blocked is not None or self.transport.is_closing():
-            unsent_bytes = 0 if self.cycle is None else self.cycle.expected_content_length
+            answering = self._answering
+            unsent_bytes = 0 if answering is None else answering.expected_content_length
             return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
         if self._in_head or self._between or self.flow.read_paused:
             return None

@@ -19,6 +19,7 @@ from uvicorn.protocols.http import httptools_impl
 from server import asgi, errors, limits
 
 CLOSE: Final = (b"connection", b"close")
+LOST: Final = (ConnectionError, TimeoutError)
 MORE: Final = getattr(socket, "MSG_MORE", 0)
 """The head waits for a body's first bytes, to share their packet, where the system can."""
 
@@ -66,7 +67,7 @@ class Wire:
     ) -> None:
         """Send the head of an answer whose body has size_bytes. Only while `idle`."""
         self._cycle.expected_content_length = size_bytes
-        await self._write(self._head(status, headers), MORE)
+        await self._write(self._head(status, headers), MORE if size_bytes else 0)
 
     async def write(self, data: bytes) -> None:
         """Send the body's next bytes. Raises ClientDisconnected."""
@@ -74,7 +75,7 @@ class Wire:
         self._cycle.expected_content_length -= len(data)
 
     async def send_file(self, files: asgi.Files, descriptor: int, offset: int, count: int) -> None:
-        """Send count bytes of a file from offset on; everybody gets a turn in between.
+        """Send count bytes of a file from offset on; everybody gets a turn between two steps.
 
         Raises ClientDisconnected, or OSError if the file ends before.
         """
@@ -86,8 +87,8 @@ class Wire:
             except BlockingIOError:
                 await self._outlet.writable()
                 continue
-            except ConnectionError:
-                raise _gone() from None
+            except LOST:
+                raise self._gone() from None
             if sent == 0:
                 raise OSError(f"the file ends at {offset}, before {stop}")
             offset += sent
@@ -125,14 +126,16 @@ class Wire:
                 left = left[self._socket().send(left, flags) :]
             except BlockingIOError:
                 await self._outlet.writable()
-            except ConnectionError:
-                raise _gone() from None
+            except LOST:
+                raise self._gone() from None
 
     def _socket(self) -> socket.socket:
-        if self._cycle.disconnected:
-            raise _gone()
+        if self._cycle.disconnected or self._outlet.transport.is_closing():
+            raise self._gone()
         return self._outlet.duplicate()
 
-
-def _gone() -> errors.ClientDisconnected:
-    return errors.ClientDisconnected("the client went away")
+    def _gone(self) -> errors.ClientDisconnected:
+        # The transport hears of it later than we, and an answer left undone would be our fault.
+        self._cycle.disconnected = True
+        self._outlet.transport.abort()
+        return errors.ClientDisconnected("the client went away")

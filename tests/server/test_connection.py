@@ -317,12 +317,13 @@ def test_an_application_that_works_for_long_is_waited_for():
     asyncio.run(talk())
 
 
-def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
-    async def refuse(scope, receive, send):
-        headers = [(b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 403, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+async def refuse(scope, receive, send):
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
+
+def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
     async def talk():
         watching = Watching()
         async with serving(connection.Connection, refuse, watching) as (reader, writer):
@@ -338,6 +339,79 @@ def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
             writer.close()
 
     asyncio.run(talk())
+
+
+def test_a_connection_with_no_further_request_ends_even_if_the_last_body_came_late():
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse, watching) as (reader, writer):
+            writer.write(PUT)
+            await reader.readuntil(b"\r\n\r\n")
+            (only,) = watching.connections
+            only.timeout_keep_alive = 0.05
+            writer.write(b"0123456789")
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_a_request_right_behind_a_late_body_may_take_its_time():
+    proceed = asyncio.Event()
+    asked = []
+
+    async def refuse_then_wait(scope, receive, send):
+        asked.append(scope["method"])
+        if len(asked) > 1:
+            await proceed.wait()
+        await refuse(scope, receive, send)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse_then_wait, watching) as (reader, writer):
+            writer.write(PUT)
+            await reader.readuntil(b"\r\n\r\n")
+            (only,) = watching.connections
+            writer.write(b"0123456789" + PIPELINED)
+            await until(lambda: len(asked) == 2)
+            assert only.timeout_keep_alive_task is None
+            proceed.set()
+            await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+
+    asyncio.run(talk())
+
+
+CHUNKED = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_a_malformed_body_is_answered_if_nothing_else_was():
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(CHUNKED + b"5\r\n12345\r\n")
+            await app.has(5)
+            writer.write(b"no size\r\n")
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("then", [b"", CHUNKED])
+def test_what_is_no_request_is_no_answer_to_the_one_before_it(then):
+    async def talk():
+        app, watching = Bodies(), Watching()
+        app.proceed.clear()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT + b"0123456789" + then + b"no request\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), 20)
+            app.proceed.set()
+            writer.close()
+            return answer
+
+    assert asyncio.run(talk()) == b""
 
 
 LARGE = bytes(64 << 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import types
@@ -23,15 +24,16 @@ LOOPS = pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
 class Answering:
     """An application that answers each request with the next of some responses."""
 
-    def __init__(self, *responses: asgi.Response) -> None:
+    def __init__(self, *responses: asgi.Response, files: asgi.Files | None = None) -> None:
         self.responses = list(responses)
+        self.files = files or disk.Disk()
         self.raised: list[BaseException] = []
         self.wires: list[object] = []
 
     async def __call__(self, scope, receive, send):
         request = asgi.Request(scope, receive, request_id="r")
         self.wires.append(request.wire)
-        sender = asgi.Sender(request, receive, send, files=disk.Disk())
+        sender = asgi.Sender(request, receive, send, files=self.files)
         try:
             await sender.send(self.responses.pop(0))
         except (OSError, errors.ClientDisconnected) as error:
@@ -203,7 +205,45 @@ def test_a_client_that_leaves_within_a_file_is_noticed_and_leaves_no_descriptor(
 
 
 @LOOPS
-def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(tmp_path, runner):
+def test_a_client_that_leaves_is_no_line_in_the_log(tmp_path, runner, caplog):
+    class Reset(disk.Disk):
+        def send_at(self, descriptor, offset, count, *, to):
+            raise ConnectionResetError
+
+    _, part = file_of(tmp_path / "a", 1000)
+    app = Answering(asgi.Response(200, (), (part(0, 1000),)), files=Reset())
+
+    async def talk():
+        async with serving(app) as (address, connections):
+            with logging_to(caplog.handler):
+                reader, writer = await asyncio.open_connection(*address)
+                writer.write(GET)
+                with contextlib.suppress(ConnectionError):
+                    await asyncio.wait_for(reader.read(), 20)
+                await until(lambda: app.raised and not connections)
+                writer.close()
+
+    runner(talk())
+    assert [type(error) for error in app.raised] == [errors.ClientDisconnected]
+    assert caplog.messages == []
+
+
+@contextlib.contextmanager
+def logging_to(handler):
+    """Let handler have what uvicorn says."""
+    logger = logging.getLogger("uvicorn.error")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@LOOPS
+def test_what_is_no_request_ends_the_answer_before_it_and_is_no_part_of_it(tmp_path, runner):
     data, part = file_of(tmp_path / "a", 64 << 20)
     app = Answering(asgi.Response(200, (), (part(0, 64 << 20),)))
 
@@ -211,6 +251,35 @@ def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(tmp_
         async with serving(app) as (address, connections):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(GET)
+            await reader.readuntil(b"\r\n\r\n")
+            (only,) = connections
+            await until(lambda: only._blocked is not None)
+            writer.write(b"no request\r\n\r\n")
+            found = b""
+            with contextlib.suppress(ConnectionError):
+                while more := await asyncio.wait_for(reader.read(1 << 20), 20):
+                    found += more
+            await until(lambda: app.raised and not connections)
+            writer.close()
+            return found
+
+    found = runner(talk())
+    assert data.startswith(found)
+    assert [type(error) for error in app.raised] == [errors.ClientDisconnected]
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+@LOOPS
+def test_a_reader_that_stops_within_a_file_is_cut_off_and_a_slow_one_is_not(
+    tmp_path, runner, asked
+):
+    data, part = file_of(tmp_path / "a", 64 << 20)
+    app = Answering(asgi.Response(200, (), (part(0, 64 << 20),)))
+
+    async def talk():
+        async with serving(app) as (address, connections):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(GET * asked)
             await reader.readuntil(b"\r\n\r\n")
             (only,) = connections
             now = 0.0
@@ -273,7 +342,8 @@ def test_everybody_gets_a_turn_between_two_steps_of_a_file():
 
     async def send():
         with socket.socket() as out:
-            outlet = types.SimpleNamespace(duplicate=lambda: out)
+            transport = types.SimpleNamespace(is_closing=lambda: False)
+            outlet = types.SimpleNamespace(duplicate=lambda: out, transport=transport)
             cycle = types.SimpleNamespace(disconnected=False, expected_content_length=0)
             counting = asyncio.create_task(count_turns())
             await wire.Wire(outlet, cycle).send_file(Disk(), -1, 5, 3 * limits.READ_BYTES + 1)
@@ -285,3 +355,30 @@ def test_everybody_gets_a_turn_between_two_steps_of_a_file():
         for number, count in enumerate([limits.READ_BYTES] * 3 + [1])
     ]
     assert len({turn for turn, _, _ in steps}) == len(steps)
+
+
+@pytest.mark.parametrize("body", [(), (b"",)])
+def test_the_head_of_an_empty_answer_waits_for_no_body(body):
+    class Recording:
+        flags: tuple[int, ...] = ()
+
+        def send(self, data, flags):
+            self.flags += (flags,)
+            return len(data)
+
+    out = Recording()
+    transport = types.SimpleNamespace(is_closing=lambda: False, get_write_buffer_size=lambda: 0)
+    outlet = types.SimpleNamespace(duplicate=lambda: out, transport=transport)
+    cycle = types.SimpleNamespace(
+        disconnected=False, keep_alive=True, message_event=asyncio.Event(), on_response=int
+    )
+
+    async def send():
+        each = wire.Wire(outlet, cycle)
+        await each.begin(200, ((b"content-length", b"0"),), size_bytes=0)
+        for piece in body:
+            await each.write(piece)
+        each.end()
+
+    asyncio.run(send())
+    assert out.flags == (0,)
