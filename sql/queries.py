@@ -382,6 +382,7 @@ class Queries:
     ) -> Result:
         seconds = self._timeout_seconds(session, submission)
         limit = asyncio.timeout(seconds)
+        before = sessions.mark(session)
         try:
             async with limit:
                 outcome = await self._statements.execute(
@@ -397,6 +398,9 @@ class Queries:
             if not limit.expired():
                 raise
             raise errors.timed_out(seconds) from None
+        finally:
+            if sessions.mark(session) != before:
+                await self._sessions.settle(session)
 
     async def _several(
         self,

@@ -3,7 +3,9 @@
 A `Session` is the one mutable value that statements share; whoever runs a statement may change its
 context (USE), parameters (ALTER SESSION) and variables (SET), and nothing else needs telling: after
 each statement the session is compared with its stored record, and written when it differs. Writing
-is lazy, so no statement waits for it, and a crash forgets at most the last changes of context.
+is lazy, so a crash forgets at most the last changes of context. Only what decides whether rows are
+in a table is on disk before the answer leaves (`mark`, `settle`): AUTOCOMMIT, whether a transaction
+is open, and what it holds back.
 
 Two tokens belong to a session: a short one for requests, and the master token that renews it. Both
 name the session and its generation; being idle too long starts a new generation, which makes
@@ -56,6 +58,17 @@ class Variable:
     text: str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """The DML statement that a transaction holds back.
+
+    table: table bucket, namespace and name. A record that does not tell the statement has no id.
+    """
+
+    query_id: str
+    table: tuple[str, ...]
+
+
 @dataclass(kw_only=True, slots=True)
 class Session:
     """One login's state; mutable, because statements change it.
@@ -63,8 +76,9 @@ class Session:
     database and schema are stored names (a table bucket; a namespace joined by "."), None when
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
-    those of finished statements, newest last. transaction belongs to whoever runs statements;
-    transaction_lost says that one was open when the server ended or the session was forgotten.
+    those of finished statements, newest last. transaction belongs to whoever runs statements, and
+    held says what it holds back, until the commit of that is over; transaction_lost says that one
+    was open when the server ended or the session was idle too long.
     The rest belongs to Sessions: see there.
     """
 
@@ -83,6 +97,7 @@ class Session:
     query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=QUERY_IDS_MAX))
     transaction: Any = None
     transaction_lost: bool = False
+    held: Held | None = None
     generation: int = 0
     used_at_ms: int = 0
     master_expires_at_ms: int = 0
@@ -230,6 +245,22 @@ class Sessions:
             self._unwritten[session.id] = record
             self._write_soon()
 
+    async def settle(self, session: Session) -> None:
+        """Write the session, and wait until it is on disk, or the log says why it is not.
+
+        Like a commit it goes on when its caller is cancelled: the statement is done already.
+        """
+        self.note(session)
+        if session.id in self._unwritten:
+            self._write_soon()
+        writing = self._writing
+        if writing is None or writing.done():
+            return
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait((writing,))
+
     def sweep(self) -> None:
         """Drop what was idle too long, and records whose master token has expired."""
         now_ms = self._now_ms()
@@ -341,8 +372,9 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         session.generation += 1
-        record = _encode(session)
+        session.transaction_lost = session.transaction_lost or session.transaction is not None
         session.transaction = None
+        record = _encode(session)
         self._stored[session.id] = self._unwritten[session.id] = record
         self._write_soon()
 
@@ -387,6 +419,18 @@ class Sessions:
                 self._log.exception("the sweep of sessions failed")
 
 
+def mark(session: Session) -> object:
+    """Return what must be on disk before the answer of a statement that changed it leaves."""
+    return _transaction(session), session.parameter("AUTOCOMMIT")
+
+
+def _transaction(session: Session) -> list[Any] | None:
+    """Return nothing for no transaction, an empty list for one that holds nothing back."""
+    if session.held is not None:
+        return [session.held.query_id, session.held.table]
+    return [] if session.transaction is not None or session.transaction_lost else None
+
+
 def _encode(session: Session) -> bytes:
     return orjson.dumps(
         {
@@ -404,7 +448,7 @@ def _encode(session: Session) -> bytes:
             "variables": {
                 name: [variable.type, variable.text] for name, variable in session.variables.items()
             },
-            "in_transaction": session.transaction is not None or session.transaction_lost,
+            "transaction": _transaction(session),
             "generation": session.generation,
             "master_expires_at_ms": session.master_expires_at_ms,
         }
@@ -414,7 +458,14 @@ def _encode(session: Session) -> bytes:
 def _decode(record: bytes) -> dict[str, Any]:
     fields: dict[str, Any] = orjson.loads(record)
     assert fields.pop("format") == RECORD_FORMAT
-    fields["transaction_lost"] = fields.pop("in_transaction", False)
+    # Records once said only whether there was a transaction: then it may have held anything.
+    unknown = ["", []] if fields.pop("in_transaction", False) else None
+    transaction = fields.pop("transaction", unknown)
+    fields["transaction_lost"] = transaction is not None
+    fields["held"] = None
+    if transaction:
+        query_id, table = transaction
+        fields["held"] = Held(query_id=query_id, table=tuple(table))
     fields["variables"] = {
         name: Variable(type=kind, text=text) for name, (kind, text) in fields["variables"].items()
     }

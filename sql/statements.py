@@ -114,7 +114,7 @@ class Statements:
                 operation = await asyncio.to_thread(parse.parse, text)
             else:
                 operation = parse.parse(text)
-            transactions.check_not_lost(session, operation)
+            transactions.check_not_lost(session, operation, self._writes)
             return await self._run(call, operation)
         except engine.EngineFault as fault:
             raise _told(fault, query_id) from fault
@@ -419,19 +419,26 @@ class Statements:
 
     async def _rollback(self, call: planning.Call) -> outcomes.Outcome:
         transaction = transactions.current(call.session)
-        call.session.transaction = None
+        call.session.transaction = call.session.held = None
         if transaction is not None and transaction.waiting is not None:
             await self._writes.discard(transaction.waiting)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
     async def _commit_waiting(self, call: planning.Call) -> None:
         """End the transaction, if there is one, with what waits in it."""
-        transaction = transactions.current(call.session)
-        call.session.transaction = None
-        if transaction is not None and transaction.waiting is not None:
+        session = call.session
+        transaction, held = transactions.current(session), session.held
+        session.transaction = None
+        if transaction is None or transaction.waiting is None:
+            return
+        try:
             await self._writes.commit(
                 transaction.waiting, by=call.by, query_id=transaction.query_id
             )
+        finally:
+            # Until here a record that is written meanwhile goes on saying what was held.
+            if session.held is held:
+                session.held = None
 
     async def _commit_or_wait(self, call: planning.Call, staged: writes.Staged) -> None:
         session = call.session
@@ -441,7 +448,7 @@ class Statements:
         if transaction is None:
             await self._writes.commit(staged, by=call.by, query_id=call.query_id)
         else:
-            transaction.waiting, transaction.query_id = staged, call.query_id
+            transactions.hold(session, staged, call.query_id)
 
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)

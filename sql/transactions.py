@@ -2,6 +2,11 @@
 
 Its files are written and named by nobody, so ROLLBACK really takes it back. A second one, or
 reading a table that waits to be changed, is refused rather than answered wrongly.
+
+The session's record says which statement waits for which table. When the server or the session
+ended in between, the table itself tells whether COMMIT was done; where it was not, the rows are
+gone, and the next statement says so. A transaction in which nothing waited has lost nothing, and
+goes on.
 """
 
 from __future__ import annotations
@@ -28,13 +33,39 @@ def current(session: sessions.Session) -> Transaction | None:
     return found
 
 
-def check_not_lost(session: sessions.Session, operation: operations.Operation) -> None:
+def hold(session: sessions.Session, staged: writes.Staged, query_id: str) -> None:
+    """Have a DML statement wait in the session's open transaction."""
+    transaction = current(session)
+    assert transaction is not None
+    transaction.waiting, transaction.query_id = staged, query_id
+    ident = staged.target.loaded.ident
+    session.held = sessions.Held(
+        query_id=query_id, table=(ident.table_bucket, *ident.namespace, ident.name)
+    )
+
+
+def check_not_lost(
+    session: sessions.Session, operation: operations.Operation, written: writes.Writes
+) -> None:
     """Say once that an open transaction is lost, to whoever still counts on it."""
     if not session.transaction_lost:
         return
-    session.transaction_lost = False
-    if not isinstance(operation, operations.Begin | operations.Rollback):
+    held = session.held
+    is_over = isinstance(operation, operations.Begin | operations.Rollback)
+    is_missed = held is not None and not is_over and not _is_committed(held, written)
+    session.transaction_lost, session.held = False, None
+    if held is None:
+        session.transaction = Transaction()
+    elif is_missed:
         raise errors.transaction_lost()
+
+
+def _is_committed(held: sessions.Held, written: writes.Writes) -> bool:
+    if not held.query_id:
+        return False
+    bucket, *namespace, name = held.table
+    ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=name)
+    return written.is_committed(ident, held.query_id)
 
 
 def check_may_write(session: sessions.Session) -> None:

@@ -130,6 +130,18 @@ class Writes:
             await asyncio.shield(self.discard(staged))
             raise
 
+    def is_committed(self, ident: idents.TableIdent, query_id: str) -> bool:
+        """Say whether a table has the rows of a statement; one that is gone has none."""
+        try:
+            loaded = self._tables.load(ident)
+        except (
+            catalog_errors.NoSuchWarehouse,
+            catalog_errors.NoSuchNamespace,
+            catalog_errors.NoSuchTable,
+        ):
+            return False
+        return rows_committed(loaded, query_id) is not None
+
     async def discard(self, staged: Staged) -> None:
         """Remove files that no commit will name."""
         await self._forget(staged.target.loaded.ident, [file.file_path for file in staged.files])

@@ -219,6 +219,76 @@ def test_a_transaction_that_a_restart_ended_is_not_said_to_be_committed(
         assert running.stop() == 0
 
 
+def test_a_commit_that_a_kill_followed_is_still_committed_when_it_is_repeated(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    client, running = raw.Client(url=""), server_kit.start(data)
+    try:
+        client = connected(running)
+        client.query("create schema tx")
+        client.query("create table tx.t (a int)")
+        client.query("begin")
+        assert client.query("insert into tx.t values (1)").body["success"]
+        request_id = str(uuid.uuid4())
+        assert client.query("commit", request_id=request_id).body["success"]
+        running.kill()
+        running = server_kit.start(data)
+        client.url = running.url
+        again = client.query("commit", request_id=request_id)
+        assert again.body["success"], again.body["message"]
+        assert values_of(client, "tx.t") == [["1"]]
+    finally:
+        assert running.stop() == 0
+
+
+def test_what_waited_for_commit_when_the_server_was_killed_is_said_to_be_lost(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    client, running = raw.Client(url=""), server_kit.start(data)
+    try:
+        client = connected(running)
+        client.query("create schema tx")
+        client.query("create table tx.t (a int)")
+        client.query("alter session set autocommit = false")
+        assert client.query("insert into tx.t values (1)").body["success"]
+        running.kill()
+        running = server_kit.start(data)
+        client.url = running.url
+        assert client.query("commit").code == "000625"
+        assert values_of(client, "tx.t") == []
+        assert client.query("insert into tx.t values (2)").body["success"]
+        assert client.query("rollback").body["success"]
+        assert values_of(client, "tx.t") == []
+    finally:
+        assert running.stop() == 0
+
+
+def test_a_transaction_in_which_nothing_waited_goes_on_after_a_kill(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    client, running = raw.Client(url=""), server_kit.start(data)
+    try:
+        client = connected(running)
+        client.query("create schema tx")
+        client.query("create table tx.t (a int)")
+        assert client.query("begin").body["success"]
+        running.kill()
+        running = server_kit.start(data)
+        client.url = running.url
+        assert client.query("insert into tx.t values (1)").body["success"]
+        assert client.query("rollback").body["success"]
+        assert values_of(client, "tx.t") == []
+    finally:
+        assert running.stop() == 0
+
+
+def values_of(client: raw.Client, table: str) -> list[list[str]]:
+    shown = {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
+    found: list[list[str]] = client.query(f"select a from {table}", parameters=shown).data["rowset"]
+    return found
+
+
 def test_no_password_opens_a_session_but_the_right_one(server: server_kit.Running) -> None:
     client = raw.Client(url=server.url)
     for name, password in ((server.access_key, "x"), ("root", ""), ("", ""), ("nobody", "x")):

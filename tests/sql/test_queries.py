@@ -13,6 +13,8 @@ import pytest
 from server.access import errors as access_errors
 from server.access import model as access
 from sql import errors, outcomes, queries, sessions
+from storage import batch as batches
+from storage import index as indexes
 from tests.sql.rest import served
 
 NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
@@ -219,5 +221,67 @@ def test_stopping_ends_everything_that_runs(tmp_path: Path) -> None:
         await parts.queries.stop()
         assert {query.status for query in made} == {"ABORTED"}
         assert parts.queries.running == 0
+
+    lived(tmp_path, story)
+
+
+class Gate:
+    """Commits of an index that wait until they are let through."""
+
+    def __init__(self, index: indexes.Index) -> None:
+        self._commit = index.commit
+        self.reached, self.allowed = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, batch: batches.Batch) -> None:
+        self.reached.set()
+        await self.allowed.wait()
+        await self._commit(batch)
+
+
+@pytest.mark.parametrize(
+    ("transaction", "changed", "is_open"), [(None, object(), True), (object(), None, False)]
+)
+def test_an_answer_that_changes_the_transaction_waits_until_its_record_is_on_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    transaction: object,
+    changed: object,
+    is_open: bool,
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def change(call: served.Call) -> outcomes.Outcome:
+            call.session.transaction = changed
+            return outcomes.status("ok", outcomes.StatementType.BEGIN)
+
+        parts.statements.answers["change"] = change
+        session.transaction = transaction
+        await parts.sessions.settle(session)
+        gate = Gate(parts.index)
+        monkeypatch.setattr(parts.index, "commit", gate.commit)
+        query = submit(parts, session, "change")
+        await gate.reached.wait()
+        was_finished = query.is_finished
+        gate.allowed.set()
+        assert await parts.queries.wait(query, 5)
+        assert not was_finished
+        record = parts.index.get(batches.Store.SESSIONS, session.id.to_bytes(8, "big"))
+        assert record is not None
+        assert sessions._decode(record)["transaction_lost"] is is_open
+
+    lived(tmp_path, story)
+
+
+def test_other_answers_do_not_wait_for_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        await parts.sessions.settle(session)
+        gate = Gate(parts.index)
+        monkeypatch.setattr(parts.index, "commit", gate.commit)
+        session.schema = "elsewhere"
+        query = submit(parts, session, "select 1")
+        is_answered = await parts.queries.wait(query, 5)
+        gate.allowed.set()
+        assert is_answered
 
     lived(tmp_path, story)

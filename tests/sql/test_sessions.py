@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from server.access import model as access
@@ -229,6 +230,38 @@ def test_idleness_costs_the_session_token_and_the_open_transaction_alone(tmp_pat
         assert house.code(grant.token) == "390112"
 
     lived(tmp_path, story)
+
+
+@pytest.mark.parametrize("noticed_by", ["a request", "the sweep"])
+def test_a_transaction_that_idleness_ended_is_known_to_be_lost_whoever_notices(
+    tmp_path: Path, noticed_by: str
+) -> None:
+    async def story(house: House) -> None:
+        grant = house.made.open(ALICE)
+        held = sessions.Held(query_id="q", table=("lake", "ns", "t"))
+        grant.session.transaction, grant.session.held = object(), held
+        house.now_ms += 601_000
+        if noticed_by == "the sweep":
+            house.made.sweep()
+        assert house.code(grant.token) == "390112"
+        renewed = house.made.renew(grant.master_token, context={})
+        found = house.made.authenticate(renewed.token, context={})
+        assert (found.transaction, found.transaction_lost, found.held) == (None, True, held)
+        await house.made.stop()
+        house.restarted()
+        found = house.made.authenticate(renewed.token, context={})
+        assert (found.transaction_lost, found.held) == (True, held)
+
+    lived(tmp_path, story)
+
+
+def test_a_record_that_does_not_say_what_its_transaction_held_counts_as_lost() -> None:
+    record = sessions._encode(sessions.Session(id=1, principal=ALICE))
+    fields = orjson.loads(record)
+    del fields["transaction"]
+    older = sessions._decode(orjson.dumps({**fields, "in_transaction": True}))
+    assert older["transaction_lost"]
+    assert older["held"] == sessions.Held(query_id="", table=())
 
 
 def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sql import bindings, errors, outcomes, parameters, planning
+from sql import bindings, errors, outcomes, parameters, planning, sessions, writes
 from storage import batch
 from tests.kit import sql_house
 
@@ -528,6 +528,86 @@ def test_without_autocommit_dml_waits_for_commit(tmp_path: Path) -> None:
         await house.run("insert into t values (2)")
         await house.run("commit")
         assert await house.rows("select a from t") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def restarted(house: sql_house.House, record: bytes) -> None:
+    """Give the house the session that a record on disk says."""
+    fields = sessions._decode(record)
+    del fields["principal"]
+    house.session = sessions.Session(id=1, principal=sql_house.ROOT, **fields)
+
+
+def test_after_a_crash_a_commit_is_told_by_what_is_in_the_table(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("begin")
+        await house.run("insert into t values (1)")
+        before_commit = sessions._encode(house.session)
+
+        restarted(house, before_commit)
+        assert await code_of(house, "commit") == "000625"
+        await house.run("commit")  # said once
+        assert await house.rows("select a from t") == []
+
+        await house.run("begin")
+        await house.run("insert into t values (2)")
+        before_commit = sessions._encode(house.session)
+        await house.run("commit")
+        for text in ("commit", "create table u (a int)", "select a from t", "rollback"):
+            restarted(house, before_commit)
+            await house.run(text)
+            assert not house.session.transaction_lost
+        assert await house.rows("select a from t") == [(2,)]
+
+        restarted(house, before_commit)
+        await house.run("drop table t")
+        restarted(house, before_commit)
+        assert await code_of(house, "commit") == "000625"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_record_written_while_rows_are_committed_says_what_was_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile: list[bytes] = []
+    committed = writes.Writes.commit
+
+    async def work(house: sql_house.House) -> None:
+        async def commit(*arguments: Any, **named: Any) -> Any:
+            meanwhile.append(sessions._encode(house.session))
+            return await committed(*arguments, **named)
+
+        await house.run("create table t (a int)")
+        await house.run("begin")
+        await house.run("insert into t values (1)")
+        monkeypatch.setattr(writes.Writes, "commit", commit)
+        await house.run("commit")
+        restarted(house, sessions._encode(house.session))
+        assert not house.session.transaction_lost
+        restarted(house, meanwhile[0])
+        assert house.session.transaction_lost
+        await house.run("rollback")
+        restarted(house, meanwhile[0])
+        await house.run("commit")
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_transaction_in_which_nothing_waits_outlives_the_server(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("begin")
+        restarted(house, sessions._encode(house.session))
+        await house.run("insert into t values (1)")
+        await house.run("rollback")
+        assert await house.rows("select a from t") == []
+        await house.run("begin")
+        restarted(house, sessions._encode(house.session))
+        await house.run("commit")
+        assert house.session.transaction is None
 
     sql_house.in_house(tmp_path, work)
 
