@@ -16,12 +16,13 @@ setting asks for it, behind `sql.engine_inline`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -249,6 +250,7 @@ class WorkerEngine:
         self._running: dict[str, _ChildResults] = {}
         self._waiting = 0
         self._closed = False
+        self._log = logging.getLogger("boathouse.sql.engine")
 
     @property
     def process_ids(self) -> tuple[int, ...]:
@@ -288,8 +290,14 @@ class WorkerEngine:
         self._closed = True
         children, self._idle = list(self._children), []
         self._children.clear()
-        await asyncio.gather(*(child.close() for child in children))
-        await asyncio.gather(*self._endings)
+        await self._all(child.close() for child in children)
+        await self._all(self._endings)
+
+    async def _all(self, steps: Iterable[Awaitable[None]]) -> None:
+        """Go through all steps of the closing, whatever goes wrong in one of them."""
+        for found in await asyncio.gather(*steps, return_exceptions=True):
+            if isinstance(found, BaseException):
+                self._log.warning("a child was not closed in order: %r", found)
 
     async def _take_child(self) -> _Child:
         while self._idle:
@@ -297,22 +305,36 @@ class WorkerEngine:
             if child.is_alive:
                 return child
             self._children.discard(child)
-        if self._closed:
-            raise EngineFault("canceled", "the engine is closed")
+        self._check_open()
         self._started += 1
         folder = self._spill_directory / f"sql-{self._started}"
-        await asyncio.to_thread(self._disk.make_folder, folder)
-        child = await _start_child(folder)
+        try:
+            await asyncio.to_thread(self._disk.make_folder, folder)
+            self._check_open()
+            child = await _start_child(folder)
+            if self._closed:
+                await child.close()
+            self._check_open()
+        except BaseException:
+            await asyncio.to_thread(self._disk.remove_tree, folder)
+            raise
         self._children.add(child)
         ending = asyncio.create_task(self._clear_up(child, folder))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         return child
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineFault("canceled", "the engine is closed")
+
     async def _clear_up(self, child: _Child, folder: Path) -> None:
         """Remove what a child spilled, once it has ended."""
         await child.wait()
-        await asyncio.to_thread(self._disk.remove_tree, folder)
+        try:
+            await asyncio.to_thread(self._disk.remove_tree, folder)
+        except OSError as error:
+            self._log.warning("folder %s could not be removed: %s", folder.name, error)
 
     def _release(self, results: _ChildResults) -> None:
         if self._running.get(results.query.query_id) is results:
@@ -386,20 +408,24 @@ class _Child:
 
 async def _start_child(spill_directory: Path) -> _Child:
     ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "sql.worker",
-            str(theirs.fileno()),
-            str(spill_directory),
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            cwd=CHECKOUT,
-            env={**os.environ, "TOKIO_WORKER_THREADS": str(os.cpu_count() or 2)},
-            start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
-        )
-    reader, writer = await asyncio.open_connection(sock=ours, limit=frames.BUFFER_BYTES)
+    try:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "sql.worker",
+                str(theirs.fileno()),
+                str(spill_directory),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd=CHECKOUT,
+                env={**os.environ, "TOKIO_WORKER_THREADS": str(os.cpu_count() or 2)},
+                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
+            )
+        reader, writer = await asyncio.open_connection(sock=ours, limit=frames.BUFFER_BYTES)
+    except BaseException:
+        ours.close()  # a child that had started leaves
+        raise
     return _Child(process, reader, writer)
 
 

@@ -304,28 +304,30 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
     return engine.EngineFault("internal", message[:600])
 
 
+WORD = r"[^\s\"'()]+"
+"""A value in the engine's words, which may stand in a structure: `CastError("value of 1 ...")`."""
+
 VALUE_FAULTS = tuple(
-    (re.compile(pattern, re.DOTALL), code)
+    (re.compile(pattern.replace("WORD", WORD), re.DOTALL), code)
     for pattern, code in (
         (r"Cannot cast string '(?P<value>.*?)' to value of (?:Date|Timestamp|Time)", "100035"),
         (r"Error parsing timestamp from '(?P<value>.*?)'", "100035"),
         (r"Cannot cast string '(?P<value>.*?)' to value of (?:U?Int|Float|Decimal)", "100038"),
         (r"Cannot cast value '(?P<value>.*?)' to value of Boolean", "100037"),
-        (r"Can't cast value (?P<value>\S+) to type", "100039"),
-        (r"(?P<value>\S+) is too (?:large|small) to store in a Decimal", "100039"),
-        (r"Arithmetic overflow: Overflow happened on: (?P<value>.*)", "100039"),
-        (r"Invalid argument error: (?P<value>\S+) is too", "100039"),
-        (r"Overflow (?:happened )?on: (?P<value>.*)", "100039"),
-        (r"Cannot cast to Decimal\d+\([^)]*\)\. Overflowing on (?P<value>\S+)", "100039"),
-        (r"value of (?P<value>\S+) is out of range U?Int\d+", "100039"),
+        (r"Can't cast value (?P<value>WORD) to type", "100039"),
+        (r"(?P<value>WORD) is too (?:large|small) to store in a Decimal", "100039"),
+        (r"Invalid argument error: (?P<value>WORD) is too", "100039"),
+        (r"Overflow (?:happened )?on: (?P<value>[^\"')]+)", "100039"),
+        (r"Cannot cast to Decimal\d+\([^)]*\)\. Overflowing on (?P<value>WORD)", "100039"),
+        (r"value of (?P<value>WORD) is out of range U?Int\d+", "100039"),
         (r"Unable to parse date from (?P<value>-?\d+, -?\d+, -?\d+)", "100035"),
         (r"OverflowError\('(?P<value>date value) out of range", "100039"),
-        (r"invalid Unicode scalar value: (?P<value>\S+)", "100039"),
-        (r"Cannot cast \w+ value (?P<value>\S+) to \w+.*: converted value exceeds", "100039"),
+        (r"invalid Unicode scalar value: (?P<value>WORD)", "100039"),
+        (r"Cannot cast \w+ value (?P<value>WORD) to \w+.*: converted value exceeds", "100039"),
         (r"Timestamp (?P<value>-?\d+) out of range", "100039"),
         (r"(?P<value>Scalar subquery returned more than one row)", "090150"),
         (r"(?P<value>zero raised to a negative power) is undefined", "100058"),
-        (r"(?:requested length|but got) (?P<value>\d+)(?: too large|$)", "100078"),
+        (r"(?:requested length|but got) (?P<value>\d+)(?: too large|\"|$)", "100078"),
         (r"Regular expression did not compile: Syntax\((?P<value>.*)\)", "100048"),
         (r"(?P<value>regex parse error:.*)", "100048"),
     )
@@ -335,6 +337,7 @@ PLAN_FAULTS = tuple(
     re.compile(pattern)
     for pattern in (
         r"This feature is not implemented",
+        r"RecursionLimitExceeded",
         r"must appear in the GROUP BY clause",
         r"to grouping function is not in grouping columns",
         r"^Error during planning|caused by\s+Error during planning",

@@ -41,6 +41,8 @@ def _of_plan(message: str, query_id: str) -> errors.SqlError:
         return errors.not_grouped(f"{named[1]}.{named[2]}".upper() if named else "An expression")
     if "to grouping function is not in grouping columns" in message:
         return errors.not_grouped("GROUPING's argument")
+    if "RecursionLimitExceeded" in message:
+        return errors.unsupported("expression nested too deeply")
     if SUBQUERY.search(message):
         return errors.subquery_unsupported()
     if "retract_batch" in message:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -358,6 +360,81 @@ def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -
         assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work)
+
+
+class HeldDisk(disk.Disk):
+    """Makes a folder when it is let, so that a start can be caught in its middle."""
+
+    def __init__(self) -> None:
+        self.asked, self.may = threading.Event(), threading.Event()
+
+    def make_folder(self, path: Path) -> None:
+        self.asked.set()
+        assert self.may.wait(20)
+        super().make_folder(path)
+
+
+class KeepingDisk(disk.Disk):
+    """Cannot remove anything."""
+
+    def remove_tree(self, path: Path) -> None:
+        raise PermissionError(f"{path.name} stays")
+
+
+def test_a_child_that_starts_while_the_engine_closes_does_not_outlive_it(tmp_path: Path) -> None:
+    held = HeldDisk()
+
+    async def work() -> None:
+        made = engine.WorkerEngine(workers=1, spill_directory=tmp_path, disk=held)
+        running = asyncio.create_task(fault_of(made, engine.Query(text="select 1 as a")))
+        assert await asyncio.to_thread(held.asked.wait, 20)
+        await made.close()
+        held.may.set()
+        try:
+            assert (await asyncio.wait_for(running, 20)).kind == "canceled"
+            assert made.process_ids == ()
+        finally:
+            await made.close()
+
+    asyncio.run(work())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_that_cannot_be_started_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+
+    async def work(made: engine.WorkerEngine) -> None:
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError):
+                await made.run(engine.Query(text="select 1 as a"))
+
+    with_engine(tmp_path, work)
+    assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        made = engine.WorkerEngine(workers=2, spill_directory=tmp_path, disk=KeepingDisk())
+        running = [await made.run(engine.Query(text="select 1 as a")) for _ in range(2)]
+        process_ids = made.process_ids
+        for results in running:
+            await engine.collect(results)
+        await made.close()
+        assert len(process_ids) == 2
+        assert not any(is_alive(process_id) for process_id in process_ids)
+
+    asyncio.run(work())
+    told = sorted(
+        record.getMessage() for record in caplog.records if record.name == "boathouse.sql.engine"
+    )
+    assert told == [
+        "folder sql-1 could not be removed: sql-1 stays",
+        "folder sql-2 could not be removed: sql-2 stays",
+    ]
 
 
 def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from sql import engine, errors, faults
+from sql import engine, engine_datafusion, errors, faults
 from tests.kit import sql_text
 
 LARGE = Decimal("9" * 38)
@@ -85,6 +85,53 @@ def fault_of(text: str) -> errors.SqlError:
 def test_a_fault_of_a_query_has_its_own_number_and_words(text: str, code: str, words: str) -> None:
     fault = fault_of(text)
     assert (fault.code, words in fault.message) == (code, True), fault.message
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "value"),
+    [
+        (
+            'ArrowError(ArithmeticOverflow("Overflow happened on: 1234 * 10000000001"), Some(""))',
+            "100039",
+            "1234 * 10000000001",
+        ),
+        ('ArithmeticOverflow("Overflow on: -5 + 7")', "100039", "-5 + 7"),
+        (
+            'ArrowError(InvalidArgumentError("12345 is too large to store in a Decimal128 of'
+            ' precision 3. Max is 999"), Some(""))',
+            "100039",
+            "12345",
+        ),
+        ('InvalidArgumentError("-1.5 is too small to store in a Decimal256")', "100039", "-1.5"),
+        ('ArrowError(CastError("Can\'t cast value 1e300 to type Int64"), None)', "100039", "1e300"),
+        ('CastError("value of 300 is out of range Int8")', "100039", "300"),
+        (
+            'CastError("Cannot cast to Decimal128(3, 0). Overflowing on 1e300"), Some(""))',
+            "100039",
+            "1e300",
+        ),
+        ('Execution("invalid Unicode scalar value: -1"), Some(""))', "100039", "-1"),
+        (
+            'Execution("string size overflow, but got 1000000000000"), None)',
+            "100078",
+            "1" + 12 * "0",
+        ),
+    ],
+)
+def test_a_fault_that_the_engine_spells_as_a_structure_tells_the_value_alone(
+    words: str, code: str, value: str
+) -> None:
+    for text in (f"External({words}", f'Context("simplify", {words})'):
+        fault = engine_datafusion.fault_of(RuntimeError(text))
+        assert (fault.kind, fault.code, fault.message) == ("value", code, value)
+
+
+@pytest.mark.parametrize("planning", [True, False])
+def test_what_the_engine_cannot_nest_is_said_to_be_nested_too_deeply(planning: bool) -> None:
+    words = RuntimeError("SQL error: RecursionLimitExceeded (current limit: 500)")
+    fault = engine_datafusion.fault_of(words, planning=planning)
+    found = faults.of_engine(fault, query_id="q")
+    assert (found.code, "nested too deeply" in found.message) == ("000002", True)
 
 
 @pytest.mark.parametrize(
