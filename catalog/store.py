@@ -298,8 +298,6 @@ class CatalogStore:
                 loaded = await asyncio.to_thread(
                     self._read_large_metadata, location, place.table_bucket
                 )
-                self._cache.put(place.bucket_id, loaded)
-                return loaded
         self._cache.put(place.bucket_id, loaded)
         return loaded
 

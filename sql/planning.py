@@ -31,7 +31,7 @@ from sql.dialect import expressions, names, operations, references, resolve, sha
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one statement may use. batch_rows: of the engine's record batches."""
+    """What one statement may use."""
 
     timeout_seconds: int = 1200
     memory_bytes: int = 2 << 30
@@ -85,11 +85,8 @@ class Planning:
 
     async def bound(self, call: Call, tree: operations.Tree) -> tuple[resolve.BoundQuery, Opened]:
         """Return a query bound to its tables, and these."""
-        environment = self.environment(call)
-        uses = references.references(tree, environment)
-        opened = await self._open(call, tree, uses)
-        environment = self.environment(call, opened.shapes)
-        return resolve.bind_query(tree, environment), opened
+        opened = await self._open(call, tree)
+        return resolve.bind_query(tree, self.environment(call, opened.shapes)), opened
 
     async def bound_into(
         self,
@@ -104,11 +101,8 @@ class Planning:
         targets = [
             tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
         ]
-        environment = self.environment(call)
-        uses = references.references(source, environment)
-        opened = await self._open(call, source, uses)
-        environment = self.environment(call, opened.shapes)
-        found = resolve.bind_into(source, environment, targets)
+        opened = await self._open(call, source)
+        found = resolve.bind_into(source, self.environment(call, opened.shapes), targets)
         text = writes.plan_text(found, target, given)
         return found, await self.query(call, found, opened, text=text)
 
@@ -135,9 +129,7 @@ class Planning:
             rows_relation=inputs.BINDS_RELATION if is_array else "",
         )
 
-    async def _open(
-        self, call: Call, tree: operations.Tree, uses: Sequence[shapes.TableUse]
-    ) -> Opened:
+    async def _open(self, call: Call, tree: operations.Tree) -> Opened:
         """Look up every table of a query. The same table at the same moment is loaded once."""
         session = call.session
         wants_bounds = references.wants_bounds(tree)
@@ -145,7 +137,7 @@ class Planning:
         found: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
-        for use in uses:
+        for use in references.references(tree, self.environment(call)):
             name = f"{use.index}:{names.dotted(use.name)}"
             if use.function:
                 raise errors.unsupported(f"table function {use.function}")
