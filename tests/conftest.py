@@ -38,7 +38,7 @@ hypothesis.settings.load_profile("boathouse")
 
 ORDER = (
     "test_tidy", "test_docs", "storage", "server", "catalog", "s3tables", "sql", "pipeline",
-    "fuzz", "model", "test_provision", "test_mini", "contract", "crash",
+    "fuzz", "model", "test_provision", "test_mini", "contract", "campaign", "crash",
 )  # fmt: skip
 """Quick and local tests first, those that start processes and clients last."""
 

@@ -1,0 +1,1 @@
+"""Hostile requests against a running server: latency of others, growth of the process."""

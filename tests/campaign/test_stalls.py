@@ -1,0 +1,72 @@
+"""No request, from anybody, stalls or bloats the server: every row of the tables of hostile
+requests is sent to a server that a user could have started.
+
+A table is a module of `tests.kit` with a tuple `ROWS` of `stalls.Hostile`; each table has a server
+of its own, with the table bucket `lake`, the general bucket `plain` and the five users of
+`tests.kit.users`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import server, stalls, users
+
+TABLES = ("hostile_http",)
+
+
+def rows() -> list[Any]:
+    found = []
+    for table in TABLES:
+        module = importlib.import_module(f"tests.kit.{table}")
+        for row in module.ROWS:
+            marks = [pytest.mark.long] if row.long else []
+            found.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
+    return found
+
+
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaigns]:
+    servers = Campaigns(tmp_path_factory.mktemp("campaign"))
+    yield servers
+    servers.stop()
+
+
+class Campaigns:
+    """One server at a time: that of the table whose rows are being sent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._settings = users.write_settings(folder)
+        self._table = ""
+        self._campaign: stalls.Campaign | None = None
+
+    def of(self, table: str) -> stalls.Campaign:
+        if self._campaign is None or table != self._table:
+            self.stop()
+            running = server.start(
+                self._folder / table,
+                *("--config", str(self._settings)),
+                *("--table-bucket", "lake", "--bucket", "plain"),
+            )
+            self._table, self._campaign = table, stalls.Campaign(running=running)
+        return self._campaign
+
+    def stop(self) -> None:
+        if self._campaign is not None:
+            print("\n" + "\n".join(map(str, self._campaign.costs)))
+            campaign, self._campaign = self._campaign, None
+            assert campaign.running.stop() == 0
+
+
+@pytest.mark.parametrize(("table", "row"), rows())
+def test_a_hostile_request_neither_stalls_others_nor_grows_the_server(
+    campaigns: Campaigns, table: str, row: stalls.Hostile
+) -> None:
+    cost = campaigns.of(table).run(row)
+    assert cost.faults == [], str(cost)
