@@ -3,18 +3,21 @@
 Every expectation of a Batch is checked before its first write, so a refused Batch leaves nothing
 behind inside a transaction it shares with others. Derived writes are computed by the writer, within
 the transaction: sequence numbers and branch heads, which nobody should have to expect; and what
-depends on the very state it meets, such as a precondition. A Batch never reads and never writes
-anything itself; `storage.index` does. A table commit makes thirty of these values, so they are
-msgspec Structs: a tenth of what dataclasses cost.
+depends on the very state it meets, such as a precondition. A Decision goes further: the writer
+calls it inside the transaction, and it returns the Batch to write and a result for the committer. A
+Batch never reads and never writes anything itself; `storage.index` does. A table commit makes
+thirty of these values, so they are msgspec Structs: a tenth of what dataclasses cost.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
+
+Result = TypeVar("Result")
 
 
 class Store(enum.Enum):
@@ -80,6 +83,10 @@ Write: TypeAlias = Put | Delete
 class Lookup(Protocol):
     """Whatever can be asked for the value under one key."""
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether what is read is durable; a transaction under way may still be undone."""
+
     def get(self, store: Store, key: bytes) -> bytes | None: ...
 
 
@@ -112,6 +119,19 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[Write, ...] = ()
     derive: tuple[Derivation, ...] = ()
     makes_room: bool = False
+
+
+class Decided(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
+    """The outcome of a Decision: what the committer gets if batch goes through."""
+
+    result: Result
+    batch: Batch = Batch()
+
+
+Decision: TypeAlias = Callable[[Reading], Decided[Result]]
+"""Plans a Batch on the transaction that writes it, so that nothing can come in between. It may
+refuse by raising, and it may run more than once. It runs in the writer thread, where every other
+writer waits for it: it must be short."""
 
 
 def merge(batches: Iterable[Batch]) -> Batch:

@@ -25,14 +25,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import lmdb
 
 from storage import batch as batches
 from storage import errors
-from storage.batch import Batch, Put, Store, Write
+from storage.batch import Batch, Decision, Put, Store, Write
 from storage.disk import Disk
+
+Result = TypeVar("Result")
 
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
@@ -48,6 +50,8 @@ class View:
     """One consistent state of the index, for a short time: a long one makes the file grow."""
 
     __slots__ = ("_cursors", "_databases", "_transaction")
+
+    is_committed = True
 
     def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
         self._transaction = transaction
@@ -107,6 +111,8 @@ class View:
 class Index:
     """Every name, pointer, policy, upload and token. See the module for what it promises."""
 
+    is_committed = True
+
     def __init__(
         self,
         *,
@@ -165,6 +171,18 @@ class Index:
         future: asyncio.Future[None] = loop.create_future()
         self._enqueue(_Waiting(batch=batch, future=future, loop=loop))
         await future
+
+    async def decide(self, decision: Decision[Result], *, makes_room: bool = False) -> Result:
+        """Write what decision plans inside the transaction, and return its result once durable.
+
+        makes_room: as of a Batch; the one that decision returns need not say it again. Raises what
+        decision raises, and as `commit` does.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        batch = Batch(makes_room=makes_room)
+        self._enqueue(_Waiting(batch=batch, decision=decision, future=future, loop=loop))
+        return await future
 
     def commit_now(self, batch: Batch) -> None:
         """Do what `commit` does, blocking; for threads without a loop, such as recovery."""
@@ -230,14 +248,14 @@ class Index:
             refusal = errors.CommitRefused(
                 f"the index takes no more writes since one failed: {self._broken!r}"
             )
-            _settle([(each, refusal) for each in group])
+            _settle([_Settled(waiting=each, error=refusal) for each in group])
             return []
-        settled: list[tuple[_Waiting, Exception | None]] = []
+        settled: list[_Settled] = []
         try:
             self._transact(group, settled)
         except _NoRoom as full:
             if len(group) == 1:
-                _settle([(group[0], self._commit_from_reserve(group[0], full))])
+                _settle([self._commit_from_reserve(group[0], full)])
             else:
                 for each in group:
                     self._commit_group([each])
@@ -245,19 +263,17 @@ class Index:
         except BaseException as error:  # noqa: BLE001 - the outcome is unknown, whatever it was
             self._broken = error
             unknown = errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
-            _settle([(each, unknown) for each in group])
+            _settle([_Settled(waiting=each, error=unknown) for each in group])
             return []
         _settle(settled)
         return group[len(settled) :]
 
-    def _transact(
-        self, group: Sequence[_Waiting], settled: list[tuple[_Waiting, Exception | None]]
-    ) -> None:
+    def _transact(self, group: Sequence[_Waiting], settled: list[_Settled]) -> None:
         transaction = self._environment.begin(write=True)
         writing = _Writing(transaction, self._databases)
         try:
             for each in group:
-                settled.append((each, self._apply(each.batch, writing)))
+                settled.append(self._apply(each, writing))
                 if writing.written_bytes > GROUP_BYTES_MAX:
                     break
         except BaseException as error:
@@ -266,10 +282,10 @@ class Index:
                 raise _NoRoom(str(error)) from error
             if isinstance(error, lmdb.Error):
                 failure = errors.CommitRefused(f"the index refused a write: {error}")
-                settled[:] = [(each, failure) for each in group]
+                settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
             raise
-        if all(error is not None for _, error in settled):
+        if all(each.error is not None for each in settled):
             transaction.abort()
             return
         try:
@@ -281,16 +297,35 @@ class Index:
                 raise _NoRoom(str(error)) from error
             if isinstance(error, lmdb.Error) and not self._is_poisoned():
                 failure = errors.CommitRefused(f"the disk failed the index: {error}")
-                settled[:] = [(each, failure) for each in group]
+                settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
             raise
         if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
             self._crowded = self._map_is_crowded()
 
-    def _apply(self, batch: Batch, writing: _Writing) -> Exception | None:
-        """Do batch inside the open transaction; on refusal leave no trace and return why."""
-        if self._crowded and not batch.makes_room:
-            return errors.DiskFull("there is no room left in the index for new writes")
+    def _apply(self, waiting: _Waiting, writing: _Writing) -> _Settled:
+        """Do a Batch inside the open transaction; on refusal leave no trace of it and say why."""
+        if self._crowded and not waiting.batch.makes_room:
+            return _Settled(
+                waiting=waiting,
+                error=errors.DiskFull("there is no room left in the index for new writes"),
+            )
+        if waiting.decision is None:
+            return _Settled(waiting=waiting, error=self._write(waiting.batch, writing))
+        try:
+            decided = waiting.decision(writing)
+        except lmdb.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - a refusal is the committer's own
+            return _Settled(waiting=waiting, error=error)
+        return _Settled(
+            waiting=waiting,
+            error=self._write(decided.batch, writing),
+            result=decided.result,
+        )
+
+    def _write(self, batch: Batch, writing: _Writing) -> Exception | None:
+        """Do what a Batch says, or return why not; then none of it is left."""
         for each in (*batch.expects, *batch.writes):
             if not 0 < len(each.key) <= KEY_BYTES_MAX:
                 return _bad_key(each.store, each.key)
@@ -318,23 +353,24 @@ class Index:
             return error
         return None
 
-    def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> Exception | None:
+    def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
         """Try a lone Batch that found no room once more, if it makes room, on the reserve."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
         if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
             self._crowded = self._is_crowded()
-            return refusal
+            return _Settled(waiting=waiting, error=refusal)
         self._disk.unlink(self._ballast)
         self._crowded = True
-        settled: list[tuple[_Waiting, Exception | None]] = []
+        settled: list[_Settled] = []
         try:
             self._transact([waiting], settled)
         except _NoRoom:
-            return refusal
+            return _Settled(waiting=waiting, error=refusal)
         except BaseException as error:  # noqa: BLE001 - as in _commit_group
             self._broken = error
-            return errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
-        return settled[0][1]
+            unknown = errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
+            return _Settled(waiting=waiting, error=unknown)
+        return settled[0]
 
     def _is_crowded(self) -> bool:
         return not self._disk.exists(self._ballast) or self._map_is_crowded()
@@ -373,9 +409,21 @@ class Index:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Waiting:
+    """One committer. decision: what plans the Batch; batch then only says whether it makes room."""
+
     batch: Batch
-    future: asyncio.Future[None] | concurrent.futures.Future[None]
+    future: asyncio.Future[Any] | concurrent.futures.Future[None]
     loop: asyncio.AbstractEventLoop | None
+    decision: Decision[Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Settled:
+    """What a committer gets: error, or result."""
+
+    waiting: _Waiting
+    error: Exception | None
+    result: Any = None
 
 
 class _NoRoom(Exception):
@@ -386,6 +434,8 @@ class _Writing(View):
     """The open write transaction, as derivations see it."""
 
     __slots__ = ("written_bytes",)
+
+    is_committed = False
 
     def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
         super().__init__(transaction, databases)
@@ -490,28 +540,29 @@ def _is_full(error: BaseException) -> bool:
     return isinstance(error, lmdb.Error) and "No space left" in str(error)
 
 
-def _settle(settled: Sequence[tuple[_Waiting, Exception | None]]) -> None:
+def _settle(settled: Sequence[_Settled]) -> None:
     """Hand every result back: one callback per loop, however many waited."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Waiting, Exception | None]]] = {}
-    for waiting, error in settled:
-        if waiting.loop is None:
-            _finish(waiting, error)
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+    for each in settled:
+        if each.waiting.loop is None:
+            _finish(each)
         else:
-            by_loop.setdefault(waiting.loop, []).append((waiting, error))
+            by_loop.setdefault(each.waiting.loop, []).append(each)
     for loop, results in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
             loop.call_soon_threadsafe(_finish_all, results)
 
 
-def _finish_all(results: Sequence[tuple[_Waiting, Exception | None]]) -> None:
-    for waiting, error in results:
-        _finish(waiting, error)
+def _finish_all(settled: Sequence[_Settled]) -> None:
+    for each in settled:
+        _finish(each)
 
 
-def _finish(waiting: _Waiting, error: Exception | None) -> None:
-    if waiting.future.done():
+def _finish(settled: _Settled) -> None:
+    future = settled.waiting.future
+    if future.done():
         return
-    if error is None:
-        waiting.future.set_result(None)
+    if settled.error is None:
+        future.set_result(settled.result)
     else:
-        waiting.future.set_exception(error)
+        future.set_exception(settled.error)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from storage import errors
-from storage.batch import Batch, Delete, Expect, Put, Reading, Store, Write
+from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
 from storage.index import GROUP_MAX, Index
 
@@ -493,3 +493,92 @@ def test_after_kill_9_every_acknowledged_batch_is_there_and_whole(tmp_path: Path
     index.close()
     assert refs == logged == [b"%08d" % number for number in range(len(refs))]
     assert acknowledged < len(refs) <= acknowledged + 2
+
+
+# Decisions: planned inside the transaction that writes them.
+
+
+def count(reading: Reading) -> Decided[int]:
+    """Add one to the counter and return it."""
+    number = int(reading.get(STORE, b"n") or b"0") + 1
+    return Decided(result=number, batch=Batch(writes=(put(b"n", str(number).encode()),)))
+
+
+def test_decisions_that_meet_in_one_transaction_see_each_other(
+    index: Index, disk: Counting
+) -> None:
+    async def many() -> list[int]:
+        disk.gate.clear()
+        waiting = [asyncio.create_task(index.decide(count)) for _ in range(50)]
+        await asyncio.sleep(0)
+        disk.gate.set()
+        return await asyncio.gather(*waiting)
+
+    assert sorted(asyncio.run(many())) == list(range(1, 51))
+    assert index.get(STORE, b"n") == b"50"
+    assert disk.transactions < 50
+
+
+def test_a_decision_that_raises_refuses_itself_alone(index: Index) -> None:
+    def refuse(reading: Reading) -> Decided[int]:
+        raise LookupError("no")
+
+    async def both() -> list[Any]:
+        return await asyncio.gather(
+            index.decide(refuse), index.decide(count), return_exceptions=True
+        )
+
+    refused, counted = asyncio.run(both())
+    assert isinstance(refused, LookupError)
+    assert counted == 1
+
+
+def test_a_decision_whose_batch_is_refused_leaves_nothing_and_returns_nothing(
+    index: Index,
+) -> None:
+    def forget(reading: Reading) -> Sequence[Write]:
+        raise LookupError("no")
+
+    def decide(reading: Reading) -> Decided[int]:
+        return Decided(result=1, batch=Batch(writes=(put(b"a"),), derive=(forget,)))
+
+    with pytest.raises(LookupError):
+        asyncio.run(index.decide(decide))
+    assert rows(index) == []
+
+
+def test_a_decision_sees_a_state_that_is_not_committed_and_a_view_one_that_is(
+    index: Index,
+) -> None:
+    def decide(reading: Reading) -> Decided[bool]:
+        return Decided(result=reading.is_committed)
+
+    assert asyncio.run(index.decide(decide)) is False
+    with index.view() as view:
+        assert view.is_committed
+
+
+def test_a_decision_that_makes_room_goes_through_when_others_are_refused(
+    tmp_path: Path,
+) -> None:
+    opened = Index(
+        path=tmp_path / "small", disk=Disk(), map_size_bytes=1 << 20, reserve_bytes=512 << 10
+    )
+    try:
+
+        def fill() -> None:
+            for number in range(1000):
+                opened.commit_now(Batch(writes=(put(b"%d" % number, b"x" * 4096),)))
+
+        with pytest.raises(errors.DiskFull):
+            fill()
+
+        def remove(reading: Reading) -> Decided[None]:
+            return Decided(result=None, batch=Batch(writes=(Delete(store=STORE, key=b"0"),)))
+
+        with pytest.raises(errors.DiskFull):
+            asyncio.run(opened.decide(count))
+        asyncio.run(opened.decide(remove, makes_room=True))
+        assert opened.get(STORE, b"0") is None
+    finally:
+        opened.close()
