@@ -196,9 +196,15 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _check_places(settings: Config) -> None:
     """Refuse by its flag a path that cannot be what the flag says."""
+    import unicodedata
+
     from server import config
 
     folder = Path(settings.data)
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in str(folder.resolve())):
+        raise config.InvalidConfig(
+            f"--data {settings.data!r}: its path holds a control character or is not UTF-8"
+        )
     if folder.exists() and not folder.is_dir():
         raise config.InvalidConfig(f"--data {folder} is a file, not a folder")
     if settings.ready_file and not Path(settings.ready_file).parent.is_dir():

@@ -53,7 +53,7 @@ class DeleteIndex:
                     sequence_number, file
                 )
             return
-        path = _only_data_file(file)
+        path = only_data_file(file)
         if file.is_deletion_vector and path is not None:
             known = self._vectors.get(path)
             if known is None or known[0] < sequence_number:
@@ -103,7 +103,7 @@ class _BySequence:
         return self._files[bisect.bisect_left(self._numbers, sequence_number) :]
 
 
-def _only_data_file(file: DataFile) -> str | None:
+def only_data_file(file: DataFile) -> str | None:
     """Return the one data file whose rows a position delete file deletes, if it is one."""
     if file.referenced_data_file is not None:
         return file.referenced_data_file

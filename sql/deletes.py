@@ -1,9 +1,10 @@
 """engine: reads Iceberg's delete files into rows that a scan can be joined against.
 
-Position delete files name data files by location; a group's files are known to the engine by their
-place in the group's directory, so locations are translated here. Deletion vectors are Puffin blobs
-of type `deletion-vector-v1`: length, magic, a 64-bit roaring bitmap, CRC-32. A damaged vector is a
-fault, never an empty one: rows that were deleted must not come back.
+Position delete files name data files by location; the engine knows a group's files by their names
+in the group's directory, so locations are translated here. Deletion vectors are Puffin blobs of
+type `deletion-vector-v1`: length, magic, a 64-bit roaring bitmap, CRC-32. A damaged vector is a
+fault, never an empty one, and so is a delete file that names no row of the data file for which it
+was written: rows that were deleted must not come back.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ POSITIONS: Any = pa.schema({"file": pa.string(), "position": pa.int64()})  # typ
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
 
-def read_positions(deletes: Sequence[engine.PositionDeletes], *, directory: str) -> pa.Table:
-    """Return (file, position) of all rows gone; file as `input_file_name()` spells it."""
-    parts = []
-    for item in deletes:
-        names = {
-            location: f"{directory}/{name}".lstrip("/") for location, name in item.targets.items()
-        }
-        if item.form == "vector":
-            parts.append(_read_vector(item, next(iter(names.values()))))
-        else:
-            parts.append(_read_position_file(item.path, names))
+DAMAGED = "091364"
+
+
+def read_positions(deletes: Sequence[engine.PositionDeletes]) -> pa.Table:
+    """Return (file, position) of all rows gone; file is a name in the group's directory.
+
+    Raises EngineFault for a damaged vector, and for a file that names no row of its one target.
+    """
+    parts = [
+        _read_vector(item) if item.form == "vector" else _read_position_file(item)
+        for item in deletes
+    ]
     # One row twice would be harmless to an anti join, but not to its memory.
     table = pa.concat_tables(parts) if parts else POSITIONS.empty_table()
     return table.group_by(["file", "position"]).aggregate([]).cast(POSITIONS)
@@ -76,20 +78,33 @@ def read_vector(blob: bytes) -> pyroaring.BitMap64:
     return pyroaring.BitMap64.deserialize(body[4:])
 
 
-def _read_vector(item: engine.PositionDeletes, file: str) -> pa.Table:
+def _read_vector(item: engine.PositionDeletes) -> pa.Table:
+    ((location, name),) = item.targets.items()
     with Path(item.path).open("rb") as stream:
         stream.seek(item.offset)
-        positions = read_vector(stream.read(item.length))
+        blob = stream.read(item.length)
+    try:
+        positions = read_vector(blob)
+    except ValueError as error:
+        raise engine.EngineFault("value", f"Rows deleted from {location}: {error}", DAMAGED) from (
+            error
+        )
     column = pa.array(positions, pa.int64())
-    return pa.table([pa.repeat(file, len(column)), column], schema=POSITIONS)
+    return pa.table([pa.repeat(name, len(column)), column], schema=POSITIONS)
 
 
-def _read_position_file(path: str, names: dict[str, str]) -> pa.Table:
-    table = pq.read_table(path, columns=["file_path", "pos"], partitioning=None)
-    locations = pa.array(list(names), pa.string())
+def _read_position_file(item: engine.PositionDeletes) -> pa.Table:
+    table = pq.read_table(item.path, columns=["file_path", "pos"], partitioning=None)
+    locations = pa.array(list(item.targets), pa.string())
     index: Any = pc.index_in(table["file_path"].cast(pa.string()), value_set=locations)
     wanted = pc.is_valid(index)
-    files = pa.array(list(names.values()), pa.string()).take(
+    files = pa.array(list(item.targets.values()), pa.string()).take(
         pa.chunked_array(index.chunks, pa.int32()).filter(wanted).combine_chunks()
     )
+    if item.names_target and table.num_rows and not len(files):
+        raise engine.EngineFault(
+            "value",
+            f"Rows deleted from {next(iter(item.targets))}: the delete file names none of them",
+            DAMAGED,
+        )
     return pa.table([files, table["pos"].cast(pa.int64()).filter(wanted)], schema=POSITIONS)

@@ -45,18 +45,31 @@ FaultKind = Literal[
 ]
 
 
+NAME_LENGTH = 15
+"""Characters of a file's name in a group's directory: position deletes are joined by it."""
+
+
+def file_name(number: int) -> str:
+    """Return the name that the n-th file of a group has in its directory."""
+    name = f"{number:07d}.parquet"
+    assert len(name) == NAME_LENGTH
+    return name
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PositionDeletes:
     """Rows that are gone, by file and position.
 
     path: a local copy of the delete file. form: "parquet" is a position delete file; "vector" a
     deletion vector, length bytes from offset on. targets: data file location -> its name in the
-    group's directory; a vector has exactly one.
+    group's directory; a vector has exactly one. names_target: the manifest says that the file
+    deletes rows of its one target, so a file that names none of them is damaged.
     """
 
     path: str
     form: Literal["parquet", "vector"]
     targets: Mapping[str, str]
+    names_target: bool = False
     offset: int = 0
     length: int = 0
 
@@ -76,7 +89,8 @@ class EqualityDeletes:
 class Group:
     """Files of one relation that are read in the same way.
 
-    directory holds nothing but the group's Parquet files. schema: Arrow schema (IPC) in the files'
+    directory: an absolute path that holds nothing but the group's Parquet files, each with a name
+    of NAME_LENGTH characters (`file_name`). schema: Arrow schema (IPC) in the files'
     own column names, all nullable. projection: (name, expression over the files' columns); it may
     end with columns that only deletes compare. An empty projection means the files as they are.
     """

@@ -406,7 +406,9 @@ def _batches(table: pa.Table) -> list[pa.RecordBatch]:
 
 def _register_files(context: Any, name: str, group: engine.Group) -> None:
     schema = pa.ipc.read_schema(pa.py_buffer(group.schema))
-    context.register_listing_table(name, group.directory, schema=schema)
+    # A plain path is a glob pattern: a folder called `[x]` would match no file, without an error.
+    folder = Path(group.directory).as_uri() + "/"
+    context.register_listing_table(name, folder, schema=schema)
 
 
 def _group_text(
@@ -421,13 +423,15 @@ def _group_text(
     if not group.position_deletes and not group.equality_deletes:
         return f"SELECT {projection or columns} FROM {engine.quoted(name)}"
     if group.position_deletes:
-        places = 'input_file_name() AS "__file", file_row_index() AS "__position"'
+        # The library spells a folder in ways of its own; a file's name is the same in all of them.
+        named = f'right(input_file_name(), {engine.NAME_LENGTH}) AS "__file"'
+        places = f'{named}, file_row_index() AS "__position"'
         projection = f"{projection or columns}, {places}"
     text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
         taken.append(gone)
-        rows = deletes.read_positions(group.position_deletes, directory=group.directory)
+        rows = deletes.read_positions(group.position_deletes)
         context.register_record_batches(gone, [_batches(rows)])
         text += (
             f' LEFT ANTI JOIN {engine.quoted(gone)} AS "__gone"'

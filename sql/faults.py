@@ -93,6 +93,8 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.null_into_not_null(value)
         case "100078":
             return errors.too_long(value)
+        case "091364":
+            return errors.SqlError("091364", "58030", value)
         case "100115":
             return errors.SqlError(
                 "100115",

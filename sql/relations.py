@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import datatypes, manifests, pruning, scans, tables, transforms, values
+from catalog import datatypes, deletes, manifests, pruning, scans, tables, transforms, values
 from server.access import model as access_model
 from sql import engine, errors, places, tabletypes
 from sql.dialect import predicates, shapes, sqltypes
@@ -309,7 +309,7 @@ class Relations:
         principal: access_model.Principal,
     ) -> engine.Group:
         ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
-        linked = [(f"{number:07d}.parquet", file.info) for number, file in enumerate(ordered)]
+        linked = [(engine.file_name(number), file.info) for number, file in enumerate(ordered)]
         names = {
             file.task.data_file.file_path: name
             for file, (name, _) in zip(ordered, linked, strict=True)
@@ -345,6 +345,7 @@ class Relations:
                 path=self._local(table, delete.file_path, principal),
                 form="vector" if delete.is_deletion_vector else "parquet",
                 targets=targets[key],
+                names_target=deletes.only_data_file(delete) is not None,
                 offset=delete.content_offset or 0,
                 length=delete.content_size_in_bytes or 0,
             )

@@ -28,7 +28,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Storage:
-    """An open data folder. server_id: made once per folder."""
+    """An open data folder. path: absolute, resolved. server_id: made once per folder."""
 
     path: Path
     server_id: str
@@ -61,8 +61,11 @@ def open_storage(
 ) -> Storage:
     """Open the data folder at path, making it if it is not there, and recover it. Blocks.
 
+    The path is resolved here, once: `Storage.path` is absolute and holds no link and no `..`, so
+    that child processes and execution libraries spell a file as this process does.
     Raises FolderInUse, NewerFormat, CorruptFolder, CorruptIndex, DiskFull.
     """
+    path = path.resolve()
     disk.make_folder(path)
     lock = disk.lock(path / "lock")
     try:

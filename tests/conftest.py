@@ -14,6 +14,7 @@ import pytest
 
 from tests.kit import server as server_kit
 
+ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
 RUN = uuid.uuid4().hex
 """Stands in the environment of every process that a test starts, and of theirs."""
@@ -81,8 +82,13 @@ def processes_of_this_run() -> list[str]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server_kit.Running]:
-    """One server for the whole run, with table bucket `lake`. Use names of your own in it."""
-    running = server_kit.start(tmp_path_factory.mktemp("server") / "data")
+    """One server for the whole run, with table bucket `lake`. Use names of your own in it.
+
+    Its data folder is told by a relative path, as by default, and holds characters that mean
+    something to glob patterns, URLs and SQL.
+    """
+    folder = tmp_path_factory.mktemp("server")
+    running = server_kit.start(folder / ODD_FOLDER, working_folder=folder)
     yield running
     code = running.stop()
     assert code == 0, f"the server ended with {code}:\n{running.log.read_text()[-4000:]}"

@@ -1,6 +1,6 @@
 """Spark with Iceberg's runtime, told no more than the catalog's address, its name and a credential.
 
-PyIceberg and DuckDB read back what Spark wrote.
+PyIceberg, DuckDB and SQL read back what Spark wrote.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import lake_client
 from tests.kit import server as server_kit
 
 pytestmark = pytest.mark.spark
@@ -69,6 +70,10 @@ class Clients:
             found: list[tuple[Any, ...]] = connection.execute(f"FROM lake.{table}").fetchall()
         return sorted(found)
 
+    def read_by_sql(self, table: str) -> list[tuple[Any, ...]]:
+        with lake_client.session(self.running, table.partition(".")[0]) as session:
+            return sorted(session.rows(f"select * from {table}"))
+
 
 @pytest.fixture(scope="module")
 def clients(server: server_kit.Running, spark: Any) -> Clients:
@@ -112,7 +117,7 @@ def test_spark_writes_and_changes_a_table_that_others_read(clients: Clients) -> 
     assert [row[0] for row in sql(f"SELECT operation FROM {table}.snapshots")] == [
         "append", "overwrite", "overwrite", "delete", "append",
     ]  # fmt: skip
-    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb):
+    for read in (clients.read_by_pyiceberg, clients.read_by_duckdb, clients.read_by_sql):
         found = [(id_, kind, score) for id_, kind, _, score in read("spark_sql.events")]
         assert found == expected, read.__name__
 
@@ -136,6 +141,7 @@ def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(clients: Clie
         assert deletes > 0, "nothing was deleted by merge-on-read"
         assert clients.read_by_pyiceberg(f"spark_mor.v{version}") == expected
         assert clients.read_by_duckdb(f"spark_mor.v{version}") == expected
+        assert clients.read_by_sql(f"spark_mor.v{version}") == expected
 
 
 def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> None:

@@ -67,19 +67,28 @@ def client_environment() -> dict[str, str]:
     return environment
 
 
-def start(data: Path, *flags: str, environment: dict[str, str] | None = None) -> Running:
-    """Start `mini.py` on a free port and wait until every face answers."""
+def start(
+    data: Path,
+    *flags: str,
+    environment: dict[str, str] | None = None,
+    working_folder: Path | None = None,
+) -> Running:
+    """Start `mini.py` on a free port and wait until every face answers.
+
+    working_folder: where it is started; data is then told relative to it, as people do.
+    """
     data.parent.mkdir(parents=True, exist_ok=True)
     ready = data.parent / f"{data.name}.ready.{time.monotonic_ns()}.json"
     log = data.parent / f"{data.name}.log"
-    command = [sys.executable, str(ROOT / "mini.py"), "serve", "--data", str(data), "--port", "0"]
+    command = [sys.executable, str(ROOT / "mini.py"), "serve", "--port", "0", "--data"]
+    command += [os.path.relpath(data, working_folder) if working_folder else str(data)]
     command += ["--ready-file", str(ready), *flags]
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
             stdout=output,
             stderr=output,
-            cwd=ROOT,
+            cwd=working_folder or ROOT,
             env={**client_environment(), **(environment or {})},
             start_new_session=True,
         )

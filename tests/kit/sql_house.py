@@ -92,12 +92,10 @@ async def opened(
     """Build the house at path; the table bucket `lake` with the schema `ns` is its session's."""
     await asyncio.to_thread(_prepare, path)
     with lakes.opened(path, clock=clock, first_id=1 << 40) as lake:
-        spill = path / "spill"
-        spill.mkdir(exist_ok=True)
         the_engine = made_engine or engine.WorkerEngine(
-            workers=1, spill_directory=spill, disk=lake.storage.disk
+            workers=1, spill_directory=lake.storage.path / "tmp", disk=lake.storage.disk
         )
-        house = build(lake, the_engine, path)
+        house = build(lake, the_engine)
         if not lake.namespaces.exists("lake", ("ns",)):
             await lake.namespaces.create("lake", ("ns",), by=lakes.BY)
         try:
@@ -113,7 +111,7 @@ def _prepare(path: Path) -> None:
         pass
 
 
-def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
+def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
     access = catalog_access.Access(
         store=lake.store,
         authoriser=decide.Authoriser(now_ms=lake.clock),
@@ -145,7 +143,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine, path: Path) -> House:
         blobs=lake.storage.blobs,
         objects=lake.storage.objects,
         disk=lake.storage.disk,
-        scratch=path / "tmp",
+        scratch=lake.storage.path / "tmp",
         tables=lake.tables,
         appends=committed,
         new_id=new_id,
@@ -185,9 +183,10 @@ def in_house(
 ) -> Result:
     """Run work in a house at path: queries in this process, or in workers children."""
 
+    spill = path.absolute() / "spill"
+    spill.mkdir(parents=True, exist_ok=True)
+
     async def inside() -> Result:
-        spill = path / "spill"
-        spill.mkdir(exist_ok=True)
         made: engine.Engine
         if workers:
             made = engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk())

@@ -106,6 +106,42 @@ class Maker:
         )
         return int(loaded.metadata.current_snapshot_id)
 
+    async def delete(
+        self,
+        form: str,
+        file: manifests.DataFile,
+        positions: Sequence[int],
+        *,
+        spelled: str | None = None,
+    ) -> None:
+        """Commit a delete of file's rows at positions; for `equality` they are ids too."""
+        more: dict[str, Any] = {"content": manifests.Content.POSITION_DELETES}
+        if form == "vector":
+            blob = vector(positions)
+            puffin = b"PFA1" + blob + b"rest of the file"
+            uri, size_bytes = await self.put(f"{uuid.uuid4().hex}.puffin", puffin), len(puffin)
+            more["content_offset"], more["content_size_in_bytes"] = 4, len(blob)
+            more["referenced_data_file"] = file.file_path
+        elif form == "positions":
+            columns, rows = position_file([(spelled or file.file_path, at) for at in positions])
+            uri, _, size_bytes = await self.parquet(columns, rows)
+            more["referenced_data_file"] = file.file_path
+        else:
+            ids = [(at,) for at in positions]
+            uri, _, size_bytes = await self.parquet({1: COLUMNS[1]}, ids)
+            more["content"] = manifests.Content.EQUALITY_DELETES
+            more["equality_ids"] = (1,)
+        await self.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PUFFIN" if form == "vector" else "PARQUET",
+                record_count=len(positions),
+                file_size_in_bytes=size_bytes,
+                **more,
+            ),
+            operation="delete",
+        )
+
     async def update(self, *updates: Mapping[str, Any]) -> None:
         await self.house.lake.tables.commit(self.ident, [], list(updates), by=lakes.BY)
 
@@ -307,6 +343,96 @@ def test_position_deletes_apply_to_their_file_and_to_older_data_only(tmp_path: P
         assert await house.rows("select id from t order by id") == [(item,) for item in left]
         assert await house.rows("select count(*) from t") == [(len(left),)]
         assert await house.rows("select id from t where id in (0, 9, 15)") == []
+
+    sql_house.in_house(tmp_path, work)
+
+
+ODD_FOLDERS = {
+    "relative": "data",
+    "with dots": "a/../b/./data",
+    "pattern": "[x] *?.{a,b}",
+    "encoded": "100% %20 #ü~^'\"\\",
+    "hidden": ".hidden/k=v/_data.parquet",
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("form", ["positions", "vector", "equality"])
+@pytest.mark.parametrize("folder", ODD_FOLDERS.values(), ids=ODD_FOLDERS)
+def test_deleted_rows_stay_deleted_whatever_the_data_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, form: str, workers: int
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, properties={"format-version": "3" if form == "vector" else "2"})
+        file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
+        other = await maker.data_file(COLUMNS, [(9, "b", 9)])
+        await maker.commit(file, other)
+        assert await house.rows("select id from t where v <> 9") == [(item,) for item in range(5)]
+        await maker.delete(form, file, [0, 3])
+
+        assert await house.rows("select id from t order by id") == [(1,), (2,), (4,), (9,)]
+        assert await house.rows("select count(*), sum(v) from t") == [(4, 16)]
+        # A group of one file, as after pruning.
+        assert await house.rows("select id from t where id < 9 order by id") == [(1,), (2,), (4,)]
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    sql_house.in_house(Path(folder), work, workers=workers)
+
+
+def test_a_data_folder_behind_a_link_reads_like_any_other(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        file = await maker.data_file(COLUMNS, [(number, "a", number) for number in range(5)])
+        await maker.commit(file)
+        await maker.delete("positions", file, [1])
+
+        assert await house.rows("select sum(id) from t") == [(9,)]
+
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    sql_house.in_house(tmp_path / "link" / "data", work)
+
+
+def test_a_delete_file_that_names_no_row_of_its_data_file_is_an_error_not_all_rows(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        file = await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)])
+        await maker.commit(file)
+        # The manifest says whose rows they are; the file spells another location.
+        other = file.file_path.replace("s3://", "s3a://")
+        await maker.delete("positions", file, [0], spelled=other)
+
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select id from t")
+        assert caught.value.code == "091364"
+        assert file.file_path in caught.value.message
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_delete_file_of_a_partition_may_name_only_files_that_are_gone(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        file = await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)])
+        await maker.commit(file)
+        columns, rows = position_file([("s3://lake/compacted/away.parquet", 0), ("s3://x/y", 1)])
+        uri, footer, size_bytes = await maker.parquet(columns, rows)
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.POSITION_DELETES,
+            ),
+            operation="delete",
+        )
+
+        assert await house.rows("select id from t order by id") == [(1,), (2,)]
 
     sql_house.in_house(tmp_path, work)
 
