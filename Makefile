@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-clients test-long check fmt demo bench trino clean
+.PHONY: help run setup setup-all test test-clients test-long check fmt demo bench bench-compare trino clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,10 @@ demo: ## a real data set through Spark, read back by five clients
 bench: ## measure against nginx, raw LMDB and raw DataFusion
 	@$(PROVISION) server test
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-compare: ## measure two commits interleaved (A=commit B=commit)
+	@$(PROVISION) server test
+	@$(BIN)/python -m tests.bench --compare "$(A)" "$(B)" $(ARGS)
 
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test

@@ -4,8 +4,9 @@ Run as its own process (`python -m tests.bench.load`), so that its CPU is not th
 a plan from standard input: JSON with host, port, connections, seconds, and a list of requests, each
 base64 of the whole HTTP/1.1 request. Connections take requests in turn, from the list's start again
 when it is used up if `cycle` is true, else they stop. With `lanes`, connection i sends only the
-requests i, i + connections, i + 2 connections ..., strictly in order. It prints one JSON object:
-answers, seconds, bytes received, statuses and latencies.
+requests i, i + connections, i + 2 connections ..., strictly in order; with `bodiless`, answers end
+with their heads. It prints one JSON object: answers, seconds, bytes received, statuses and
+latencies.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Connection(asyncio.Protocol):
             self.load.statuses[status] += 1
             at = head.find(b"content-length:")
             length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-            if status in {204, 304}:
+            if status in {204, 304} or self.load.bodiless:
                 length = 0
             self.remaining = length - (len(self.head) - end - 4)
         else:
@@ -95,6 +96,7 @@ class Load:
         self.cycle = plan["cycle"]
         self.lanes = plan["connections"] if plan["lanes"] else 0
         self.lane_positions: Counter[int] = Counter()
+        self.bodiless = plan["bodiless"]
         self.seconds = plan["seconds"]
         self.position = 0
         self.deadline = 0.0

@@ -72,8 +72,12 @@ def drive(
     lanes: bool = False,
     megabytes_each: float = 0.0,
     expected: frozenset[int] = frozenset({200}),
+    bodiless: bool = False,
 ) -> Figure:
-    """Send requests from a process of their own; return what the server did and what it cost."""
+    """Send requests from a process of their own; return what the server did and what it cost.
+
+    bodiless: answers have no body whatever their Content-Length says, as those to HEAD.
+    """
     parts = urlsplit(url)
     plan = {
         "host": parts.hostname,
@@ -82,6 +86,7 @@ def drive(
         "seconds": seconds,
         "cycle": cycle,
         "lanes": lanes,
+        "bodiless": bodiless,
         "requests": [base64.b64encode(request).decode() for request in requests],
     }
     before = cpu_seconds(pid)
@@ -138,6 +143,25 @@ def signed_request(
         request
     )
     return raw_request(method, running.url + path, dict(request.headers.items()), body)
+
+
+def presigned_request(
+    running: server_kit.Running,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    """One request whose URL botocore has signed; headers are sent beside it, unsigned."""
+    from botocore.auth import S3SigV4QueryAuth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest(method=method, url=running.url + path)
+    credentials = Credentials(running.access_key, running.secret_key)
+    S3SigV4QueryAuth(credentials, "s3", "us-east-1", expires=3600).add_auth(request)
+    return raw_request(method, request.url, headers, body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

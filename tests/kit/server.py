@@ -72,15 +72,17 @@ def start(
     *flags: str,
     environment: dict[str, str] | None = None,
     working_folder: Path | None = None,
+    checkout: Path = ROOT,
 ) -> Running:
     """Start `mini.py` on a free port and wait until every face answers.
 
-    working_folder: where it is started; data is then told relative to it, as people do.
+    working_folder: where it is started; data is then told relative to it, as people do. checkout:
+    the folder whose `mini.py` that is; this checkout, but for comparisons.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
     ready = data.parent / f"{data.name}.ready.{time.monotonic_ns()}.json"
     log = data.parent / f"{data.name}.log"
-    command = [sys.executable, str(ROOT / "mini.py"), "serve", "--port", "0", "--data"]
+    command = [sys.executable, str(checkout / "mini.py"), "serve", "--port", "0", "--data"]
     command += [os.path.relpath(data, working_folder) if working_folder else str(data)]
     command += ["--ready-file", str(ready), *flags]
     with log.open("ab") as output:
@@ -88,7 +90,7 @@ def start(
             command,
             stdout=output,
             stderr=output,
-            cwd=working_folder or ROOT,
+            cwd=working_folder or checkout,
             env={**client_environment(), **(environment or {})},
             start_new_session=True,
         )
