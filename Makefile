@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-clients test-long check fmt demo bench bench-compare trino clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare trino clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,10 +29,24 @@ setup-all: ## prepare everything: server, Spark with its jars, test tools and cl
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/python -m pytest tests -m "not spark and not clients and not long" \
+	@$(BIN)/python -m pytest tests -n 2 --dist loadfile \
+		-m "not spark and not clients and not long and not alone" \
 		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
+	@$(BIN)/python -m pytest tests -m "alone and not spark and not clients and not long" $(ARGS)
 	@$(BIN)/python -m pipeline.jars
 	@$(BIN)/python -m pytest tests -m "spark and not clients and not long" $(ARGS)
+
+test-one: ## run some tests in one process (T="tests/storage -k discard")
+	@$(PROVISION) server test
+	@$(BIN)/python -m pytest $(T) $(ARGS)
+
+coverage: ## measure what started programs execute; fails if it fell
+	@$(PROVISION) server test
+	@rm -rf .coverage && mkdir .coverage
+	@BOATHOUSE_COVERAGE=$(CURDIR)/pyproject.toml $(BIN)/python -m pytest tests/contract \
+		tests/test_mini.py tests/crash/test_kill_server.py \
+		-m "not spark and not clients and not long" $(ARGS)
+	@$(BIN)/coverage combine -q && $(BIN)/coverage report
 
 test-clients: ## the wide client matrix
 	@$(PROVISION) server test spark

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+COVERAGE_VARIABLE = "BOATHOUSE_COVERAGE"
+"""`make coverage` sets it to the path of coverage's settings."""
 READY_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 40
 
@@ -62,6 +64,9 @@ def client_environment() -> dict[str, str]:
     environment = dict(os.environ)
     environment["SNOWFLAKE_DISABLE_PLATFORM_DETECTION"] = "true"
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
+    if COVERAGE_VARIABLE in environment:
+        # The programs are measured, not the tests: coverage begins in whatever has this variable.
+        environment["COVERAGE_PROCESS_START"] = environment[COVERAGE_VARIABLE]
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         environment.pop(name, None)
     return environment
