@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +37,8 @@ from storage.model import (
 INLINE_BYTES_MAX = 64 << 10
 BATCH_BYTES = 1 << 20
 WORKERS = 8
+COMPARED_AT_ONCE_MAX = 2
+"""Pairs of bodies that are compared at a time, so that other work finds a worker thread."""
 FOLDERS = tuple(f"{number:02x}" for number in range(256))
 
 Result = TypeVar("Result")
@@ -54,6 +56,7 @@ class Blobs:
         self._index = index
         self._new_id = new_id
         self._held: Counter[str] = Counter()
+        self._comparing = asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
 
     def close(self) -> None:
@@ -129,6 +132,18 @@ class Blobs:
         pieces = self.slices(body, byte_range)
         wanted = frozenset(algorithms)
         return await self.run(lambda: self._digest(pieces, wanted))
+
+    async def are_equal(self, body: Body, other: Body) -> bool:
+        """Say whether two bodies have the same bytes. Reads both in a worker thread.
+
+        Raises BodyMissing.
+        """
+        if body == other:
+            return True
+        async with self._comparing:
+            pieces, other_pieces = self.slices(body), self.slices(other)
+            with self.hold(body), self.hold(other):
+                return await self.run(lambda: self._are_equal(pieces, other_pieces))
 
     def steps(self, piece: FileSlice, step_bytes: int) -> Iterator[bytes]:
         """Yield the bytes of a file's slice, step_bytes at a time. Blocks. Raises BodyMissing."""
@@ -215,6 +230,32 @@ class Blobs:
             for data in self.steps(piece, BATCH_BYTES):
                 digester.update(data)
         return digester.digests()
+
+    def _are_equal(
+        self, pieces: Sequence[bytes | FileSlice], other_pieces: Sequence[bytes | FileSlice]
+    ) -> bool:
+        with (
+            contextlib.closing(self._walk(pieces)) as walk,
+            contextlib.closing(self._walk(other_pieces)) as other_walk,
+        ):
+            data = other_data = b""
+            while True:
+                data = data or next(walk, b"")
+                other_data = other_data or next(other_walk, b"")
+                size_bytes = min(len(data), len(other_data))
+                if not size_bytes:
+                    return len(data) == len(other_data)
+                if data[:size_bytes] != other_data[:size_bytes]:
+                    return False
+                data, other_data = data[size_bytes:], other_data[size_bytes:]
+
+    def _walk(self, pieces: Sequence[bytes | FileSlice]) -> Generator[bytes, None, None]:
+        """Yield the bytes of pieces in steps of at most BATCH_BYTES, none of them empty."""
+        for piece in pieces:
+            if not isinstance(piece, bytes):
+                yield from self.steps(piece, BATCH_BYTES)
+            elif piece:
+                yield piece
 
     def _adopt(self, path: Path, digests: frozenset[str]) -> Received:
         size_bytes = self._disk.size_bytes(path)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 ANY = "*"
 
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_MD5_OF_PARTS = re.compile(r"[0-9a-f]{32}-([0-9]{1,5})")
 _ENTRY = re.compile(r'\s*(?:(\*)|(?:W/)?"([^"]*)"|([^",\s]+))\s*(?:,|\Z)')
 
 
@@ -24,6 +26,25 @@ def of_parts(part_etags: Sequence[str]) -> str:
     """Return the ETag of a multipart object; each part's is its MD5 in hexadecimal."""
     joined = b"".join(bytes.fromhex(etag) for etag in part_etags)
     return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(part_etags)}"
+
+
+def same_bytes(
+    etag: str, part_sizes: Sequence[int], other_etag: str, other_part_sizes: Sequence[int]
+) -> bool | None:
+    """Say whether two bodies of one length are the same, as far as their ETags tell; None if not.
+
+    part_sizes: sizes in bytes of a multipart object's parts, empty for a body stored whole. ETags
+    tell if both are MD5s of the whole, or both of the same parts. An ETag that only looks like one
+    of parts, without their sizes, tells nothing.
+    """
+    if part_sizes or other_part_sizes:
+        tell = tuple(part_sizes) == tuple(other_part_sizes) and all(
+            match is not None and int(match[1]) == len(part_sizes)
+            for match in map(_MD5_OF_PARTS.fullmatch, (etag, other_etag))
+        )
+    else:
+        tell = all(_MD5.fullmatch(each) for each in (etag, other_etag))
+    return etag == other_etag if tell else None
 
 
 def parse_list(text: str) -> tuple[str, ...]:

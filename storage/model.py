@@ -130,8 +130,9 @@ class Precondition:
     """What must hold at the very moment a write becomes visible.
 
     if_match, if_none_match: lists of bare ETags, or ("*",); empty means no condition.
-    write_once: an existing key is only written again by identical bytes (length and CRC64NVME),
-    which then stay where they are; the attributes become the writer's.
+    write_once: an existing key is only written again by identical bytes, which then stay where they
+    are; the attributes become the writer's. Length, CRC64NVME and MD5 are compared, and the bytes
+    themselves where the two have no MD5 of the same bytes.
     """
 
     if_match: tuple[str, ...] = ()

@@ -12,8 +12,9 @@ that knows the tables deletes it. Which key may be written or deleted is decided
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from storage import (
     bodies,
@@ -33,6 +34,7 @@ from storage.index import Index
 from storage.model import (
     ALWAYS,
     NULL_VERSION,
+    Body,
     BucketInfo,
     ByteRange,
     FileSlice,
@@ -45,6 +47,7 @@ from storage.model import (
     Precondition,
     Received,
     Segment,
+    SegmentBody,
 )
 
 PAGE_ENTRIES_MAX = 1000
@@ -52,8 +55,21 @@ DELETE_KEYS_MAX = 1000
 HIDDEN_MAX = 1000
 """Tombstones that a listing looks past in one turn of the event loop: a millisecond or two."""
 READ_BYTES_MAX = 64 << 20
+COMPARISONS_MAX = 4
+"""Bodies that one write is compared with, byte for byte, before it is refused as a conflict."""
 SEQUENCE_BITS = 20
 """A sequence number is Unix milliseconds and this many bits for writes within one."""
+
+Equal: TypeAlias = tuple[tuple[Segment, ...], Body]
+"""The segments of a stored body, and a body that was found to have the very same bytes."""
+
+
+class Unproven(Exception):
+    """Two bodies have one length and one CRC, and no digests that tell whether they are `equal`."""
+
+    def __init__(self, message: str, *, equal: Equal) -> None:
+        super().__init__(message)
+        self.equal = equal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,14 +152,17 @@ class Objects:
             bucket_id = self._bucket_id(bucket)
             born = self._born(received, attributes)
 
-            def derive(reading: Reading) -> Sequence[Write]:
-                info, used, writes = _plan_put(
-                    reading, bucket, bucket_id, key, encoded, born, precondition
-                )
-                made[:] = [(info, used)]
-                return writes
+            def plan(equal: Equal | None) -> Batch:
+                def derive(reading: Reading) -> Sequence[Write]:
+                    info, used, writes = _plan_put(
+                        reading, bucket, bucket_id, key, encoded, born, precondition, equal
+                    )
+                    made[:] = [(info, used)]
+                    return writes
 
-            await self._index.commit(Batch(derive=(derive, *_tidy(bucket_id, encoded))))
+                return Batch(derive=(derive, *_tidy(bucket_id, encoded)))
+
+            await commit_once(self._index, self._blobs, key, plan)
         except (errors.CommitUnknown, errors.IndexClosed):
             raise
         except Exception:
@@ -233,15 +252,18 @@ class Objects:
         )
         made: list[ObjectInfo] = []
 
-        def derive(reading: Reading) -> Sequence[Write]:
-            check_source(reading, source)
-            info, _, writes = _plan_put(
-                reading, bucket, bucket_id, key, encoded, born, precondition
-            )
-            made[:] = [info]
-            return writes
+        def plan(equal: Equal | None) -> Batch:
+            def derive(reading: Reading) -> Sequence[Write]:
+                check_source(reading, source)
+                info, _, writes = _plan_put(
+                    reading, bucket, bucket_id, key, encoded, born, precondition, equal
+                )
+                made[:] = [info]
+                return writes
 
-        await self._index.commit(Batch(derive=(derive, *_tidy(bucket_id, encoded))))
+            return Batch(derive=(derive, *_tidy(bucket_id, encoded)))
+
+        await commit_once(self._index, self._blobs, key, plan)
         return made[0]
 
     async def delete(self, bucket: str, key: str, *, precondition: Precondition = ALWAYS) -> None:
@@ -562,6 +584,61 @@ class _Born:
         )
 
 
+async def commit_once(
+    index: Index, blobs: Blobs, key: str, plan: Callable[[Equal | None], Batch]
+) -> None:
+    """Commit a write to a key that may be write-once; bytes are compared where digests cannot tell.
+
+    plan: returns the Batch, given two bodies that are known to be equal. Its commit raises
+    Unproven for two of which that is not known. Raises ContentDiffers, ExpectationFailed,
+    and what a commit raises.
+    """
+    equal: Equal | None = None
+    for _ in range(COMPARISONS_MAX):
+        try:
+            return await index.commit(plan(equal))
+        except Unproven as unproven:
+            stored, body = unproven.equal
+            if not await blobs.are_equal(SegmentBody(segments=stored), body):
+                raise errors.ContentDiffers(str(unproven), key=key) from None
+            equal = unproven.equal
+    raise errors.ExpectationFailed(
+        f"{key!r} changed {COMPARISONS_MAX} times while its bytes were compared",
+        store=Store.OBJECTS,
+        key=key.encode(),
+    )
+
+
+def check_same(
+    key: str,
+    before: records.ObjectRecord,
+    *,
+    size_bytes: int,
+    crc64nvme: int,
+    etag: str,
+    part_sizes_bytes: Sequence[int],
+    body: Body,
+    equal: Equal | None,
+) -> None:
+    """Raise ContentDiffers unless a body is that of the object before; Unproven if unknown.
+
+    Length and CRC refute, but a CRC can be forged. What proves equality is an MD5 of the same
+    bytes, the same segments, or a comparison that was made before.
+    """
+    differs = errors.ContentDiffers(
+        f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
+    )
+    if (before.size_bytes, before.crc64nvme) != (size_bytes, crc64nvme):
+        raise differs
+    if body == SegmentBody(segments=before.segments) or (before.segments, body) == equal:
+        return
+    same = etags.same_bytes(before.etag, before.attributes.part_sizes_bytes, etag, part_sizes_bytes)
+    if same is None:
+        raise Unproven(str(differs), equal=(before.segments, body))
+    if not same:
+        raise differs
+
+
 def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
     """Return the record of a key's newest version, or None; a key that cannot be has none."""
     encoded = key.encode("utf-8", "surrogatepass")
@@ -630,6 +707,7 @@ def _plan_put(
     encoded: bytes,
     born: _Born,
     precondition: Precondition,
+    equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
     """Judge a write and return the object, whether its body was used, and what to write."""
     check_bucket(reading, bucket, bucket_id)
@@ -638,7 +716,7 @@ def _plan_put(
     before = None if value is None else records.decode_object(value)
     conditions.check_write(precondition, key=key, etag=None if before is None else before.etag)
     if before is not None and precondition.write_once:
-        return _plan_rewrite(bucket, key, address, before, born)
+        return _plan_rewrite(bucket, key, address, before, born, equal)
     added: tuple[Segment, ...] = born.shared
     naming: tuple[Write, ...] = ()
     segments = born.shared
@@ -663,17 +741,28 @@ def _plan_put(
 
 
 def _plan_rewrite(
-    bucket: str, key: str, address: bytes, before: records.ObjectRecord, born: _Born
+    bucket: str,
+    key: str,
+    address: bytes,
+    before: records.ObjectRecord,
+    born: _Born,
+    equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
     """Write-once: identical bytes are as good as written, and no longer tombstoned.
 
     What the writer says besides them holds, as in every other write; a write repeated word for word
     leaves the object as it was.
     """
-    if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
-        raise errors.ContentDiffers(
-            f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
-        )
+    check_same(
+        key,
+        before,
+        size_bytes=born.size_bytes,
+        crc64nvme=born.crc64nvme,
+        etag=born.etag,
+        part_sizes_bytes=born.attributes.part_sizes_bytes,
+        body=SegmentBody(segments=born.shared) if born.body is None else born.body.body,
+        equal=equal,
+    )
     if (before.etag, before.attributes) == (born.etag, born.attributes):
         after = records.with_tombstone(before, None)
     else:

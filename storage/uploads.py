@@ -234,7 +234,7 @@ class Uploads:
         now_ms = self._now_ms()
         made: list[ObjectInfo] = []
 
-        def derive(reading: Reading) -> Sequence[Write]:
+        def derive(reading: Reading, equal: objects.Equal | None) -> Sequence[Write]:
             bucket_id = records.bucket_id(buckets.find(reading, bucket))
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
@@ -266,7 +266,7 @@ class Uploads:
             ]
             if before is not None and precondition.write_once:
                 removed += born.segments
-                born = _rewritten(key, before, born)
+                born = _rewritten(key, before, born, equal)
             elif before is not None:
                 removed += before.segments
             address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
@@ -279,7 +279,12 @@ class Uploads:
             made[:] = [records.object_info(bucket, key, encoded_record)]
             return writes
 
-        await self._index.commit(Batch(derive=(derive, self._tidy(bucket, encoded))))
+        def plan(equal: objects.Equal | None) -> Batch:
+            return Batch(
+                derive=(lambda reading: derive(reading, equal), self._tidy(bucket, encoded))
+            )
+
+        await objects.commit_once(self._index, self._blobs, key, plan)
         return made[0]
 
     def joined(
@@ -523,13 +528,22 @@ def _join(
 
 
 def _rewritten(
-    key: str, before: records.ObjectRecord, born: records.ObjectRecord
+    key: str,
+    before: records.ObjectRecord,
+    born: records.ObjectRecord,
+    equal: objects.Equal | None,
 ) -> records.ObjectRecord:
     """Write-once: identical bytes stay where they are; the rest is as this upload says."""
-    if (before.size_bytes, before.crc64nvme) != (born.size_bytes, born.crc64nvme):
-        raise errors.ContentDiffers(
-            f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
-        )
+    objects.check_same(
+        key,
+        before,
+        size_bytes=born.size_bytes,
+        crc64nvme=born.crc64nvme,
+        etag=born.etag,
+        part_sizes_bytes=born.attributes.part_sizes_bytes,
+        body=SegmentBody(segments=born.segments),
+        equal=equal,
+    )
     return records.with_segments(born, before.segments)
 
 

@@ -43,3 +43,31 @@ def test_parse_list(text: str, found: tuple[str, ...]) -> None:
 @given(st.text(st.sampled_from('"*,W/ ab'), max_size=20))
 def test_parse_list_of_garbage_ends_and_gives_texts(text: str) -> None:
     assert all(isinstance(each, str) for each in etags.parse_list(text))
+
+
+A, B = "a" * 32, "b" * 32
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((A, ()), (A, ()), True),
+        ((A, ()), (B, ()), False),
+        ((A + "-2", (5, 3)), (A + "-2", (5, 3)), True),
+        ((A + "-2", (5, 3)), (B + "-2", (5, 3)), False),
+        # Other parts, or one in parts and the other whole: no digest of the same bytes.
+        ((A + "-2", (5, 3)), (B + "-2", (4, 4)), None),
+        ((A + "-2", (5, 3)), (A + "-2", (4, 4)), None),
+        ((A, ()), (A + "-2", (5, 3)), None),
+        # What looks like an ETag of parts, and is none.
+        ((A + "-1", ()), (A + "-1", ()), None),
+        ((A + "-1", ()), (A, ()), None),
+        ((A + "-3", (5, 3)), (A + "-3", (5, 3)), None),
+        (("chosen", ()), ("chosen", ()), None),
+    ],
+)
+def test_etags_prove_or_refute_equal_bytes_only_where_they_digest_the_same(
+    one: tuple[str, tuple[int, ...]], other: tuple[str, tuple[int, ...]], same: bool | None
+) -> None:
+    assert etags.same_bytes(*one, *other) is same
+    assert etags.same_bytes(*other, *one) is same

@@ -23,7 +23,7 @@ from storage.model import (
     Precondition,
 )
 from storage.opening import Storage
-from tests.kit import folders
+from tests.kit import collisions, folders
 
 Result = TypeVar("Result")
 BIG = b"0123456789abcdef" * 10_000
@@ -367,6 +367,39 @@ def test_identical_bytes_at_a_write_once_key_bring_their_own_attributes(
     assert folders.get(storage, "k") == data
     assert len(folders.blob_files(tmp_path / "data")) == (data == BIG)
     assert count(storage, Store.BODIES) == (data != BIG)
+
+
+@pytest.mark.parametrize("data", [b"sixteen bytes and more", BIG])
+def test_other_bytes_of_the_same_length_and_crc_are_refused_at_a_write_once_key(
+    storage: Storage, tmp_path: Path, data: bytes
+) -> None:
+    other = collisions.other_body(data)
+    first = put(storage, "k", data, precondition=ONCE)
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", other, precondition=ONCE)
+    forged = put(storage, "other", other)
+    with pytest.raises(errors.ContentDiffers):
+        run(storage.objects.copy(forged, "raw", "k", attributes=folders.PLAIN, precondition=ONCE))
+    assert storage.objects.head("raw", "k") == first
+    assert folders.get(storage, "k") == data
+    assert len(folders.blob_files(tmp_path / "data")) == 2 * (data == BIG)
+
+
+@pytest.mark.parametrize("data", [b"sixteen bytes and more", BIG])
+def test_an_etag_that_is_no_md5_leaves_it_to_the_bytes(
+    storage: Storage, tmp_path: Path, data: bytes
+) -> None:
+    chosen = ObjectAttributes(etag="0" * 32 + "-1")
+    first = put(storage, "k", data, attributes=chosen)
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", collisions.other_body(data), precondition=ONCE)
+    with pytest.raises(errors.ContentDiffers):
+        put(storage, "k", collisions.other_body(data), attributes=chosen, precondition=ONCE)
+    assert storage.objects.head("raw", "k") == first
+    again = put(storage, "k", data, precondition=ONCE)
+    assert (again.etag, again.body) == (hashlib.md5(data).hexdigest(), first.body)
+    assert folders.get(storage, "k") == data
+    assert len(folders.blob_files(tmp_path / "data")) == (data == BIG)
 
 
 def test_write_once_judges_the_other_conditions_first(storage: Storage) -> None:

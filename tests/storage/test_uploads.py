@@ -23,7 +23,7 @@ from storage.model import (
 )
 from storage.opening import Storage
 from storage.uploads import PART_BYTES_MIN, Uploads
-from tests.kit import folders
+from tests.kit import collisions, folders
 
 Result = TypeVar("Result")
 FULL = b"f" * 70_000
@@ -271,6 +271,36 @@ def test_a_write_once_key_is_completed_again_by_identical_bytes_alone(
     assert folders.get(storage, "k") == FULL + b"tail"
     assert len(folders.blob_files(tmp_path / "data")) == 1
     assert count(storage, Store.BODIES) == 0
+
+
+def test_a_completion_by_other_bytes_of_the_same_length_and_crc_is_refused(
+    storage: Storage, uploads: Uploads
+) -> None:
+    once = Precondition(write_once=True)
+    forged = collisions.other_body(FULL)
+
+    def upload(*bodies: bytes) -> ObjectInfo:
+        started = create(uploads)
+        parts = [
+            send(storage, uploads, started, number, body) for number, body in enumerate(bodies, 1)
+        ]
+        return complete(uploads, started, parts, precondition=once)
+
+    first = upload(FULL, FULL)
+    # The same parts with other bytes; other parts; the same bytes in other parts, or in one piece.
+    for bodies in ((forged, FULL), (FULL, forged), (FULL + forged,), (forged + FULL,)):
+        with pytest.raises(errors.ContentDiffers):
+            upload(*bodies)
+        assert storage.objects.head("raw", "k") == first
+    with pytest.raises(errors.ContentDiffers):
+        run(folders.put(storage, "k", FULL + forged, precondition=once))
+    assert upload(FULL, FULL).body == first.body
+    assert upload(FULL + FULL).body == first.body
+    assert upload(FULL[:65_000], FULL[65_000:] + FULL).body == first.body
+    assert run(folders.put(storage, "k", FULL + FULL, precondition=once)).body == first.body
+    assert folders.get(storage, "k") == FULL + FULL
+    sweep(storage)
+    assert folders.get(storage, "k") == FULL + FULL
 
 
 def raw_text(algorithm: str, data: bytes) -> str:

@@ -5,6 +5,7 @@ The guard here knows one bucket, `guarded`, in which the keys' first segment say
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import hashlib
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from catalog import layout
 from server.s3 import guard
 from storage import model
-from tests.kit import folders
+from tests.kit import collisions, folders
 from tests.kit import s3 as kit
 
 
@@ -280,6 +281,32 @@ def test_write_once_lets_one_of_many_writers_win(place: kit.House) -> None:
     assert statuses.count(200) == 1
     body = kit.call(place, "GET", "/guarded/once/race").body
     assert body == b"%d" % statuses.index(200)
+
+
+def test_a_forged_crc_does_not_pass_for_the_same_bytes(place: kit.House, client: Any) -> None:
+    body = b"AB" + bytes(5 << 20) + b"YZ"
+    other = collisions.other_body(body)
+    target = "/guarded/once/forged"
+    etag = kit.call(place, "PUT", target, body=body).headers["etag"]
+    md5 = base64.b64encode(hashlib.md5(other).digest()).decode()
+    assert refused(kit.call(place, "PUT", target, {"content-md5": md5}, other), "write-once")
+    kit.call(place, "PUT", "/guarded/forged", body=other)
+    copied = kit.call(place, "PUT", target, {"x-amz-copy-source": "guarded/forged"})
+    assert refused(copied, "write-once")
+    call = {"Bucket": "guarded", "Key": "once/forged"}
+    call["UploadId"] = client.create_multipart_upload(**call)["UploadId"]
+    for part, fits in ((other, False), (body, True)):
+        named = {
+            "ETag": client.upload_part(PartNumber=1, Body=part, **call)["ETag"],
+            "PartNumber": 1,
+        }
+        if fits:
+            client.complete_multipart_upload(MultipartUpload={"Parts": [named]}, **call)
+            continue
+        with pytest.raises(botocore.exceptions.ClientError, match="write-once"):
+            client.complete_multipart_upload(MultipartUpload={"Parts": [named]}, **call)
+        assert kit.call(place, "HEAD", target).headers["etag"] == etag
+    assert kit.call(place, "GET", target).body == body
 
 
 def test_preconditions_keep_their_412_on_a_write_once_key(place: kit.House) -> None:
