@@ -9,9 +9,10 @@ says so. A step that changes nothing writes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -31,12 +32,23 @@ from catalog import (
     store,
 )
 from catalog import guard as table_guard
-from catalog.metadata import model, requirements, updates
+from catalog.metadata import limits, model, requirements, updates
 from catalog.metadata import properties as metadata_properties
+from catalog.metadata import reading as json_values
 from server.s3 import guard
 from storage import batch
+from storage import errors as storage_errors
 
-CHANGES_MAX = 1_000
+CHANGES_MAX: Final = 1_000
+LARGE_CHANGE_VALUES: Final = 2_000
+"""JSON values of a commit from which on its updates are applied in a thread: some milliseconds."""
+LARGE_METADATA_BYTES: Final = 1024 * 1024
+"""Metadata from which on it is changed and encoded in a thread."""
+STEPS_AT_ONCE: Final = 8
+"""Tables of one commit that are planned before other requests get their turn."""
+
+
+Result = TypeVar("Result")
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +83,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     base: None for a new table, and for one that had no metadata before.
 
-    holder: the namespace of a new table.
+    holder: the namespace of a new table. large: encoding it takes longer than the event loop may
+    be held.
     """
 
     ident: idents.TableIdent
@@ -83,6 +96,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     holder: store.FoundNamespace | None = None
     extra: tuple[batch.Batch, ...] = ()
     summary: Mapping[str, Any] = {}
+    large: bool = False
 
     def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
         """Return the pointer after the step."""
@@ -130,8 +144,11 @@ class Commits:
         """
         parts = _by_table(changes)
         place = self._store.place(changes[0].ident.table_bucket)
-        taken = {
-            ident: loads.taken_by(_updates_of(of_table), self._read_list)
+        taken = {ident: await self._taken_by(of_table) for ident, of_table in parts.items()}
+        large = {
+            ident: json_values.has_more_values(
+                [(part.requirements, part.updates) for part in of_table], LARGE_CHANGE_VALUES
+            )
             for ident, of_table in parts.items()
         }
         fresh = {
@@ -150,23 +167,29 @@ class Commits:
                 found = {
                     ident: self._store.find_pointer(view, place, "table", ident) for ident in parts
                 }
-            bases = {ident: await self._base(place, each) for ident, each in found.items()}
-            steps[:] = [
-                self._plan_step(
-                    place,
-                    of_table,
-                    found=found[ident],
-                    base=bases[ident],
-                    taken=taken[ident],
-                    fresh=fresh.get(ident),
-                    now_ms=now_ms,
+            steps.clear()
+            for ident, of_table in parts.items():
+                if len(steps) % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+                file = await self._base(place, found[ident])
+                steps.append(
+                    await self._plan_step(
+                        place,
+                        of_table,
+                        found=found[ident],
+                        base=None if file is None else file.table,
+                        taken=taken[ident],
+                        fresh=fresh.get(ident),
+                        large=large[ident] or _is_large(file),
+                        now_ms=now_ms,
+                    )
                 )
-                for ident, of_table in parts.items()
-            ]
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
         loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
-        await self._give_up(place, _superseded(steps), by=by)
+        # The commit is durable: that a file stays behind is no reason to call it failed.
+        with contextlib.suppress(storage_errors.StorageError):
+            await self._give_up(place, _superseded(steps), by=by)
         return loaded
 
     async def finish(
@@ -185,11 +208,13 @@ class Commits:
         batches: list[batch.Batch] = []
         files: list[Any] = []
         cached: list[tuple[int, store.LoadedMetadata]] = []
-        for step in steps:
+        for number, step in enumerate(steps):
+            if number % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
+                await asyncio.sleep(0)
             if step.before is not None and step.made is step.base:
-                loaded.append(self.loaded(place, step.ident, step.before.pointer))
+                loaded.append(await self.fetched(place, step.ident, step.before.pointer))
                 continue
-            data = model.encode(step.made)
+            data = await run(model.encode, step.made, large=step.large)
             codec = properties.metadata_codec(step.made.properties)
             location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
             # Ten megabytes take half a second to compress: in a thread, nobody else waits for it.
@@ -311,13 +336,12 @@ class Commits:
 
     async def _base(
         self, place: records.Place, found: store.FoundPointer | None
-    ) -> model.TableMetadata | None:
+    ) -> store.LoadedMetadata | None:
         if found is None or found.pointer.metadata_location is None:
             return None
-        file = await self._store.fetch_metadata(found.pointer.metadata_location, place=place)
-        return file.table
+        return await self._store.fetch_metadata(found.pointer.metadata_location, place=place)
 
-    def _plan_step(
+    async def _plan_step(
         self,
         place: records.Place,
         parts: Sequence[TableChange],
@@ -326,19 +350,26 @@ class Commits:
         base: model.TableMetadata | None,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
+        large: bool,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
         if fresh is not None and base is None:
-            with self._store.index.view() as view:
-                return self._plan_creation(
-                    view, place, parts, taken=taken, fresh=fresh, now_ms=now_ms
-                )
+            return await self._plan_creation(
+                place, parts, taken=taken, fresh=fresh, large=large, now_ms=now_ms
+            )
         if found is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
         if base is None:
             raise _without_metadata(ident)
-        made = _apply(base, parts, now_ms=now_ms, base_location=found.pointer.metadata_location)
+        made = await run(
+            _apply,
+            base,
+            parts,
+            now_ms=now_ms,
+            base_location=found.pointer.metadata_location,
+            large=large,
+        )
         extra: list[batch.Batch] = []
         if made is not base:
             object_uuid = found.pointer.object_uuid
@@ -359,8 +390,7 @@ class Commits:
                     )
                 extra.append(claim)
             if taken:
-                with self._store.index.view() as view:
-                    extra.append(loads.plan(view, place, object_uuid, taken, now_ms=now_ms))
+                extra.append(await self._plan_loads(place, object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
             namespace_id=found.namespace_id,
@@ -370,41 +400,45 @@ class Commits:
             object_uuid=found.pointer.object_uuid,
             extra=tuple(extra),
             summary=history.summarise(_updates_of(parts)) if made is not base else {},
+            large=large,
         )
 
-    def _plan_creation(
+    async def _plan_creation(
         self,
-        reading: batch.Reading,
         place: records.Place,
         parts: Sequence[TableChange],
         *,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str],
+        large: bool,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
         table_uuid, object_uuid = fresh
-        site = self.find_site(
-            reading,
-            place,
-            ident,
-            requested=_location_asked(_updates_of(parts)),
-            object_uuid=object_uuid,
-            now_ms=now_ms,
-            adopts=True,
-        )
-        made = _apply(
+        with self._store.index.view() as view:
+            site = self.find_site(
+                view,
+                place,
+                ident,
+                requested=_location_asked(_updates_of(parts)),
+                object_uuid=object_uuid,
+                now_ms=now_ms,
+                adopts=True,
+            )
+        made = await run(
+            _apply,
             None,
             parts,
             now_ms=now_ms,
             base_location=None,
             table_uuid=table_uuid,
             location=site.location,
+            large=large,
         )
         check_placement(made, place)
         extra = [site.claim]
         if taken:
-            extra.append(loads.plan(reading, place, site.object_uuid, taken, now_ms=now_ms))
+            extra.append(await self._plan_loads(place, site.object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
             namespace_id=site.holder.row.namespace_id,
@@ -415,7 +449,29 @@ class Commits:
             object_uuid=site.object_uuid,
             extra=tuple(extra),
             summary={**history.summarise(_updates_of(parts)), "created": True},
+            large=large,
         )
+
+    async def _taken_by(self, parts: Sequence[TableChange]) -> tuple[loads.Taken, ...]:
+        """Return what the parts' snapshots have taken in; long lists are read in a thread."""
+        given = _updates_of(parts)
+        large = loads.are_large(given)
+        return await run(loads.taken_by, given, self._read_list, large=large)
+
+    async def _plan_loads(
+        self,
+        place: records.Place,
+        object_uuid: str,
+        taken: Sequence[loads.Taken],
+        *,
+        now_ms: int,
+    ) -> batch.Batch:
+        def plan() -> batch.Batch:
+            with self._store.index.view() as view:
+                return loads.plan(view, place, object_uuid, taken, now_ms=now_ms)
+
+        large = sum(len(each.sources) for each in taken) > loads.SOURCES_AT_ONCE
+        return await run(plan, large=large)
 
     def _read_list(self, uri: str) -> bytes:
         return self._store.read_object(uri, bytes_max=loads.LIST_BYTES_MAX)
@@ -426,6 +482,17 @@ class Commits:
             key = locations.path_in(location, table_bucket=place.table_bucket)
             if key is not None:
                 await self._store.tombstone(place.table_bucket, key, by=by)
+
+
+def _is_large(file: store.LoadedMetadata | None) -> bool:
+    return file is not None and len(file.data) > LARGE_METADATA_BYTES
+
+
+async def run(work: Callable[..., Result], *arguments: Any, large: bool, **named: Any) -> Result:
+    """Return what work returns; large work is done in a thread, while others are answered."""
+    if large:
+        return await asyncio.to_thread(work, *arguments, **named)
+    return work(*arguments, **named)
 
 
 def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:
@@ -487,6 +554,8 @@ def _by_table(
         raise errors.InvalidArgument("A commit needs at least one table change")
     if len(changes) > CHANGES_MAX:
         raise errors.InvalidArgument(f"A commit has at most {CHANGES_MAX} table changes")
+    if sum(len(change.updates) for change in changes) > limits.UPDATES_MAX:
+        raise errors.InvalidArgument(f"A commit has at most {limits.UPDATES_MAX} updates")
     parts: dict[idents.TableIdent, list[TableChange]] = {}
     for change in changes:
         assert change.ident.table_bucket == changes[0].ident.table_bucket
@@ -508,22 +577,14 @@ def _apply(
     location: str | None = None,
 ) -> model.TableMetadata:
     """Return the metadata after all parts; each part's requirements are checked where it begins."""
-    made = base
-    given: list[Any] = []
-    for part in parts:
-        requirements.check_requirements(made, part.requirements)
-        given.extend(part.updates)
-        # Always from base, so that several parts leave one entry in the metadata log.
-        made = updates.apply_updates(
-            base,
-            given,
-            now_ms=now_ms,
-            base_location=base_location,
-            table_uuid=table_uuid,
-            location=location,
-        )
-    assert made is not None
-    return made
+    return updates.apply_parts(
+        base,
+        [updates.Part(requirements=part.requirements, updates=part.updates) for part in parts],
+        now_ms=now_ms,
+        base_location=base_location,
+        table_uuid=table_uuid,
+        location=location,
+    )
 
 
 def _location_asked(given: Sequence[Any]) -> str | None:

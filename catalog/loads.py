@@ -25,6 +25,9 @@ LOADS_MAX: Final = 100_000
 LIST_BYTES_MAX: Final = 64 * 1024 * 1024
 TEXT_CHARACTERS_MAX: Final = 4096
 SHOWN_MAX: Final = 3
+SOURCES_AT_ONCE: Final = 200
+"""Sources that are looked up and written where they are asked for: some milliseconds."""
+LIST_BYTES_AT_ONCE: Final = 16 * 1024
 PAGE_MAX: Final = 1_000
 
 
@@ -53,6 +56,16 @@ def objects_named(updates: Iterable[Any]) -> list[str]:
         if isinstance(listed, dict):
             named.append(_object_of(listed))
     return named
+
+
+def are_large(updates: Iterable[Any]) -> bool:
+    """Say whether reading the lists of sources takes longer than the event loop may be held."""
+    return any(
+        not isinstance(text := summary[SUMMARY_KEY], str)
+        or len(text) > LIST_BYTES_AT_ONCE
+        or '"object"' in text
+        for _, summary in _summaries(updates)
+    )
 
 
 def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:

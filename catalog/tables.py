@@ -30,7 +30,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import checks, creation
+from catalog.metadata import checks, creation, reading
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -178,6 +178,10 @@ class Tables:
         table_uuid = sites.hyphenated(self._store.new_id())
         object_uuid = sites.hyphenated(self._store.new_id())
         keys = self._commits.keys(place, [ident])
+        large = reading.has_more_values(
+            (schema, partition_spec, sort_order, dict(properties or {})),
+            commits.LARGE_CHANGE_VALUES,
+        )
 
         async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
             now_ms = self._store.now_ms()
@@ -192,7 +196,8 @@ class Tables:
                     reserved_until_ms=now_ms + STAGED_MS if stage else 0,
                     adopts=adopts,
                 )
-            metadata = creation.new_table(
+            metadata = await commits.run(
+                creation.new_table,
                 schema=schema,
                 partition_spec=partition_spec,
                 sort_order=sort_order,
@@ -200,6 +205,7 @@ class Tables:
                 properties=properties,
                 table_uuid=table_uuid,
                 now_ms=now_ms,
+                large=large,
             )
             commits.check_placement(metadata, place)
             step = commits.Step(
@@ -212,9 +218,10 @@ class Tables:
                 object_uuid=site.object_uuid,
                 extra=(site.claim, *_together(also, site.object_uuid)),
                 summary={"operation": "stage-create" if stage else "create"},
+                large=large,
             )
             if stage:
-                loaded = step.staged(by=by, now_ms=now_ms)
+                loaded = await commits.run(step.staged, by=by, now_ms=now_ms, large=large)
                 note: tuple[batch.Batch, ...] = ()
                 if receipt is not None:
                     reply = msgspec.Raw(loaded.data)

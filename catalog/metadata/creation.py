@@ -31,14 +31,39 @@ def new_table(
     `format-version` among them picks the version (2 if none) and is not stored.
     now_ms: Unix milliseconds. Raises BadUpdate.
     """
-    given = dict(properties or {})
+    try:
+        return _new_table(
+            schema=schema,
+            partition_spec=partition_spec,
+            sort_order=sort_order,
+            location=location,
+            given=dict(properties or {}),
+            table_uuid=table_uuid,
+            now_ms=now_ms,
+        )
+    except RecursionError:
+        raise errors.BadUpdate("Cannot create table: its definition nests too deeply") from None
+
+
+def _new_table(
+    *,
+    schema: Any,
+    partition_spec: Any,
+    sort_order: Any,
+    location: str,
+    given: dict[str, str],
+    table_uuid: str,
+    now_ms: int,
+) -> TableMetadata:
     for name in given:
         reading.get_text(given, name)
+    drafts.check_properties(given, count=len(given), characters=drafts.characters_of(given))
     version = format_version_of(given)
     checked = schemas.check_schema(schema, format_version=version)
     fresh, renumbered = schemas.with_fresh_ids(checked)
-    spec = _carried_spec(partition_spec, checked, renumbered)
-    order = _carried_order(sort_order, checked, renumbered)
+    columns = drafts.Columns.of(checked)
+    spec = _carried_spec(partition_spec, columns, renumbered)
+    order = _carried_order(sort_order, columns, renumbered)
     last_partition_id = model.PARTITION_ID_START - 1 + len(spec["fields"])
     return TableMetadata(
         format_version=version,
@@ -87,10 +112,10 @@ def stored_properties(given: Mapping[str, str]) -> dict[str, str]:
     return {**property_names.CREATE_DEFAULTS, **property_names.storable(given)}
 
 
-def _carried_spec(spec: Any, schema: Json, renumbered: Mapping[int, int]) -> Json:
+def _carried_spec(spec: Any, columns: drafts.Columns, renumbered: Mapping[int, int]) -> Json:
     if spec is None:
         return {"spec-id": 0, "fields": []}
-    checked = specs.check_spec(spec, schema)
+    checked = specs.check_spec(spec, columns)
     fields = [
         {
             **_without_sources(field),
@@ -102,10 +127,10 @@ def _carried_spec(spec: Any, schema: Json, renumbered: Mapping[int, int]) -> Jso
     return {**checked, "spec-id": 0, "fields": fields}
 
 
-def _carried_order(order: Any, schema: Json, renumbered: Mapping[int, int]) -> Json:
+def _carried_order(order: Any, columns: drafts.Columns, renumbered: Mapping[int, int]) -> Json:
     if order is None:
         return {"order-id": orders.UNSORTED_ID, "fields": []}
-    checked = orders.check_order(order, schema)
+    checked = orders.check_order(order, columns)
     fields = [
         {
             **_without_sources(field),

@@ -142,15 +142,22 @@ class Snapshots:
         text = self.text_of(snapshot_id)
         return None if text is None else _decode_any(text)
 
-    def appended(self, snapshot_id: int, text: bytes) -> Snapshots:
-        """Return these snapshots and one more, whose id must be new."""
+    def extended(self, added: Mapping[int, bytes]) -> Snapshots:
+        """Return these snapshots and more, whose ids must be new."""
         spans = dict(self._indexed())
-        assert snapshot_id not in spans
-        comma = b"," if spans else b""
-        start = len(self._text) - 1 + len(comma)
-        spans[snapshot_id] = (start, start + len(text))
+        start = len(self._text) - 1
         # One copy: sums of large bytes make a new one at every sign, and memory for it.
-        made = Snapshots(b"".join((memoryview(self._text)[:-1], comma, text, b"]")))
+        parts: list[bytes | memoryview] = [memoryview(self._text)[:-1]]
+        for snapshot_id, text in added.items():
+            assert snapshot_id not in spans
+            if spans:
+                parts.append(b",")
+                start += 1
+            spans[snapshot_id] = (start, start + len(text))
+            start += len(text)
+            parts.append(text)
+        parts.append(b"]")
+        made = Snapshots(b"".join(parts))
         made._spans = spans
         return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog import datatypes, transforms
-from catalog.metadata import drafts, errors, model, reading, specs
+from catalog.metadata import drafts, errors, limits, model, reading, specs
 from catalog.metadata.drafts import Draft
 from catalog.metadata.reading import Json
 
@@ -18,11 +18,13 @@ _DIRECTIONS = ("asc", "desc")
 _NULL_ORDERS = ("nulls-first", "nulls-last")
 
 
-def check_order(order: Any, schema: Json) -> Json:
-    """Return the sort order, checked to be one the schema can have. Raises BadUpdate."""
+def check_order(order: Any, columns: drafts.Columns) -> Json:
+    """Return the sort order, checked to be one a schema with these columns can have.
+
+    Raises BadUpdate.
+    """
     checked = reading.check_object(order, what="sort order")
-    columns = datatypes.columns(schema)
-    for given in reading.get_list(checked, "fields"):
+    for given in specs.check_fields(checked, what="sort order"):
         field = reading.check_object(given, what="sort field")
         direction = reading.get_text(field, "direction").lower()
         if direction not in _DIRECTIONS:
@@ -30,7 +32,7 @@ def check_order(order: Any, schema: Json) -> Json:
         null_order = reading.get_text(field, "null-order").lower()
         if null_order not in _NULL_ORDERS:
             raise errors.BadUpdate(f"Invalid null order: {null_order}")
-        _check_source(specs.parse_transform(field), specs.source_id_of(field), columns)
+        _check_source(specs.parse_transform(field), specs.source_id_of(field), columns.by_id)
     return checked
 
 
@@ -55,11 +57,9 @@ def check_default_order(metadata: model.TableMetadata) -> None:
         _check_source(specs.parse_transform(field), specs.source_id_of(field), columns)
 
 
-def same_order(one: Json, other: Json) -> bool:
-    """Say whether two checked orders sort alike; their ids do not matter."""
-    return [_sameness(field) for field in one["fields"]] == [
-        _sameness(field) for field in other["fields"]
-    ]
+def identity_of(order: Json) -> tuple[tuple[int, str, str, str], ...]:
+    """Return what is equal for orders that sort alike. Hashable."""
+    return tuple([_sameness(field) for field in order["fields"]])
 
 
 def _sameness(field: Json) -> tuple[int, str, str, str]:
@@ -74,31 +74,36 @@ def _sameness(field: Json) -> tuple[int, str, str, str]:
 # --- updates ------------------------------------------------------------------------------------
 
 
-def apply_add_sort_order(draft: Draft, update: Json) -> Draft:
+def apply_add_sort_order(draft: Draft, update: Json) -> None:
     """Add a sort order, or find the one that sorts alike; `-1` then means it."""
-    metadata = draft.metadata
     schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a sort order before a schema is current")
-    order = check_order(update.get("sort-order"), schema)
-    for known in metadata.sort_orders:
-        if same_order(known, order):
-            return draft.noting(last_order_id=known["order-id"])
+    order = check_order(update.get("sort-order"), draft.columns_of(schema))
+    identity = identity_of(order)
+    same = draft.orders.find(identity, identity_of)
+    if same is not None:
+        draft.last_order_id = same
+        return
+    if len(draft.orders) >= limits.ORDERS_MAX:
+        raise errors.BadUpdate(f"A table has at most {limits.ORDERS_MAX} sort orders")
     order_id = UNSORTED_ID
     if order["fields"]:
-        order_id = max((known["order-id"] for known in metadata.sort_orders), default=0) + 1
-    added = {**order, "order-id": order_id}
-    return draft.changed(sort_orders=(*metadata.sort_orders, added)).noting(last_order_id=order_id)
+        order_id = draft.orders.highest(default=0) + 1
+    draft.orders.add(order_id, {**order, "order-id": order_id}, identity)
+    draft.last_order_id = order_id
+    draft.touch()
 
 
-def apply_set_default_sort_order(draft: Draft, update: Json) -> Draft:
+def apply_set_default_sort_order(draft: Draft, update: Json) -> None:
     order_id = reading.get_int(update, "sort-order-id")
     if order_id == drafts.LAST_ADDED:
         if draft.last_order_id is None:
             raise errors.BadUpdate("Cannot set last added sort order: no sort order has been added")
         order_id = draft.last_order_id
-    if order_id == draft.metadata.default_sort_order_id:
-        return draft
-    if draft.metadata.sort_order(order_id) is None:
+    if order_id == draft.default_sort_order_id:
+        return
+    if draft.orders.get(order_id) is None:
         raise errors.BadUpdate(f"Cannot set default sort order to unknown order: {order_id}")
-    return draft.changed(default_sort_order_id=order_id)
+    draft.default_sort_order_id = order_id
+    draft.touch()

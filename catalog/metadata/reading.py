@@ -30,6 +30,22 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[:_SHOWN_CHARACTERS_MAX] + "..."
 
 
+def has_more_values(value: object, limit: int) -> bool:
+    """Say whether a JSON value holds more than limit values, itself and members included."""
+    waiting = [value]
+    count = 0
+    while waiting and count <= limit:
+        inner = waiting.pop()
+        count += 1
+        if isinstance(inner, dict):
+            waiting.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            waiting.extend(inner)
+        if count + len(waiting) > limit:
+            return True
+    return count > limit
+
+
 def check_object(value: object, *, what: str) -> Json:
     """Return value as a JSON object. what names it in the error: `table update`."""
     if not isinstance(value, dict):

@@ -8,13 +8,32 @@ Source: Iceberg REST specification, TableRequirement and ViewRequirement.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from catalog.metadata import errors, reading
-from catalog.metadata.model import TableMetadata
+from catalog.metadata import errors, limits, reading
 from catalog.metadata.reading import Json
 
-Requirement: TypeAlias = Callable[[TableMetadata, Json], None]
+
+class State(Protocol):
+    """What requirements look at: a table's metadata, or metadata in the making."""
+
+    @property
+    def table_uuid(self) -> str | None: ...
+    @property
+    def last_column_id(self) -> int: ...
+    @property
+    def current_schema_id(self) -> int: ...
+    @property
+    def last_partition_id(self) -> int: ...
+    @property
+    def default_spec_id(self) -> int: ...
+    @property
+    def default_sort_order_id(self) -> int: ...
+    @property
+    def refs(self) -> Mapping[str, Json]: ...
+
+
+Requirement: TypeAlias = Callable[[State, Json], None]
 
 ASSERT_CREATE = "assert-create"
 
@@ -24,11 +43,15 @@ def asks_create(requirements: Sequence[Json]) -> bool:
     return any(_type_of(given) == ASSERT_CREATE for given in requirements)
 
 
-def check_requirements(base: TableMetadata | None, requirements: Sequence[Json]) -> None:
+def check_requirements(base: State | None, requirements: Sequence[Json]) -> None:
     """Check every requirement against base; None means that there is no such table.
 
     Raises RequirementFailed, or BadRequirement for one that is malformed or unknown.
     """
+    if len(requirements) > limits.REQUIREMENTS_MAX:
+        raise errors.BadRequirement(
+            f"A commit has at most {limits.REQUIREMENTS_MAX} requirements of one table"
+        )
     if asks_create(requirements):
         if len(requirements) > 1:
             raise errors.BadRequirement(
@@ -58,7 +81,7 @@ def _type_of(given: object) -> str:
         raise errors.BadRequirement(str(error)) from error
 
 
-def assert_table_uuid(base: TableMetadata, requirement: Json) -> None:
+def assert_table_uuid(base: State, requirement: Json) -> None:
     uuid = reading.get_text(requirement, "uuid")
     if uuid.lower() != (base.table_uuid or "").lower():
         raise errors.RequirementFailed(
@@ -66,7 +89,7 @@ def assert_table_uuid(base: TableMetadata, requirement: Json) -> None:
         )
 
 
-def assert_ref_snapshot_id(base: TableMetadata, requirement: Json) -> None:
+def assert_ref_snapshot_id(base: State, requirement: Json) -> None:
     """A snapshot-id of null, or none, requires that there be no such ref."""
     name = reading.get_text(requirement, "ref")
     expected = reading.find_long(requirement, "snapshot-id")
@@ -88,27 +111,27 @@ def assert_ref_snapshot_id(base: TableMetadata, requirement: Json) -> None:
         )
 
 
-def assert_last_assigned_field_id(base: TableMetadata, requirement: Json) -> None:
+def assert_last_assigned_field_id(base: State, requirement: Json) -> None:
     expected = reading.get_int(requirement, "last-assigned-field-id")
     _check_equal("last assigned field id", expected, base.last_column_id)
 
 
-def assert_current_schema_id(base: TableMetadata, requirement: Json) -> None:
+def assert_current_schema_id(base: State, requirement: Json) -> None:
     expected = reading.get_int(requirement, "current-schema-id")
     _check_equal("current schema", expected, base.current_schema_id)
 
 
-def assert_last_assigned_partition_id(base: TableMetadata, requirement: Json) -> None:
+def assert_last_assigned_partition_id(base: State, requirement: Json) -> None:
     expected = reading.get_int(requirement, "last-assigned-partition-id")
     _check_equal("last assigned partition id", expected, base.last_partition_id)
 
 
-def assert_default_spec_id(base: TableMetadata, requirement: Json) -> None:
+def assert_default_spec_id(base: State, requirement: Json) -> None:
     expected = reading.get_int(requirement, "default-spec-id")
     _check_equal("default partition spec", expected, base.default_spec_id)
 
 
-def assert_default_sort_order_id(base: TableMetadata, requirement: Json) -> None:
+def assert_default_sort_order_id(base: State, requirement: Json) -> None:
     expected = reading.get_int(requirement, "default-sort-order-id")
     _check_equal("default sort order", expected, base.default_sort_order_id)
 

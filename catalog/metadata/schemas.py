@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from catalog import datatypes
-from catalog.metadata import drafts, errors, reading
+from catalog.metadata import drafts, errors, limits, reading
 from catalog.metadata.drafts import Draft
 from catalog.metadata.reading import Json
 
@@ -109,6 +109,8 @@ def _check_part(type_: Json, part: str, *, path: tuple[str, ...], seen: dict[int
 def _check_id(field_id: int, name: str, seen: dict[int, str]) -> None:
     if field_id > datatypes.FIELD_ID_MAX:
         raise errors.BadUpdate(f"Field id {field_id} of {name} is reserved for metadata columns")
+    if len(seen) >= limits.FIELDS_MAX:
+        raise errors.BadUpdate(f"A schema has at most {limits.FIELDS_MAX} fields")
     if field_id in seen:
         raise errors.BadUpdate(
             f"Multiple entries with same key: {field_id}={seen[field_id]} and {field_id}={name}"
@@ -164,10 +166,11 @@ def highest_field_id(schema: Json) -> int:
 
 def same_schema(one: Json, other: Json) -> bool:
     """Say whether two checked schemas differ in nothing but their ids."""
-    return _identity(one) == _identity(other)
+    return identity_of(one) == identity_of(other)
 
 
-def _identity(schema: Json) -> tuple[Any, ...]:
+def identity_of(schema: Json) -> tuple[Any, ...]:
+    """Return what is equal for schemas that differ in nothing but their ids. Hashable."""
     return (
         datatypes.canonical_fields(schema["fields"]),
         frozenset(schema.get("identifier-field-ids") or ()),
@@ -220,41 +223,47 @@ def _renumber_type(type_: Any, fresh: Callable[[int], int]) -> Any:
 # --- updates ------------------------------------------------------------------------------------
 
 
-def apply_add_schema(draft: Draft, update: Json) -> Draft:
+def apply_add_schema(draft: Draft, update: Json) -> None:
     """Add a schema, or find the identical one; `-1` then means it in this request."""
-    metadata = draft.metadata
-    schema = check_schema(update.get("schema"), format_version=metadata.format_version)
-    last_column_id = max(metadata.last_column_id, highest_field_id(schema))
-    for known in metadata.schemas:
-        if same_schema(known, schema):
-            found = draft.noting(last_schema_id=known["schema-id"])
-            if last_column_id == metadata.last_column_id:
-                return found
-            return found.changed(last_column_id=last_column_id)
-    schema_id = max((known["schema-id"] for known in metadata.schemas), default=-1) + 1
+    schema = check_schema(update.get("schema"), format_version=draft.format_version)
+    identity = identity_of(schema)
+    last_column_id = max(draft.last_column_id, highest_field_id(schema))
+    if last_column_id != draft.last_column_id:
+        draft.last_column_id = last_column_id
+        draft.touch()
+    same = draft.schemas.find(identity, identity_of)
+    if same is not None:
+        draft.last_schema_id = same
+        return
+    if len(draft.schemas) >= limits.SCHEMAS_MAX:
+        raise errors.BadUpdate(
+            f"A table has at most {limits.SCHEMAS_MAX} schemas; remove those that no snapshot uses"
+        )
+    schema_id = draft.schemas.highest(default=-1) + 1
     added = {**schema, "type": "struct", "schema-id": schema_id}
-    return draft.changed(schemas=(*metadata.schemas, added), last_column_id=last_column_id).noting(
-        last_schema_id=schema_id
-    )
+    draft.schemas.add(schema_id, added, identity)
+    draft.last_schema_id = schema_id
+    draft.touch()
 
 
-def apply_set_current_schema(draft: Draft, update: Json) -> Draft:
+def apply_set_current_schema(draft: Draft, update: Json) -> None:
     """Make a known schema current. That spec and order still fit is checked at the end."""
     schema_id = reading.get_int(update, "schema-id")
     if schema_id == drafts.LAST_ADDED:
         if draft.last_schema_id is None:
             raise errors.BadUpdate("Cannot set last added schema: no schema has been added")
         schema_id = draft.last_schema_id
-    if schema_id == draft.metadata.current_schema_id:
-        return draft
-    if draft.metadata.schema(schema_id) is None:
+    if schema_id == draft.current_schema_id:
+        return
+    if draft.schemas.get(schema_id) is None:
         raise errors.BadUpdate(f"Cannot set current schema to unknown schema: {schema_id}")
-    return draft.changed(current_schema_id=schema_id)
+    draft.current_schema_id = schema_id
+    draft.touch()
 
 
-def apply_remove_schemas(draft: Draft, update: Json) -> Draft:
+def apply_remove_schemas(draft: Draft, update: Json) -> None:
     gone = set(reading.get_numbers(update, "schema-ids", limit=reading.INT_MAX))
-    if draft.metadata.current_schema_id in gone:
+    if draft.current_schema_id in gone:
         raise errors.BadUpdate("Cannot remove the current schema")
-    kept = tuple(known for known in draft.metadata.schemas if known["schema-id"] not in gone)
-    return draft if len(kept) == len(draft.metadata.schemas) else draft.changed(schemas=kept)
+    if draft.schemas.remove(gone):
+        draft.touch()

@@ -15,7 +15,6 @@ from catalog.metadata.model import (
     LOG_DISORDER_MAX_MS,
     MAIN_BRANCH,
     JsonArray,
-    TableMetadata,
     encode_json,
 )
 from catalog.metadata.reading import Json
@@ -33,39 +32,38 @@ _BRANCH_ONLY = {
 }
 
 
-def apply_add_snapshot(draft: Draft, update: Json) -> Draft:
+def apply_add_snapshot(draft: Draft, update: Json) -> None:
     """Add a snapshot no ref points at yet.
 
     last-sequence-number becomes the larger of both: a parentless snapshot may lie behind it.
     Raises StaleSequenceNumber if another commit came first.
     """
-    metadata = draft.metadata
-    for known, what in (
-        (metadata.schemas, "a schema"),
-        (metadata.partition_specs, "a partition spec"),
-        (metadata.sort_orders, "a sort order"),
+    for present, what in (
+        (len(draft.schemas), "a schema"),
+        (len(draft.specs), "a partition spec"),
+        (len(draft.orders), "a sort order"),
     ):
-        if not known:
+        if not present:
             raise errors.BadUpdate(f"Attempting to add a snapshot before {what} is added")
-    snapshot = _check_snapshot(update, metadata.format_version)
+    snapshot = _check_snapshot(update, draft.format_version)
     snapshot_id = snapshot["snapshot-id"]
-    if snapshot_id in metadata.snapshots:
+    if snapshot_id in draft.snapshots:
         raise errors.BadUpdate(f"Snapshot already exists for id: {snapshot_id}")
     sequence_number = snapshot.get("sequence-number", 0)
     if (
-        metadata.format_version > 1
-        and sequence_number <= metadata.last_sequence_number
+        draft.format_version > 1
+        and sequence_number <= draft.last_sequence_number
         and snapshot.get("parent-snapshot-id") is not None
     ):
         raise errors.StaleSequenceNumber(
             f"Cannot add snapshot with sequence number {sequence_number} older than last"
-            f" sequence number {metadata.last_sequence_number}"
+            f" sequence number {draft.last_sequence_number}"
         )
-    return draft.changed(
-        snapshots=metadata.snapshots.appended(snapshot_id, encode_json(snapshot)),
-        last_sequence_number=max(metadata.last_sequence_number, sequence_number),
-        next_row_id=_next_row_id(metadata, snapshot),
-    ).noting(added_snapshot_ids=draft.added_snapshot_ids | {snapshot_id})
+    next_row_id = _next_row_id(draft, snapshot)
+    draft.snapshots.add(snapshot_id, encode_json(snapshot))
+    draft.last_sequence_number = max(draft.last_sequence_number, sequence_number)
+    draft.next_row_id = next_row_id
+    draft.touch()
 
 
 def _check_snapshot(update: Json, format_version: int) -> Json:
@@ -75,7 +73,9 @@ def _check_snapshot(update: Json, format_version: int) -> Json:
     reading.find_long(snapshot, "parent-snapshot-id")
     reading.find_int(snapshot, "schema-id")
     reading.find_text(snapshot, "key-id")
-    sequence_number = reading.find_long(snapshot, "sequence-number")
+    sequence_number = None
+    if "sequence-number" in snapshot:
+        sequence_number = reading.get_long(snapshot, "sequence-number")
     if snapshot.get("summary") is not None:
         reading.get_text_map(snapshot, "summary")
     if format_version == 1:
@@ -95,51 +95,48 @@ def _check_snapshot(update: Json, format_version: int) -> Json:
     return snapshot
 
 
-def _next_row_id(metadata: TableMetadata, snapshot: Json) -> int:
-    if metadata.format_version < ROW_LINEAGE_MIN_FORMAT_VERSION:
-        return metadata.next_row_id
+def _next_row_id(draft: Draft, snapshot: Json) -> int:
+    if draft.format_version < ROW_LINEAGE_MIN_FORMAT_VERSION:
+        return draft.next_row_id
     first_row_id = reading.find_long(snapshot, "first-row-id")
     if first_row_id is None:
         raise errors.BadUpdate("Cannot add a snapshot: first-row-id is null")
-    if first_row_id < metadata.next_row_id:
+    if first_row_id < draft.next_row_id:
         raise errors.StaleSequenceNumber(
             "Cannot add a snapshot, first-row-id is behind table next-row-id:"
-            f" {first_row_id} < {metadata.next_row_id}"
+            f" {first_row_id} < {draft.next_row_id}"
         )
     added_rows = reading.find_long(snapshot, "added-rows")
     if added_rows is None or added_rows < 0:
         raise errors.BadUpdate(f"Cannot add a snapshot: added-rows is {added_rows or 'null'}")
+    if first_row_id + added_rows > reading.LONG_MAX:
+        raise errors.BadUpdate("Cannot add a snapshot: the table's row ids would exceed 64 bits")
     return first_row_id + added_rows
 
 
 # --- references ---------------------------------------------------------------------------------
 
 
-def apply_set_snapshot_ref(draft: Draft, update: Json) -> Draft:
+def apply_set_snapshot_ref(draft: Draft, update: Json) -> None:
     """Make or move a branch or tag. main also is the table's current snapshot."""
-    metadata = draft.metadata
     name = reading.get_text(update, "ref-name")
     ref = _check_ref(update)
-    if metadata.refs.get(name) == ref:
-        return draft
+    if draft.refs.get(name) == ref:
+        return
     snapshot_id = ref["snapshot-id"]
-    if snapshot_id not in metadata.snapshots:
+    if snapshot_id not in draft.snapshots:
         raise errors.BadUpdate(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
-    moved = draft.changed(refs={**metadata.refs, name: ref})
+    draft.set_ref(name, ref)
     if name != MAIN_BRANCH:
-        return moved
+        return
     if ref["type"] != "branch":
         raise errors.BadUpdate(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
-    if metadata.current_snapshot_id == snapshot_id:
-        return moved
-    when = draft.now_ms
-    if snapshot_id in draft.added_snapshot_ids:
-        snapshot = metadata.snapshot(snapshot_id)
-        assert snapshot is not None
-        when = snapshot["timestamp-ms"]
-    return moved.changed(current_snapshot_id=snapshot_id).noting(
-        moves=(*draft.moves, (when, snapshot_id))
-    )
+    if draft.current_snapshot_id == snapshot_id:
+        return
+    added = draft.snapshots.added.get(snapshot_id)
+    when = draft.now_ms if added is None else msgspec.json.decode(added)["timestamp-ms"]
+    draft.current_snapshot_id = snapshot_id
+    draft.moves.append((when, snapshot_id))
 
 
 def _check_ref(update: Json) -> Json:
@@ -159,41 +156,23 @@ def _check_ref(update: Json) -> Json:
     return ref
 
 
-def apply_remove_snapshot_ref(draft: Draft, update: Json) -> Draft:
-    return _without_refs(draft, {reading.get_text(update, "ref-name")})
+def apply_remove_snapshot_ref(draft: Draft, update: Json) -> None:
+    draft.remove_ref(reading.get_text(update, "ref-name"))
 
 
-def _without_refs(draft: Draft, gone: set[str]) -> Draft:
-    known = draft.metadata.refs
-    kept = {name: ref for name, ref in known.items() if name not in gone}
-    if len(kept) == len(known):
-        return draft
-    if MAIN_BRANCH in gone:
-        return draft.changed(refs=kept, current_snapshot_id=None)
-    return draft.changed(refs=kept)
-
-
-def apply_remove_snapshots(draft: Draft, update: Json) -> Draft:
+def apply_remove_snapshots(draft: Draft, update: Json) -> None:
     """Remove snapshots, and with them their statistics and the refs that would dangle."""
-    metadata = draft.metadata
     wanted = reading.get_numbers(update, "snapshot-ids", limit=reading.LONG_MAX)
-    gone = {snapshot_id for snapshot_id in wanted if snapshot_id in metadata.snapshots}
-    if not gone:
-        return draft
-    dangling = {name for name, ref in metadata.refs.items() if ref["snapshot-id"] in gone}
-    return (
-        _without_refs(draft, dangling)
-        .changed(
-            snapshots=metadata.snapshots.without(gone),
-            statistics=_of_others(metadata.statistics, gone),
-            partition_statistics=_of_others(metadata.partition_statistics, gone),
-        )
-        .noting(snapshots_removed=True)
-    )
-
-
-def _of_others(files: tuple[Json, ...], gone: set[int]) -> tuple[Json, ...]:
-    return tuple(file for file in files if file.get("snapshot-id") not in gone)
+    for snapshot_id in wanted:
+        if snapshot_id not in draft.snapshots:
+            continue
+        for name in draft.refs_at(snapshot_id):
+            draft.remove_ref(name)
+        draft.snapshots.remove(snapshot_id)
+        draft.statistics.remove(snapshot_id)
+        draft.partition_statistics.remove(snapshot_id)
+        draft.snapshots_removed = True
+        draft.touch()
 
 
 # --- the snapshot log ---------------------------------------------------------------------------
@@ -206,16 +185,15 @@ def log_moves(draft: Draft, *, last_updated_ms: int) -> JsonArray:
     was removed takes all before it along, since a gap would answer time travel wrongly. Raises
     BadUpdate when a snapshot claims to come from the future.
     """
-    metadata = draft.metadata
-    current = metadata.current_snapshot_id
-    log = metadata.snapshot_entries
+    current = draft.current_snapshot_id
+    log = draft.base.snapshot_entries
     if draft.snapshots_removed:
-        log = _after_last_gap(log, metadata)
+        log = _after_last_gap(log, draft)
     moves = [
         (when, snapshot_id)
         for when, snapshot_id in draft.moves
-        if snapshot_id in metadata.snapshots
-        and (snapshot_id == current or snapshot_id not in draft.added_snapshot_ids)
+        if snapshot_id in draft.snapshots
+        and (snapshot_id == current or snapshot_id not in draft.added_ids)
     ]
     if not moves:
         return log
@@ -234,10 +212,10 @@ def log_moves(draft: Draft, *, last_updated_ms: int) -> JsonArray:
     return log.extended(added)
 
 
-def _after_last_gap(log: JsonArray, metadata: TableMetadata) -> JsonArray:
+def _after_last_gap(log: JsonArray, draft: Draft) -> JsonArray:
     kept: list[bytes] = []
     for entry, text in zip(log.decoded(), log.items(), strict=True):
-        if entry.get("snapshot-id") in metadata.snapshots:
+        if entry.get("snapshot-id") in draft.snapshots:
             kept.append(text)
         else:
             kept.clear()

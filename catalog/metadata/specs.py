@@ -10,21 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog import datatypes, transforms
-from catalog.metadata import drafts, errors, model, reading
+from catalog.metadata import drafts, errors, limits, model, reading
 from catalog.metadata.drafts import Draft
 from catalog.metadata.reading import Json
 
 
-def check_spec(spec: Any, schema: Json, *, what: str = "partition spec") -> Json:
-    """Return spec, checked to be one the schema can have: sources, transforms, distinct names.
+def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spec") -> Json:
+    """Return spec, checked to be one a schema can have: sources, transforms, distinct names.
 
-    Field ids may be missing. Raises BadUpdate.
+    columns: the schema's. Field ids may be missing. Raises BadUpdate.
     """
     checked = reading.check_object(spec, what=what)
-    columns = datatypes.columns(schema)
-    names = {column.full_name: field_id for field_id, column in columns.items()}
     seen: set[str] = set()
-    for given in reading.get_list(checked, "fields"):
+    for given in check_fields(checked, what=what):
         field = reading.check_object(given, what="partition field")
         name = reading.get_text(field, "name")
         source_id = source_id_of(field)
@@ -35,12 +33,20 @@ def check_spec(spec: Any, schema: Json, *, what: str = "partition spec") -> Json
         if name in seen:
             raise errors.BadUpdate(f"Cannot use partition name more than once: {name}")
         seen.add(name)
-        if source_id in columns and names.get(name, source_id) != source_id:
+        if source_id in columns.by_id and columns.ids.get(name, source_id) != source_id:
             raise errors.BadUpdate(
                 f"Cannot create identity partition sourced from different field in schema: {name}"
             )
-        check_source(transform, source_id, columns, name=name)
+        check_source(transform, source_id, columns.by_id, name=name)
     return checked
+
+
+def check_fields(checked: Json, *, what: str) -> list[Any]:
+    """Return the fields of a spec or sort order, which must not be too many. Raises BadUpdate."""
+    fields = reading.get_list(checked, "fields")
+    if len(fields) > limits.PARTITION_FIELDS_MAX:
+        raise errors.BadUpdate(f"A {what} has at most {limits.PARTITION_FIELDS_MAX} fields")
+    return fields
 
 
 def source_id_of(field: Json) -> int:
@@ -96,11 +102,9 @@ def check_default_spec(metadata: model.TableMetadata) -> None:
         check_source(parse_transform(field), source_id_of(field), columns, name=field["name"])
 
 
-def compatible(one: Json, other: Json) -> bool:
-    """Say whether two checked specs partition alike: sources, transforms and names in order."""
-    return [_sameness(field) for field in one["fields"]] == [
-        _sameness(field) for field in other["fields"]
-    ]
+def identity_of(spec: Json) -> tuple[tuple[int, str, str], ...]:
+    """Return what is equal for specs that partition alike. Hashable."""
+    return tuple([_sameness(field) for field in spec["fields"]])
 
 
 def _sameness(field: Json) -> tuple[int, str, str]:
@@ -110,37 +114,39 @@ def _sameness(field: Json) -> tuple[int, str, str]:
 # --- updates ------------------------------------------------------------------------------------
 
 
-def apply_add_spec(draft: Draft, update: Json) -> Draft:
+def apply_add_spec(draft: Draft, update: Json) -> None:
     """Add a partition spec, or find the one that partitions alike; `-1` then means it."""
-    metadata = draft.metadata
     schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a partition spec before a schema is current")
-    spec = check_spec(update.get("spec"), schema)
-    for known in metadata.partition_specs:
-        if compatible(known, spec):
-            return draft.noting(last_spec_id=known["spec-id"])
-    fields, last_partition_id = _with_field_ids(metadata, spec["fields"])
-    spec_id = max((known["spec-id"] for known in metadata.partition_specs), default=-1) + 1
-    added = {**spec, "spec-id": spec_id, "fields": fields}
-    return draft.changed(
-        partition_specs=(*metadata.partition_specs, added), last_partition_id=last_partition_id
-    ).noting(last_spec_id=spec_id)
+    spec = check_spec(update.get("spec"), draft.columns_of(schema))
+    identity = identity_of(spec)
+    same = draft.specs.find(identity, identity_of)
+    if same is not None:
+        draft.last_spec_id = same
+        return
+    if len(draft.specs) >= limits.SPECS_MAX:
+        raise errors.BadUpdate(f"A table has at most {limits.SPECS_MAX} partition specs")
+    fields, draft.last_partition_id = _with_field_ids(draft, spec["fields"])
+    spec_id = draft.specs.highest(default=-1) + 1
+    draft.specs.add(spec_id, {**spec, "spec-id": spec_id, "fields": fields}, identity)
+    draft.last_spec_id = spec_id
+    draft.touch()
 
 
-def _with_field_ids(metadata: model.TableMetadata, fields: list[Json]) -> tuple[list[Json], int]:
+def _with_field_ids(draft: Draft, fields: list[Json]) -> tuple[list[Json], int]:
     """Return the fields, each with an id, and the highest id ever given.
 
     A pair of source and transform that an older spec has keeps its id; v1 numbers by place.
     """
-    owners = _owners(metadata)
-    known = {pair: field_id for field_id, pairs in owners.items() for pair in pairs}
-    last = metadata.last_partition_id
+    owners = _owners(draft)
+    last = draft.last_partition_id
     numbered: list[Json] = []
+    pairs: list[tuple[int, str]] = []
     for position, field in enumerate(fields):
         pair = (source_id_of(field), str(parse_transform(field)))
         field_id = field.get("field-id")
-        if metadata.format_version == 1:
+        if draft.format_version == 1:
             expected = model.PARTITION_ID_START + position
             if field_id is None:
                 field_id = expected
@@ -150,23 +156,28 @@ def _with_field_ids(metadata: model.TableMetadata, fields: list[Json]) -> tuple[
                     f" {field['name']} has {field_id}, not {expected}"
                 )
         elif field_id is None:
-            field_id = known.get(pair, last + 1)
+            field_id = owners.ids.get(pair, last + 1)
         else:
-            _check_owner(field_id, pair, owners.get(field_id, set()))
+            _check_owner(field_id, pair, owners.pairs.get(field_id, set()))
         last = max(last, field_id)
         numbered.append({**field, "field-id": field_id})
+        pairs.append((pair[0], str(field["transform"]).strip().lower()))
     ids = [field["field-id"] for field in numbered]
     if len(ids) != len(set(ids)):
         raise errors.BadUpdate(f"Partition field ids are used more than once: {ids}")
+    for field_id, pair in zip(ids, pairs, strict=True):
+        owners.add(field_id, pair)
     return numbered, last
 
 
-def _owners(metadata: model.TableMetadata) -> dict[int, set[tuple[int, str]]]:
-    owners: dict[int, set[tuple[int, str]]] = {}
-    for spec in metadata.partition_specs:
-        for field in spec["fields"]:
-            pair = (source_id_of(field), str(field["transform"]).strip().lower())
-            owners.setdefault(field["field-id"], set()).add(pair)
+def _owners(draft: Draft) -> drafts.PartitionOwners:
+    owners = draft.partition_owners
+    if owners is None:
+        owners = draft.partition_owners = drafts.PartitionOwners()
+        for spec in draft.specs.values():
+            for field in spec["fields"]:
+                pair = (source_id_of(field), str(field["transform"]).strip().lower())
+                owners.add(field["field-id"], pair)
     return owners
 
 
@@ -184,23 +195,24 @@ def _check_owner(field_id: int, pair: tuple[int, str], owners: set[tuple[int, st
             )
 
 
-def apply_set_default_spec(draft: Draft, update: Json) -> Draft:
+def apply_set_default_spec(draft: Draft, update: Json) -> None:
     spec_id = reading.get_int(update, "spec-id")
     if spec_id == drafts.LAST_ADDED:
         if draft.last_spec_id is None:
             raise errors.BadUpdate("Cannot set last added spec: no spec has been added")
         spec_id = draft.last_spec_id
-    if spec_id == draft.metadata.default_spec_id:
-        return draft
-    if draft.metadata.spec(spec_id) is None:
+    if spec_id == draft.default_spec_id:
+        return
+    if draft.specs.get(spec_id) is None:
         raise errors.BadUpdate(f"Cannot set default partition spec to unknown spec: {spec_id}")
-    return draft.changed(default_spec_id=spec_id)
+    draft.default_spec_id = spec_id
+    draft.touch()
 
 
-def apply_remove_partition_specs(draft: Draft, update: Json) -> Draft:
+def apply_remove_partition_specs(draft: Draft, update: Json) -> None:
     gone = set(reading.get_numbers(update, "spec-ids", limit=reading.INT_MAX))
-    if draft.metadata.default_spec_id in gone:
+    if draft.default_spec_id in gone:
         raise errors.BadUpdate("Cannot remove the default partition spec")
-    known = draft.metadata.partition_specs
-    kept = tuple(spec for spec in known if spec["spec-id"] not in gone)
-    return draft if len(kept) == len(known) else draft.changed(partition_specs=kept)
+    if draft.specs.remove(gone):
+        draft.partition_owners = None
+        draft.touch()

@@ -16,10 +16,12 @@ import msgspec
 from catalog.metadata import (
     attachments,
     errors,
+    limits,
     model,
     orders,
     properties,
     reading,
+    requirements,
     schemas,
     snapshots,
     specs,
@@ -28,7 +30,7 @@ from catalog.metadata.drafts import Draft
 from catalog.metadata.model import TableMetadata
 from catalog.metadata.reading import Json
 
-Update: TypeAlias = Callable[[Draft, Json], Draft]
+Update: TypeAlias = Callable[[Draft, Json], None]
 
 
 def apply_updates(
@@ -47,17 +49,79 @@ def apply_updates(
     base's file lies; it goes to the metadata log. now_ms: Unix milliseconds.
     Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
     """
+    part = Part(requirements=(), updates=updates)
+    return apply_parts(
+        base,
+        [part],
+        now_ms=now_ms,
+        base_location=base_location,
+        table_uuid=table_uuid,
+        location=location,
+    )
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of a commit's updates, and what they require: decoded JSON, as the client sent it."""
+
+    requirements: Sequence[Json]
+    updates: Sequence[Json]
+
+
+def apply_parts(
+    base: TableMetadata | None,
+    parts: Sequence[Part],
+    *,
+    now_ms: int,
+    base_location: str | None,
+    table_uuid: str | None = None,
+    location: str | None = None,
+) -> TableMetadata:
+    """Return base with the updates of all parts applied as one commit, otherwise `apply_updates`.
+
+    The requirements of each part are checked on what the parts before it left. Raises
+    RequirementFailed and BadRequirement besides.
+    """
+    if sum(len(part.updates) for part in parts) > limits.UPDATES_MAX:
+        raise errors.BadUpdate(f"A commit has at most {limits.UPDATES_MAX} updates of one table")
+    try:
+        return _apply_parts(
+            base,
+            parts,
+            now_ms=now_ms,
+            base_location=base_location,
+            table_uuid=table_uuid,
+            location=location,
+        )
+    except RecursionError:
+        raise errors.BadUpdate("Cannot apply updates: they nest too deeply") from None
+
+
+def _apply_parts(
+    base: TableMetadata | None,
+    parts: Sequence[Part],
+    *,
+    now_ms: int,
+    base_location: str | None,
+    table_uuid: str | None,
+    location: str | None,
+) -> TableMetadata:
+    requirements.check_requirements(base, parts[0].requirements)
     draft = Draft(
-        metadata=_empty(updates) if base is None else base,
+        _empty([update for part in parts for update in part.updates]) if base is None else base,
         now_ms=now_ms if base is None else max(now_ms, base.last_updated_ms),
         creating=base is None,
     )
-    for given in updates:
-        update = reading.check_object(given, what="table update")
-        draft = _update_of(update)(draft, update)
+    for index, part in enumerate(parts):
+        if index:
+            requirements.check_requirements(draft, part.requirements)
+        for given in part.updates:
+            update = reading.check_object(given, what="table update")
+            _update_of(update)(draft, update)
+        if base is None and draft.table_uuid is None:
+            draft.table_uuid = table_uuid
     if base is None:
-        return _created(draft, table_uuid=table_uuid, location=location)
-    if draft.metadata is base:
+        return _created(draft, location=location)
+    if not draft.touched:
         return base
     return _committed(draft, base, base_location, table_uuid)
 
@@ -89,36 +153,38 @@ def check_format_version(version: int) -> None:
         )
 
 
-def _created(draft: Draft, *, table_uuid: str | None, location: str | None) -> TableMetadata:
-    made = draft.metadata
-    uuid = made.table_uuid or table_uuid
-    place = made.location or (location or "").rstrip("/")
-    if uuid is None:
+def _created(draft: Draft, *, location: str | None) -> TableMetadata:
+    place = draft.location or (location or "").rstrip("/")
+    if draft.table_uuid is None:
         raise errors.BadUpdate("Cannot create a table without a uuid")
     if not place:
         raise errors.BadUpdate("Cannot create a table without a location")
     for missing, what in (
-        (made.schema(made.current_schema_id) is None, "current schema"),
-        (made.spec(made.default_spec_id) is None, "default partition spec"),
-        (made.sort_order(made.default_sort_order_id) is None, "default sort order"),
+        (draft.schemas.get(draft.current_schema_id) is None, "current schema"),
+        (draft.specs.get(draft.default_spec_id) is None, "default partition spec"),
+        (draft.orders.get(draft.default_sort_order_id) is None, "default sort order"),
     ):
         if missing:
             raise errors.BadUpdate(f"Cannot create a table without a {what}")
-    specs.check_default_spec(made)
-    orders.check_default_order(made)
-    return msgspec.structs.replace(
-        made,
-        table_uuid=uuid,
+    made = draft.finished(
         location=place,
         last_updated_ms=draft.now_ms,
         snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
     )
+    specs.check_default_spec(made)
+    orders.check_default_order(made)
+    return made
 
 
 def _committed(
     draft: Draft, base: TableMetadata, base_location: str | None, table_uuid: str | None
 ) -> TableMetadata:
-    made = draft.metadata
+    made = draft.finished(
+        table_uuid=draft.table_uuid or table_uuid,  # v1 tables of old have none
+        last_updated_ms=draft.now_ms,
+        snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
+        metadata_entries=_with_previous_file(draft, base, base_location),
+    )
     schema_moved = made.current_schema_id != base.current_schema_id
     if schema_moved or made.default_spec_id != base.default_spec_id:
         specs.check_default_spec(made)
@@ -128,85 +194,82 @@ def _committed(
     assert made.last_partition_id >= base.last_partition_id
     assert made.last_sequence_number >= base.last_sequence_number
     assert made.next_row_id >= base.next_row_id
-    return msgspec.structs.replace(
-        made,
-        table_uuid=made.table_uuid or table_uuid,  # v1 tables of old have none
-        last_updated_ms=draft.now_ms,
-        snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
-        metadata_entries=_with_previous_file(made, base, base_location),
-    )
+    return made
 
 
 def _with_previous_file(
-    made: TableMetadata, base: TableMetadata, base_location: str | None
+    draft: Draft, base: TableMetadata, base_location: str | None
 ) -> model.JsonArray:
     """Return the metadata log with the file this commit replaces, cut to its greatest length."""
     if base_location is None:
-        return made.metadata_entries
+        return base.metadata_entries
     entries_max = max(
         1,
         properties.whole_number(
-            made.properties,
+            draft.properties,
             properties.PREVIOUS_VERSIONS_MAX,
             properties.PREVIOUS_VERSIONS_MAX_DEFAULT,
         ),
     )
     entry = {"timestamp-ms": base.last_updated_ms, "metadata-file": base_location}
-    entries = [*made.metadata_entries.items(), msgspec.json.encode(entry)]
+    entries = [*base.metadata_entries.items(), msgspec.json.encode(entry)]
     return model.JsonArray.of(entries[-entries_max:])
 
 
 # --- updates that belong to no family -----------------------------------------------------------
 
 
-def apply_assign_uuid(draft: Draft, update: Json) -> Draft:
+def apply_assign_uuid(draft: Draft, update: Json) -> None:
     """Give a table without a uuid one. A live table keeps its own: every client refers to it."""
     uuid = reading.get_text(update, "uuid")
-    known = draft.metadata.table_uuid
+    own = draft.table_uuid
     if not uuid:
         raise errors.BadUpdate("Cannot set uuid to null")
-    if known is None or (draft.creating and uuid != known):
-        return draft.changed(table_uuid=uuid)
-    if uuid.lower() != known.lower():
-        raise errors.BadUpdate(f"Cannot reassign uuid: table has {known}, update gives {uuid}")
-    return draft
+    if len(uuid) > limits.UUID_CHARACTERS_MAX:
+        raise errors.BadUpdate(
+            f"A table's uuid is at most {limits.UUID_CHARACTERS_MAX} characters long"
+        )
+    if own is None or (draft.creating and uuid != own):
+        draft.table_uuid = uuid
+        draft.touch()
+    elif uuid.lower() != own.lower():
+        raise errors.BadUpdate(f"Cannot reassign uuid: table has {own}, update gives {uuid}")
 
 
-def apply_upgrade_format_version(draft: Draft, update: Json) -> Draft:
+def apply_upgrade_format_version(draft: Draft, update: Json) -> None:
     """Upgrade, never downgrade. From v3 on row ids are handed out, starting at 0."""
     version = reading.get_int(update, "format-version")
-    known = draft.metadata.format_version
+    own = draft.format_version
     if version > model.FORMAT_VERSION_MAX:
         raise errors.BadUpdate(
             f"Cannot upgrade table to unsupported format version: v{version}"
             f" (supported: v{model.FORMAT_VERSION_MAX})"
         )
-    if version < known:
-        raise errors.BadUpdate(f"Cannot downgrade v{known} table to v{version}")
-    return draft if version == known else draft.changed(format_version=version)
+    if version < own:
+        raise errors.BadUpdate(f"Cannot downgrade v{own} table to v{version}")
+    if version != own:
+        draft.format_version = version
+        draft.touch()
 
 
-def apply_set_location(draft: Draft, update: Json) -> Draft:
+def apply_set_location(draft: Draft, update: Json) -> None:
     location = reading.get_text(update, "location").rstrip("/")
     if not location:
         raise errors.BadUpdate("Cannot set an empty location")
-    return draft if location == draft.metadata.location else draft.changed(location=location)
+    if location != draft.location:
+        draft.location = location
+        draft.touch()
 
 
-def apply_set_properties(draft: Draft, update: Json) -> Draft:
+def apply_set_properties(draft: Draft, update: Json) -> None:
     name = "updates" if "updates" in update else "updated"  # the older spelling is still sent
     given = reading.get_text_map(update, name if name in update else "updates")
-    known = draft.metadata.properties
-    merged = {**known, **properties.storable(given)}
-    return draft if merged == known else draft.changed(properties=merged)
+    draft.set_properties(properties.storable(given))
 
 
-def apply_remove_properties(draft: Draft, update: Json) -> Draft:
+def apply_remove_properties(draft: Draft, update: Json) -> None:
     name = "removals" if "removals" in update else "removed"
-    gone = set(reading.get_texts(update, name if name in update else "removals"))
-    known = draft.metadata.properties
-    kept = {name: value for name, value in known.items() if name not in gone}
-    return draft if len(kept) == len(known) else draft.changed(properties=kept)
+    draft.remove_properties(reading.get_texts(update, name if name in update else "removals"))
 
 
 TABLE_UPDATES: Mapping[str, Update] = {

@@ -291,7 +291,7 @@ def test_json_array_extends_text_whatever_its_layout() -> None:
 
 def test_snapshots_appended_and_removed_keep_each_text_at_its_id() -> None:
     snapshots = model.Snapshots(b'[ {"snapshot-id": 5, "x": "],["} , {"snapshot-id":6} ]')
-    grown = snapshots.appended(7, b'{"snapshot-id":7}')
+    grown = snapshots.extended({7: b'{"snapshot-id":7}'})
     assert {known: grown.get(known) for known in grown.ids} == {
         5: {"snapshot-id": 5, "x": "],["},
         6: {"snapshot-id": 6},
@@ -299,4 +299,4 @@ def test_snapshots_appended_and_removed_keep_each_text_at_its_id() -> None:
     }
     assert list(snapshots.ids) == [5, 6]
     assert grown.without({6}).text == b'[{"snapshot-id": 5, "x": "],["},{"snapshot-id":7}]'
-    assert model.Snapshots().appended(1, b'{"snapshot-id":1}').text == b'[{"snapshot-id":1}]'
+    assert model.Snapshots().extended({1: b'{"snapshot-id":1}'}).text == b'[{"snapshot-id":1}]'
