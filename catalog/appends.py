@@ -23,6 +23,7 @@ from catalog import (
     idents,
     manifest_encoding,
     manifests,
+    readers,
     scans,
     summaries,
     tables,
@@ -40,6 +41,7 @@ from catalog.metadata import creation, specs
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import properties as property_names
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
+from server.access import model as access_model
 from storage import model
 
 ATTEMPTS_MAX: Final = 20
@@ -87,12 +89,14 @@ class Appends:
         tables: tables.Tables,
         scans: scans.Scans,
         files: files.Files,
+        readers: readers.Readers,
         now_ms: model.NowMs,
         new_id: model.NewId,
     ) -> None:
         self._tables = tables
         self._scans = scans
         self._files = files
+        self._readers = readers
         self._now_ms = now_ms
         self._new_id = new_id
 
@@ -108,7 +112,7 @@ class Appends:
         summary: Mapping[str, str] | None = None,
         extra_updates: Sequence[Mapping[str, Any]] = (),
         staged: LoadedTable | None = None,
-        by: str,
+        principal: access_model.Principal,
         via: str = "sql",
     ) -> LoadedTable:
         """Commit one snapshot that adds and removes these files; return the table after it.
@@ -119,8 +123,10 @@ class Appends:
         only if files are removed or rows deleted, and then the branch must still be there.
         summary: own fields of the snapshot's summary. extra_updates: for the same commit, before
         the snapshot. staged: what a staged create gave; the commit then creates the table, files
-        and all. Raises RequirementFailed if the branch moved, MetadataFileMissing,
-        InvalidArgument for a file that is not live or fits no spec, and as `Tables.commit` does.
+        and all. principal: the writer, who also reads what the table has; manifests of other tables
+        that it may not read stay as they are. Raises RequirementFailed if the branch moved,
+        MetadataFileMissing, ForeignFileRefused where such a manifest must be read, InvalidArgument
+        for a file that is not live or fits no spec, and as `Tables.commit` does.
         """
         change = _Change(
             operation=operation,
@@ -130,10 +136,11 @@ class Appends:
             summary=summary or {},
         )
         attempt = _Attempt(
-            files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=by
+            files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=principal.arn
         )
         for number in range(1, ATTEMPTS_MAX + 1):
             loaded = self._tables.load(ident) if staged is None else staged
+            reader = self._readers.of(principal, loaded)
             table = loaded.metadata
             head = scans.head_of(table, branch)
             try:
@@ -142,7 +149,7 @@ class Appends:
                         f"Requirement failed: branch {branch} has changed: expected id"
                         f" {based_on} != {head}"
                     )
-                built = await attempt.build(table, head, change, now_ms=self._now_ms())
+                built = await attempt.build(reader, head, change, now_ms=self._now_ms())
             except BaseException:
                 await asyncio.shield(attempt.give_up())
                 raise
@@ -155,7 +162,7 @@ class Appends:
                         *extra_updates,
                         *_updates(branch, built.snapshot),
                     ],
-                    by=by,
+                    by=principal.arn,
                     via=via,
                 )
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
@@ -227,20 +234,20 @@ class _Attempt:
         self._commit_id = _uuid_text(new_id())
 
     async def build(
-        self, table: TableMetadata, head: int | None, change: _Change, *, now_ms: int
+        self, reader: readers.Reader, head: int | None, change: _Change, *, now_ms: int
     ) -> _Built:
         """Write what a snapshot of this change on top of head needs."""
+        table = reader.table.metadata
         while not self._snapshot_id or self._snapshot_id in table.snapshots:
             assert self._added is None, "manifests name the snapshot that adds them"
             self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)
         if self._added is None:
             self._added = self._write_added(table, change.added)
         before = len(self._written) + len(self._pending)
-        bucket = self._ident.table_bucket
-        listed = () if head is None else await self._scans.manifests_of(table, head, bucket)
-        kept, removed = await self._without_removed(table, listed, change)
-        merged = await self._merged(table, kept)
-        totals = await self._totals(table, head, listed)
+        listed = () if head is None else await self._scans.manifests_of(reader, head)
+        kept, removed = await self._without_removed(reader, listed, change)
+        merged = await self._merged(reader, kept)
+        totals = await self._totals(reader, head, listed)
         sequence_number = 0 if table.format_version == 1 else table.last_sequence_number + 1
         lineage = table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION
         data, row_ids = manifest_encoding.encode_manifest_list(
@@ -299,7 +306,7 @@ class _Attempt:
         return written
 
     async def _without_removed(
-        self, table: TableMetadata, listed: Iterable[ManifestFile], change: _Change
+        self, reader: readers.Reader, listed: Iterable[ManifestFile], change: _Change
     ) -> tuple[list[ManifestFile], list[DataFile]]:
         """Return the manifests to keep, those rewritten among them, and the files that went."""
         kept = [manifest for manifest in listed if manifest.has_live_files]
@@ -311,7 +318,7 @@ class _Attempt:
         data_first = sorted(kept, key=lambda manifest: manifest.content)
         gone_paths: set[str] = set()
         for manifest in data_first:
-            entries = await self._scans.entries_of(manifest, self._ident.table_bucket)
+            entries = await self._scans.entries_of(manifest, reader)
             gone = [
                 entry
                 for entry in entries
@@ -328,7 +335,7 @@ class _Attempt:
                 for entry in gone
                 if entry.data_file.content == Content.DATA
             }
-            made.append(self._rewritten(table, manifest, entries, gone))
+            made.append(self._rewritten(reader.table.metadata, manifest, entries, gone))
         if missing:
             path, _ = min(missing, key=str)
             raise errors.InvalidArgument(f"Cannot remove {path}: the snapshot does not hold it")
@@ -355,9 +362,13 @@ class _Attempt:
         return self._write_manifest(table, manifest.partition_spec_id, manifest.content, rewritten)
 
     async def _merged(
-        self, table: TableMetadata, kept: Sequence[ManifestFile]
+        self, reader: readers.Reader, kept: Sequence[ManifestFile]
     ) -> list[ManifestFile]:
-        """Return the manifests with runs of small data manifests merged, once there are many."""
+        """Return the manifests with runs of small data manifests merged, once there are many.
+
+        Those that the writer may not read stay as they are.
+        """
+        table = reader.table.metadata
         if not property_names.switched_on(table.properties, MERGE_ENABLED, default=True):
             return list(kept)
         count_min = property_names.whole_number(
@@ -373,6 +384,7 @@ class _Attempt:
                 and manifest.sequence_number != manifests.UNASSIGNED
                 and manifest.manifest_length < target_bytes // 2
                 and (manifest.first_row_id is not None or table.format_version < 3)
+                and reader.may_read(manifest.manifest_path)
             ):
                 small.setdefault(manifest.partition_spec_id, []).append(manifest)
         made = list(kept)
@@ -383,25 +395,25 @@ class _Attempt:
             for manifest in group:
                 if len(entries) >= MANIFEST_ENTRIES_MAX:
                     break
-                entries += await self._scans.entries_of(manifest, self._ident.table_bucket)
+                entries += await self._scans.entries_of(manifest, reader)
                 made.remove(manifest)
             existing = [msgspec.structs.replace(entry, status=Status.EXISTING) for entry in entries]
             made.append(self._write_manifest(table, spec_id, ManifestContent.DATA, existing))
         return made
 
     async def _totals(
-        self, table: TableMetadata, head: int | None, listed: Iterable[ManifestFile]
+        self, reader: readers.Reader, head: int | None, listed: Iterable[ManifestFile]
     ) -> Mapping[str, int]:
         if head is None:
             return dict.fromkeys(summaries.TOTALS, 0)
-        snapshot = table.snapshot(head)
+        snapshot = reader.table.metadata.snapshot(head)
         stated = summaries.totals_of(None if snapshot is None else snapshot.get("summary"))
         if stated is not None:
             return stated
         live: list[DataFile] = []
         for manifest in listed:
             if manifest.has_live_files:
-                entries = await self._scans.entries_of(manifest, self._ident.table_bucket)
+                entries = await self._scans.entries_of(manifest, reader)
                 live += [entry.data_file for entry in entries]
         return summaries.counted(live)
 

@@ -420,7 +420,7 @@ class Commits:
                 view,
                 place,
                 ident,
-                requested=_location_asked(_updates_of(parts)),
+                requested=location_asked(_updates_of(parts)),
                 object_uuid=object_uuid,
                 now_ms=now_ms,
                 adopts=True,
@@ -587,7 +587,7 @@ def _apply(
     )
 
 
-def _location_asked(given: Sequence[Any]) -> str | None:
+def location_asked(given: Sequence[Any]) -> str | None:
     """Return the location that the updates of a new table end up with, if they say one."""
     asked = None
     for update in given:

@@ -79,6 +79,10 @@ class TableAlreadyExists(CatalogError):
     """A table has this name."""
 
 
+class ForeignFileRefused(CatalogError):
+    """A table's metadata names a file of another table, which the caller may not read."""
+
+
 class NoSuchView(CatalogError):
     """The view does not exist."""
 

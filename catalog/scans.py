@@ -1,8 +1,9 @@
 """engine: which files a query of one snapshot has to read, and what is deleted from them.
 
-Manifest lists and manifests never change, so what they decode to is kept, bounded, by their path
-and what their entries inherit. Planning sees one snapshot from its manifest list on, whatever is
-committed meanwhile. Never opens a data file.
+Manifest lists and manifests never change, so what they decode to is kept, bounded, by their bodies
+and what their entries inherit; every use opens the file for its reader, cached or not. Planning
+sees one snapshot from its manifest list on, whatever is committed meanwhile. Never opens a data
+file: the tasks name them, and they are opened by the same reader.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from catalog import commits, decoding, deletes, errors, files, manifests, pruning
+from catalog import decoding, deletes, errors, files, manifests, pruning, readers
 from catalog.manifests import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 
@@ -70,7 +71,7 @@ class Scans:
 
     async def plan(
         self,
-        loaded: commits.LoadedTable,
+        reader: readers.Reader,
         *,
         snapshot_id: int | None = None,
         predicate: pruning.Predicate = pruning.ALWAYS,
@@ -80,20 +81,20 @@ class Scans:
 
         snapshot_id: None is the current one. schema: of the predicate's columns; by default the
         snapshot's own for one that was asked for, else the table's current one.
-        Raises NoSuchSnapshot, MetadataFileMissing, InvalidMetadataFile.
+        Raises NoSuchSnapshot, ForeignFileRefused, MetadataFileMissing, InvalidMetadataFile.
         """
-        table, table_bucket = loaded.metadata, loaded.ident.table_bucket
+        table = reader.table.metadata
         wanted = table.current_snapshot_id if snapshot_id is None else snapshot_id
         if schema is None:
             schema = schema_of(table, snapshot_id)
-        listed = () if wanted is None else await self.manifests_of(table, wanted, table_bucket)
+        listed = () if wanted is None else await self.manifests_of(reader, wanted)
         filters = _Filters(table, predicate, schema)
         chosen = [
             manifest
             for manifest in listed
             if manifest.has_live_files and filters.may_match_manifest(manifest)
         ]
-        read = await asyncio.gather(*(self._read_manifest(one, table_bucket) for one in chosen))
+        read = await asyncio.gather(*(self._read_manifest(one, reader) for one in chosen))
         index = deletes.DeleteIndex(
             (
                 entry
@@ -121,45 +122,55 @@ class Scans:
         )
 
     async def live_files(
-        self, loaded: commits.LoadedTable, *, snapshot_id: int | None = None
+        self, reader: readers.Reader, *, snapshot_id: int | None = None
     ) -> tuple[DataFile, ...]:
         """Return every live data and delete file of a snapshot. Raises as `plan` does."""
-        table, table_bucket = loaded.metadata, loaded.ident.table_bucket
+        table = reader.table.metadata
         wanted = table.current_snapshot_id if snapshot_id is None else snapshot_id
         if wanted is None:
             return ()
-        listed = await self.manifests_of(table, wanted, table_bucket)
+        listed = await self.manifests_of(reader, wanted)
         live = [manifest for manifest in listed if manifest.has_live_files]
-        read = await asyncio.gather(*(self.entries_of(one, table_bucket) for one in live))
+        read = await asyncio.gather(*(self.entries_of(one, reader) for one in live))
         return tuple([entry.data_file for entries in read for entry in entries])
 
+    async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
+        """Raise ForeignFileRefused unless reader may read all manifests of a snapshot.
+
+        For what was kept of a snapshot that another reader may have read. Raises as `plan` does.
+        """
+        for manifest in await self.manifests_of(reader, snapshot_id):
+            if manifest.has_live_files:
+                reader.file(manifest.manifest_path)
+
     async def manifests_of(
-        self, table: TableMetadata, snapshot_id: int, table_bucket: str
+        self, reader: readers.Reader, snapshot_id: int
     ) -> tuple[ManifestFile, ...]:
-        """Return the manifests of a snapshot. Raises NoSuchSnapshot and as `plan` does."""
-        snapshot = table.snapshot(snapshot_id)
+        """Return the manifests of a snapshot. Raises as `plan` does."""
+        snapshot = reader.table.metadata.snapshot(snapshot_id)
         if snapshot is None:
             raise errors.NoSuchSnapshot(f"Snapshot does not exist: {snapshot_id}")
         location = snapshot.get("manifest-list")
         if location is None:
-            return await self._manifests_of_old(snapshot, table_bucket)
-        kept: tuple[ManifestFile, ...] | None = self._cache.get((table_bucket, location))
+            return await self._manifests_of_old(snapshot, reader)
+        file = self._files.open(reader.file(location))
+        kept: tuple[ManifestFile, ...] | None = self._cache.get(file)
         if kept is None:
-            data = await self._read(location, table_bucket)
+            data = await self._read(file)
             try:
                 kept = tuple(manifests.decode_manifest_list(data))
             except manifests.InvalidManifest as error:
                 raise errors.InvalidMetadataFile(f"{location}: {error}") from error
-            self._cache.put((table_bucket, location), kept, len(kept) * ENTRY_BYTES)
+            self._cache.put(file, kept, len(kept) * ENTRY_BYTES)
         return kept
 
     async def _manifests_of_old(
-        self, snapshot: Mapping[str, Any], table_bucket: str
+        self, snapshot: Mapping[str, Any], reader: readers.Reader
     ) -> tuple[ManifestFile, ...]:
         """v1 may name its manifests in the snapshot itself; nothing more is known of them."""
         made = []
         for path in snapshot.get("manifests") or ():
-            data = await self._read(path, table_bucket)
+            data = await self._read(self._files.open(reader.file(path)))
             try:
                 header = manifests.decode_header(data)
             except manifests.InvalidManifest as error:
@@ -175,26 +186,21 @@ class Scans:
         return tuple(made)
 
     async def entries_of(
-        self, manifest: ManifestFile, table_bucket: str
+        self, manifest: ManifestFile, reader: readers.Reader
     ) -> tuple[ManifestEntry, ...]:
-        """Return the live entries of a manifest, with all they inherit."""
-        return (await self._read_manifest(manifest, table_bucket)).entries
+        """Return the live entries of a manifest, with all they inherit. Raises as `plan` does."""
+        return (await self._read_manifest(manifest, reader)).entries
 
-    async def _read_manifest(self, manifest: ManifestFile, table_bucket: str) -> _Entries:
-        key = (
-            table_bucket,
-            manifest.manifest_path,
-            manifest.sequence_number,
-            manifest.first_row_id,
-            manifest.added_snapshot_id,
-        )
-        kept: _Entries | None = self._cache.get(key)
+    async def _read_manifest(self, manifest: ManifestFile, reader: readers.Reader) -> _Entries:
+        file = self._files.open(reader.file(manifest.manifest_path))
+        inherited = (manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id)
+        kept: _Entries | None = self._cache.get(file, inherited)
         if kept is not None:
             return kept
         async with self._reads:
-            kept = self._cache.get(key)  # another query may have read it meanwhile
+            kept = self._cache.get(file, inherited)  # another query may have read it meanwhile
             if kept is None:
-                data = await self._read(manifest.manifest_path, table_bucket)
+                data = await self._read(file)
                 try:
                     live = await self._decoder.decode(data, manifest)
                 except manifests.InvalidManifest as error:
@@ -203,11 +209,11 @@ class Scans:
                     ) from error
                 kept = _Entries(tuple(live))
                 # compressed metrics unpack to some ten times their size
-                self._cache.put(key, kept, len(live) * ENTRY_BYTES + 10 * len(data))
+                self._cache.put(file, kept, len(live) * ENTRY_BYTES + 10 * len(data), inherited)
             return kept
 
-    async def _read(self, uri: str, table_bucket: str) -> bytes:
-        return self._files.read(uri, table_bucket=table_bucket)
+    async def _read(self, file: files.OpenedFile) -> bytes:
+        return self._files.read(file)
 
 
 def schema_of(table: TableMetadata, snapshot_id: int | None) -> Mapping[str, Any]:
@@ -304,21 +310,33 @@ def _tasks(
 
 
 class _Cache:
-    """What was used last, up to a bound of bytes."""
+    """What was used last, up to a bound of bytes.
+
+    Asked by an opened file, which is the proof that its reader may read it, and kept by the body,
+    whose blobs have ids that are used once: a file of the same name in another bucket is another.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._kept: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
 
-    def get(self, key: Any) -> Any:
-        found = self._kept.get(key)
-        if found is None:
+    def get(self, file: files.OpenedFile, inherited: tuple[Any, ...] = ()) -> Any:
+        key = (file.info.body, inherited)
+        entry = self._kept.get(key)
+        if entry is None:
             return None
         self._kept.move_to_end(key)
-        return found[0]
+        return entry[0]
 
-    def put(self, key: Any, value: Any, size_bytes: int) -> None:
+    def put(
+        self,
+        file: files.OpenedFile,
+        value: Any,
+        size_bytes: int,
+        inherited: tuple[Any, ...] = (),
+    ) -> None:
+        key = (file.info.body, inherited)
         if size_bytes > self._bytes_max or key in self._kept:
             return
         self._kept[key] = (value, size_bytes)

@@ -130,7 +130,7 @@ class Definitions:
             call, found, opened, text=writes.plan_text(found, target, fields)
         )
         staged = await self._writes.stage(query, target, by=call.by)
-        await self._writes.commit(staged, by=call.by, query_id=call.query_id)
+        await self._writes.commit(staged, principal=call.session.principal, query_id=call.query_id)
         return staged.rows
 
     async def drop_table(

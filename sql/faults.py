@@ -126,6 +126,8 @@ def of_catalog(error: Exception) -> errors.SqlError | None:
             return errors.SqlError(
                 "001008", "22023", f"SQL compilation error:\n{text}", phase="COMPILATION"
             )
+        case catalog_errors.ForeignFileRefused():
+            return errors.not_authorized(text)
         case catalog_errors.MetadataFileMissing() | catalog_errors.InvalidMetadataFile():
             return errors.SqlError("091364", "58030", text)
         case metadata_errors.RequirementFailed() | metadata_errors.StaleSequenceNumber():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import appends, decoding, files, namespaces, scans, tables
+from catalog import appends, decoding, files, namespaces, readers, scans, tables
 from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import decide
@@ -70,13 +70,13 @@ def open_statements(
     found = places.Places(
         buckets=storage.buckets, namespaces=namespaces, tables=tables, access=access
     )
+    table_readers = readers.Readers(store=store, access=access)
     described = information_schema.InformationSchema(places=found, tables=tables)
     read = relations.Relations(
         engine=engine,
         scans=planned,
-        objects=storage.objects,
+        files=file_store,
         links=storage.links,
-        places=found,
     )
     written = writes.Writes(
         engine=engine,
@@ -89,12 +89,19 @@ def open_statements(
             tables=tables,
             scans=planned,
             files=file_store,
+            readers=table_readers,
             now_ms=store.now_ms,
             new_id=store.new_id,
         ),
         new_id=store.new_id,
     )
-    plans = planning.Planning(places=found, relations=read, described=described, limits=limits)
+    plans = planning.Planning(
+        places=found,
+        relations=read,
+        readers=table_readers,
+        described=described,
+        limits=limits,
+    )
     made = statements.Statements(
         engine=engine,
         places=found,

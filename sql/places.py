@@ -246,10 +246,6 @@ class Places:
     def check_new_table(self, principal: access_model.Principal, ident: idents.TableIdent) -> None:
         self.check(principal, self._access.on_new_table(ident))
 
-    def check_file(self, principal: access_model.Principal, uri: str) -> None:
-        """Raise unless principal may read a file that lies outside its table's own place."""
-        self.check(principal, self._access.on_file(uri))
-
 
 def _no_schema(database: str, ident: names.Ident) -> errors.SqlError:
     return errors.does_not_exist("Schema", f"{names.shown(database)}.{ident.folded}")

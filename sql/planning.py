@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from catalog import tables
+from catalog import readers, tables
 from sql import (
     bindings,
     engine,
@@ -75,11 +75,13 @@ class Planning:
         *,
         places: places.Places,
         relations: relations.Relations,
+        readers: readers.Readers,
         described: information_schema.InformationSchema,
         limits: Limits | None = None,
     ) -> None:
         self._places = places
         self._relations = relations
+        self._readers = readers
         self._described = described
         self._limits = limits or Limits()
 
@@ -162,7 +164,8 @@ class Planning:
                     schema=session.schema,
                 )
             transactions.check_not_waiting(session, loaded[use.name].ident)
-            table = relations.snapshot_at(loaded[use.name], use.moment)
+            reader = self._readers.of(session.principal, loaded[use.name])
+            table = relations.snapshot_at(reader, use.moment)
             ends = await self._relations.bounds(table) if wants_bounds else None
             described.append(self._relations.shape(table, name, ends))
             found.append(table)
@@ -207,7 +210,6 @@ class Planning:
                     await self._relations.relation(
                         table,
                         shape.relation,
-                        principal=call.session.principal,
                         conditions=found.filters.get(index, ()),
                         zone=call.zone,
                     )

@@ -19,12 +19,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog import datatypes, deletes, manifests, pruning, scans, tables, transforms, values
-from server.access import model as access_model
-from sql import engine, errors, places, tabletypes
+from catalog import (
+    datatypes,
+    deletes,
+    files,
+    manifests,
+    pruning,
+    readers,
+    scans,
+    tables,
+    transforms,
+    values,
+)
+from catalog import errors as catalog_errors
+from sql import engine, errors, tabletypes
 from sql.dialect import predicates, shapes, sqltypes
-from storage import errors as storage_errors
-from storage import links, objects
+from storage import links
 from storage import model as storage_model
 
 QUERY_ID = "boathouse.query-id"
@@ -40,11 +50,18 @@ BOUNDED_FILES_MAX = 5_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """A table as a statement sees it: loaded once, at one snapshot, with that one's schema."""
+    """A table as a statement sees it: loaded once, at one snapshot, with that one's schema.
 
-    loaded: tables.LoadedTable
+    reader: the table, as the statement's principal reads its files.
+    """
+
+    reader: readers.Reader
     snapshot_id: int | None
     schema: Mapping[str, Any]
+
+    @property
+    def loaded(self) -> tables.LoadedTable:
+        return self.reader.table
 
     @property
     def fields(self) -> list[Mapping[str, Any]]:
@@ -75,15 +92,13 @@ class Relations:
         *,
         engine: engine.Engine,
         scans: scans.Scans,
-        objects: objects.Objects,
+        files: files.Files,
         links: links.Links,
-        places: places.Places,
     ) -> None:
         self._engine = engine
         self._scans = scans
-        self._objects = objects
+        self._files = files
         self._links = links
-        self._places = places
         self._footers: OrderedDict[str, bytes] = OrderedDict()
         self._ways: OrderedDict[Any, _Way] = OrderedDict()
         self._bounds: OrderedDict[tuple[str, int], dict[int, tuple[int, int]]] = OrderedDict()
@@ -112,13 +127,18 @@ class Relations:
         )
 
     async def bounds(self, table: Table) -> Mapping[int, tuple[int, int]]:
-        """Return what the values of whole-number columns lie within, by field id, if files say."""
+        """Return what the values of whole-number columns lie within, by field id, if files say.
+
+        Raises as `Scans.plan` does.
+        """
         if table.snapshot_id is None:
             return {}
-        key = (str(table.loaded.metadata.table_uuid), table.snapshot_id)
+        key = (table.loaded.pointer.object_uuid, table.snapshot_id)
         kept = self._bounds.get(key)
-        if kept is None:
-            files = await self._scans.live_files(table.loaded, snapshot_id=table.snapshot_id)
+        if kept is not None:
+            await self._scans.check_readable(table.reader, table.snapshot_id)
+        else:
+            files = await self._scans.live_files(table.reader, snapshot_id=table.snapshot_id)
             kept = self._bounds[key] = _common_bounds(files, table.fields)
             while len(self._bounds) > BOUNDS_KEPT_MAX:
                 self._bounds.popitem(last=False)
@@ -129,7 +149,6 @@ class Relations:
         table: Table,
         name: str,
         *,
-        principal: access_model.Principal,
         conditions: Sequence[predicates.Condition] = (),
         zone: str = "UTC",
     ) -> engine.Relation:
@@ -141,12 +160,12 @@ class Relations:
             return self.empty(table, name, zone=zone)
         schema = _engine_schema(table.fields, zone)
         plan = await self._scans.plan(
-            table.loaded,
+            table.reader,
             snapshot_id=table.snapshot_id,
             predicate=_predicate(conditions, table.fields),
             schema=table.schema,
         )
-        files = [self._file(table, task, principal) for task in plan.tasks]
+        files = [self._file(table, task) for task in plan.tasks]
         await self._learn_footers(files)
         ways = [self._way(table, file, zone) for file in files]
         grouped: dict[Any, list[_File]] = {}
@@ -156,12 +175,12 @@ class Relations:
             grouped.setdefault(key, []).append(file)
             ways_by_key[key] = way
         groups = [
-            await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone, principal)
+            await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
             for key, members in grouped.items()
         ]
         return engine.Relation(name=name, schema=engine.ipc_schema(schema), groups=tuple(groups))
 
-    async def count_rows(self, table: Table, *, principal: access_model.Principal) -> int | None:
+    async def count_rows(self, table: Table) -> int | None:
         """Return how many rows table has as its manifests say; None where rows were deleted.
 
         Raises as `relation` does: a count is no way around a file that is not there.
@@ -169,9 +188,9 @@ class Relations:
         if table.snapshot_id is None:
             return 0
         plan = await self._scans.plan(
-            table.loaded, snapshot_id=table.snapshot_id, schema=table.schema
+            table.reader, snapshot_id=table.snapshot_id, schema=table.schema
         )
-        files = [self._file(table, task, principal) for task in plan.tasks]
+        files = [self._file(table, task) for task in plan.tasks]
         if any(file.task.deletes for file in files):
             return None
         return sum(file.task.data_file.record_count for file in files)
@@ -185,7 +204,7 @@ class Relations:
         predicate = _predicate(conditions, table.fields)
         kept, every = [
             await self._scans.plan(
-                table.loaded,
+                table.reader,
                 snapshot_id=table.snapshot_id,
                 predicate=wanted,
                 schema=table.schema,
@@ -201,28 +220,19 @@ class Relations:
 
     # Files
 
-    def _file(self, table: Table, task: scans.FileTask, principal: access_model.Principal) -> _File:
+    def _file(self, table: Table, task: scans.FileTask) -> _File:
         file = task.data_file
         if file.file_format != "PARQUET":
             raise errors.unsupported(f"data files in {file.file_format}")
         for delete in task.deletes:
             if delete.file_format not in ("PARQUET", "PUFFIN"):
                 raise errors.unsupported(f"delete files in {delete.file_format}")
-        return _File(task=task, info=self._info(table, file.file_path, principal))
+        return _File(task=task, info=self._info(table, file.file_path))
 
-    def _info(
-        self, table: Table, uri: str, principal: access_model.Principal
-    ) -> storage_model.ObjectInfo:
-        # Manifests are written by clients; what they name elsewhere is asked for as the caller.
-        if not uri.startswith(f"{table.loaded.metadata.location.rstrip('/')}/"):
-            self._places.check_file(principal, uri)
-        scheme, _, rest = uri.partition("://")
-        bucket, _, key = rest.partition("/")
-        if scheme not in ("s3", "s3a", "s3n") or not key:
-            raise errors.unsupported(f"a data file at {uri}")
+    def _info(self, table: Table, uri: str) -> storage_model.ObjectInfo:
         try:
-            return self._objects.head(bucket, key)
-        except (storage_errors.NoSuchKey, storage_errors.NoSuchBucket):
+            return self._files.open(table.reader.file(uri)).info
+        except catalog_errors.MetadataFileMissing:
             raise errors.SqlError(
                 "091364", "58030", f"The table's data file {uri} does not exist"
             ) from None
@@ -255,7 +265,7 @@ class Relations:
         compared = _compared_fields(table, file.task)
         key = (
             footer,
-            metadata.table_uuid,
+            table.loaded.pointer.object_uuid,
             table.schema.get("schema-id"),
             metadata.properties.get(NAME_MAPPING),
             zone,
@@ -306,7 +316,6 @@ class Relations:
         way: _Way,
         members: Sequence[_File],
         zone: str,
-        principal: access_model.Principal,
     ) -> engine.Group:
         ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
         linked = [(engine.file_name(number), file.info) for number, file in enumerate(ordered)]
@@ -319,8 +328,8 @@ class Relations:
             directory=str(directory),
             schema=engine.ipc_schema(pa.schema(list(way.fields))),
             projection=way.projection,
-            position_deletes=self._position_deletes(table, ordered, names, principal),
-            equality_deletes=self._equality_deletes(table, ordered, principal),
+            position_deletes=self._position_deletes(table, ordered, names),
+            equality_deletes=self._equality_deletes(table, ordered),
         )
 
     # Deletes
@@ -330,7 +339,6 @@ class Relations:
         table: Table,
         members: Sequence[_File],
         names: Mapping[str, str],
-        principal: access_model.Principal,
     ) -> tuple[engine.PositionDeletes, ...]:
         targets: dict[tuple[str, int | None], dict[str, str]] = {}
         by_key: dict[tuple[str, int | None], manifests.DataFile] = {}
@@ -342,7 +350,7 @@ class Relations:
                 targets.setdefault(key, {})[path] = names[path]
         return tuple(
             engine.PositionDeletes(
-                path=self._local(table, delete.file_path, principal),
+                path=self._local(table, delete.file_path),
                 form="vector" if delete.is_deletion_vector else "parquet",
                 targets=targets[key],
                 names_target=deletes.only_data_file(delete) is not None,
@@ -353,7 +361,7 @@ class Relations:
         )
 
     def _equality_deletes(
-        self, table: Table, members: Sequence[_File], principal: access_model.Principal
+        self, table: Table, members: Sequence[_File]
     ) -> tuple[engine.EqualityDeletes, ...]:
         by_ids: dict[tuple[int, ...], dict[str, manifests.DataFile]] = {}
         for delete in _equality_deletes(members[0].task):
@@ -362,7 +370,7 @@ class Relations:
         names = {field["id"]: field["name"] for field in table.fields}
         return tuple(
             engine.EqualityDeletes(
-                paths=tuple(self._local(table, path, principal) for path in files),
+                paths=tuple(self._local(table, path) for path in files),
                 columns=tuple(
                     (names.get(field_id, _hidden(field_id)), field_id) for field_id in ids
                 ),
@@ -370,24 +378,25 @@ class Relations:
             for ids, files in by_ids.items()
         )
 
-    def _local(self, table: Table, uri: str, principal: access_model.Principal) -> str:
-        return str(self._links.path_of(self._info(table, uri, principal)))
+    def _local(self, table: Table, uri: str) -> str:
+        return str(self._links.path_of(self._info(table, uri)))
 
 
-def snapshot_at(loaded: tables.LoadedTable, moment: shapes.Moment | None) -> Table:
+def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> Table:
     """Return the table at a moment; raises SqlError when there is no such snapshot any more."""
+    loaded = reader.table
     metadata = loaded.metadata
     if moment is None:
         return Table(
-            loaded=loaded,
+            reader=reader,
             snapshot_id=metadata.current_snapshot_id,
             schema=metadata.current_schema(),
         )
     snapshot_id = _snapshot_id(loaded, moment)
     if snapshot_id is None:
-        return Table(loaded=loaded, snapshot_id=None, schema=metadata.current_schema())
+        return Table(reader=reader, snapshot_id=None, schema=metadata.current_schema())
     return Table(
-        loaded=loaded,
+        reader=reader,
         snapshot_id=snapshot_id,
         schema=scans.schema_of(metadata, snapshot_id),
     )

@@ -254,7 +254,7 @@ class Statements:
         values = found.constants
         table = None if found.counted is None else opened.tables[found.counted]
         if table is not None:
-            count = await self._relations.count_rows(table, principal=call.session.principal)
+            count = await self._relations.count_rows(table)
             values = None if count is None else (count,) * len(found.columns)
         if values is None:
             return None
@@ -433,7 +433,9 @@ class Statements:
             return
         try:
             await self._writes.commit(
-                transaction.waiting, by=call.by, query_id=transaction.query_id
+                transaction.waiting,
+                principal=session.principal,
+                query_id=transaction.query_id,
             )
         finally:
             # Until here a record that is written meanwhile goes on saying what was held.
@@ -446,7 +448,7 @@ class Statements:
         if transaction is None and not session.parameter("AUTOCOMMIT"):
             transaction = session.transaction = transactions.Transaction()
         if transaction is None:
-            await self._writes.commit(staged, by=call.by, query_id=call.query_id)
+            await self._writes.commit(staged, principal=session.principal, query_id=call.query_id)
         else:
             transactions.hold(session, staged, call.query_id)
 

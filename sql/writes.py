@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from catalog import appends, idents, manifests, parquet_stats, tables, transforms, values
 from catalog import errors as catalog_errors
+from server.access import model as access_model
 from sql import engine, errors, relations, tabletypes
 from sql.dialect import names, operations, resolve, sqltypes
 from storage import blobs, disk, objects
@@ -97,20 +98,26 @@ class Writes:
             await asyncio.shield(asyncio.to_thread(self._disk.remove_tree, folder))
         return Staged(target=target, files=tuple(files), rows=finished.rows)
 
-    async def commit(self, staged: Staged, *, by: str, query_id: str = "") -> tables.LoadedTable:
+    async def commit(
+        self, staged: Staged, *, principal: access_model.Principal, query_id: str = ""
+    ) -> tables.LoadedTable:
         """Name staged files in one commit. On a certain failure they are removed.
 
         Once begun it goes on to its end: nobody could tell a caller that was cancelled halfway
         whether its rows are in the table.
         """
-        running = asyncio.ensure_future(self._commit(staged, by=by, query_id=query_id))
+        running = asyncio.ensure_future(
+            self._commit(staged, principal=principal, query_id=query_id)
+        )
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             await asyncio.wait((running,))
             return running.result()
 
-    async def _commit(self, staged: Staged, *, by: str, query_id: str) -> tables.LoadedTable:
+    async def _commit(
+        self, staged: Staged, *, principal: access_model.Principal, query_id: str
+    ) -> tables.LoadedTable:
         target = staged.target
         try:
             return await self._appends.commit_files(
@@ -121,7 +128,7 @@ class Writes:
                 based_on=staged.based_on,
                 staged=target.loaded if target.is_staged else None,
                 summary={relations.QUERY_ID: query_id} if query_id else {},
-                by=by,
+                principal=principal,
                 via="sql",
             )
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):

@@ -170,6 +170,24 @@ def test_dataclasses_are_frozen_and_keyword_only(path: Path) -> None:
             assert given.get("kw_only") == "True", f"{node.name} is not keyword-only"
 
 
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_a_tables_file_is_read_by_the_proof_that_its_reader_may(path: Path) -> None:
+    """The proofs are made in one place each, and few modules can open objects without one.
+
+    catalog/store.py reads metadata files, which the pointer names; sql/writes.py only writes.
+    """
+    makers = {"ReadableFile": "catalog/readers.py", "OpenedFile": "catalog/files.py"}
+    openers = {"catalog/files.py", "catalog/store.py", "sql/writes.py"}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            assert makers.get(name, label(path)) == label(path), f"line {node.lineno}: {name}"
+        if isinstance(node, ast.ImportFrom) and node.module == "storage":
+            opens = "objects" in {alias.name for alias in node.names}
+            above = label(path).startswith(("catalog/", "sql/", "s3tables/"))
+            assert not (opens and above and label(path) not in openers), f"line {node.lineno}"
+
+
 def test_every_package_lies_in_the_checkout() -> None:
     """Package names are common words; none may be shadowed by an installed one."""
     for package in PACKAGES:

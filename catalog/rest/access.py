@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, errors, idents, properties, records
+from catalog import errors, guard, idents, properties, records
 from catalog.rest import routes
 from catalog.store import CatalogStore
 from server.access import arns, decide, model
+from server.access import errors as access_errors
+from server.s3 import demands as s3_demands
 
 BRANCH: Final = records.MAIN_BRANCH
 
@@ -126,17 +128,23 @@ class Access:
         account = place.bucket.owner or self.account_id
         return self._on_object(account, ident, found.pointer.object_uuid, actions)
 
-    def on_commit(self, ident: idents.TableIdent, *, creates: bool) -> tuple[model.Demand, ...]:
-        """Return the demands of a commit. creates: it makes the table, if there is none."""
+    def on_commit(
+        self, ident: idents.TableIdent, *, creates: bool
+    ) -> tuple[tuple[model.Demand, ...], records.Pointer | None]:
+        """Return the demands of a commit, and the table's pointer if it is there.
+
+        creates: the commit makes the table, if there is none.
+        """
         with self.store.index.view() as view:
             place = self.store.place(ident.table_bucket, view)
             found = self.store.find_pointer(view, place, "table", ident)
         if found is None and creates:
-            return self.on_new_table(ident)
+            return self.on_new_table(ident), None
         if found is None:
-            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
+            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),), None
         account = place.bucket.owner or self.account_id
-        return self._on_object(account, ident, found.pointer.object_uuid, COMMIT_ACTIONS)
+        pointer = found.pointer
+        return self._on_object(account, ident, pointer.object_uuid, COMMIT_ACTIONS), pointer
 
     def on_object(
         self, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
@@ -155,22 +163,20 @@ class Access:
         )
 
     def on_file(self, uri: str) -> tuple[model.Demand, ...]:
-        """Return the demand for reading a file: as the data of the table it belongs to, or as an
-        object of a general bucket."""
+        """Return the demand for reading a file: what the S3 face demands for GetObject."""
         bucket, _, key = properties.plain_uri(uri).removeprefix("s3://").partition("/")
-        read = model.Demand(
-            action="s3:GetObject", resource=arns.object_arn(bucket, key), place=f"{bucket}/{key}"
-        )
+        answers = guard.TableGuard(store=self.store, region=self.region, account_id=self.account_id)
+        return (s3_demands.key(answers, bucket, key, "s3:GetObject"),)
+
+    def check_file(self, principal: model.Principal, uri: str, *, table: idents.TableIdent) -> None:
+        """Raise ForeignFileRefused unless principal may read a file that a table names."""
         try:
-            place = self.store.place(bucket)
-        except errors.NoSuchWarehouse:
-            return (read,)
-        with self.store.index.view() as view:
-            found = claims.find_location(view, place.bucket_id, key)
-        if found is None:
-            return (self.on_bucket(bucket, "GetTableData"),)
-        arn = arns.table_arn(self.region, self._account_of(bucket), bucket, found[1].object_uuid)
-        return (_demand("GetTableData", arn, {}),)
+            self.check(principal, self.on_file(uri))
+        except access_errors.AccessDenied:
+            raise errors.ForeignFileRefused(
+                f"{principal.arn} is not authorized to read {uri}, which does not belong to table"
+                f" {table.dotted()}"
+            ) from None
 
     def bucket_arn(self, table_bucket: str) -> str:
         """Return the ARN of a table bucket."""

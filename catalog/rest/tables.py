@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog import commits, idents, loads, receipts, records
+from catalog import commits, idents, loads, properties, receipts, records
 from catalog import errors as catalog_errors
 from catalog.commits import TableChange
-from catalog.metadata import reading
+from catalog.metadata import filenames, reading
 from catalog.rest import access, answers, errors, pages, wire
 from catalog.rest.idempotency import Replay, Work
 from catalog.rest.service import Asked, Service
@@ -240,11 +240,28 @@ def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]
     for change in changes:
         made = commits.creates(change.requirements)
         creates[change.ident] = creates.get(change.ident, False) or made
+    pointers: dict[idents.TableIdent, records.Pointer | None] = {}
     for ident, making in creates.items():
-        service.access.check(principal, service.access.on_commit(ident, creates=making))
+        demands, pointers[ident] = service.access.on_commit(ident, creates=making)
+        service.access.check(principal, demands)
     for change in changes:
         for uri in loads.objects_named(change.updates):
             service.access.check(principal, service.access.on_file(uri))
+        _check_files(service, asked, change, pointers[change.ident])
+
+
+def _check_files(
+    service: Service, asked: Asked, change: TableChange, pointer: records.Pointer | None
+) -> None:
+    """Raise ForeignFileRefused for files of other tables that the writer may not read.
+
+    Readers are asked again, each for itself. The engine refuses a location that is another's.
+    """
+    homes = (commits.location_asked(change.updates), None if pointer is None else pointer.location)
+    own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
+    for uri in filenames.named_by(change.updates):
+        if not properties.plain_uri(uri).startswith(own):
+            service.access.check_file(asked.caller.principal, uri, table=change.ident)
 
 
 def _replay_table(service: Service, asked: Asked, ident: idents.TableIdent) -> Replay:

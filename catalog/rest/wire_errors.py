@@ -41,6 +41,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.NoSuchView: (404, "NoSuchViewException"),
     errors.ViewAlreadyExists: (409, "AlreadyExistsException"),
     errors.MetadataFileMissing: (404, "NotFoundException"),
+    errors.ForeignFileRefused: (403, "ForbiddenException"),
     errors.NoSuchSnapshot: (400, "BadRequestException"),
     errors.CommitFailed: (409, "CommitFailedException"),
     errors.LoadAlreadyTaken: (409, "CommitFailedException"),

@@ -15,6 +15,7 @@ from catalog.metadata import errors as metadata_errors
 from tests.kit import datafiles, lakes
 
 BY = lakes.BY
+ROOT = lakes.ROOT
 PARTITIONED = {
     "fields": [{"source-id": 2, "field-id": 1000, "name": "name", "transform": "identity"}]
 }
@@ -41,7 +42,7 @@ def by_id(found: list[dict[str, Any]]) -> list[int]:
 
 
 async def live_paths(bench: datafiles.Bench, loaded: LoadedTable) -> list[str]:
-    plan = await bench.scans.plan(loaded)
+    plan = await bench.scans.plan(bench.reader(loaded))
     return sorted(task.data_file.file_path.rpartition("/")[2] for task in plan.tasks)
 
 
@@ -98,14 +99,14 @@ def test_append_keeps_totals_exact(bench: datafiles.Bench) -> None:
     async def work() -> tuple[LoadedTable, list[DataFile]]:
         loaded = await bench.create()
         files = [await bench.write(loaded, rows(*range(n))) for n in (3, 4)]
-        await bench.appends.commit_files(loaded.ident, files, operation="append", by=BY)
+        await bench.appends.commit_files(loaded.ident, files, operation="append", principal=ROOT)
         files.append(await bench.write(loaded, rows(9)))
         return await bench.appends.commit_files(
             loaded.ident,
             files[2:],
             operation="append",
             summary={"engine-name": "boathouse", "total-records": "no", "operation": "no"},
-            by=BY,
+            principal=ROOT,
         ), files
 
     loaded, files = asyncio.run(work())
@@ -163,7 +164,9 @@ def test_overwrite_removes_files_and_adds_others_in_one_snapshot(
     async def work() -> LoadedTable:
         loaded = await bench.create(properties={"format-version": str(version)})
         old = [await bench.write(loaded, rows(n), name=f"{n}.parquet") for n in (1, 2, 3)]
-        loaded = await bench.appends.commit_files(loaded.ident, old, operation="append", by=BY)
+        loaded = await bench.appends.commit_files(
+            loaded.ident, old, operation="append", principal=ROOT
+        )
         new = await bench.write(loaded, rows(20, 21), name="20.parquet")
         return await bench.appends.commit_files(
             loaded.ident,
@@ -171,7 +174,7 @@ def test_overwrite_removes_files_and_adds_others_in_one_snapshot(
             operation="overwrite",
             removed=[old[1]],
             based_on=loaded.metadata.current_snapshot_id,
-            by=BY,
+            principal=ROOT,
         )
 
     loaded = asyncio.run(work())
@@ -192,14 +195,21 @@ def test_rewritten_manifests_keep_each_files_own_numbers(bench: datafiles.Bench)
     async def work() -> tuple[LoadedTable, list[scans.FileTask], list[manifests.ManifestEntry]]:
         loaded = await bench.create(properties={"format-version": "3"})
         old = [await bench.write(loaded, rows(n, n + 1), name=f"{n}.parquet") for n in (1, 3, 5)]
-        loaded = await bench.appends.commit_files(loaded.ident, old, operation="append", by=BY)
+        loaded = await bench.appends.commit_files(
+            loaded.ident, old, operation="append", principal=ROOT
+        )
         first = loaded.metadata.current_snapshot_id
         loaded = await bench.appends.commit_files(
-            loaded.ident, [], operation="delete", removed=[old[0]], based_on=first, by=BY
+            loaded.ident,
+            [],
+            operation="delete",
+            removed=[old[0]],
+            based_on=first,
+            principal=ROOT,
         )
-        plan = await bench.scans.plan(loaded)
-        (listed,) = await bench.scans.manifests_of(loaded.metadata, plan.snapshot_id or 0, "lake")
-        data = bench.files.read(listed.manifest_path, table_bucket="lake")
+        plan = await bench.scans.plan(bench.reader(loaded))
+        (listed,) = await bench.scans.manifests_of(bench.reader(loaded), plan.snapshot_id or 0)
+        data = bench.read(loaded, listed.manifest_path)
         entries = manifests.inherit(manifests.decode_manifest(data), listed)
         return loaded, list(plan.tasks), entries
 
@@ -224,12 +234,12 @@ def test_removing_all_files_leaves_an_empty_table(bench: datafiles.Bench) -> Non
             loaded.ident,
             [],
             operation="delete",
-            removed=await bench.scans.live_files(loaded),
+            removed=await bench.scans.live_files(bench.reader(loaded)),
             based_on=loaded.metadata.current_snapshot_id,
-            by=BY,
+            principal=ROOT,
         )
         loaded = await bench.add(loaded, rows(3))
-        return loaded, await bench.scans.plan(loaded)
+        return loaded, await bench.scans.plan(bench.reader(loaded))
 
     loaded, plan = asyncio.run(work())
     assert [task.data_file.record_count for task in plan.tasks] == [1]
@@ -252,7 +262,7 @@ def test_removing_a_file_that_is_not_live_is_refused_and_leaves_no_file(
                 operation="delete",
                 removed=[stranger],
                 based_on=loaded.metadata.current_snapshot_id,
-                by=BY,
+                principal=ROOT,
             )
         return before, bench.keys(loaded)
 
@@ -292,9 +302,9 @@ def test_deletion_vectors_are_attached_replaced_and_go_with_their_file(
                 operation="overwrite",
                 removed=removed,
                 based_on=loaded.metadata.current_snapshot_id,
-                by=BY,
+                principal=ROOT,
             )
-            plan = await bench.scans.plan(loaded)
+            plan = await bench.scans.plan(bench.reader(loaded))
             seen.append(
                 [
                     (
@@ -357,7 +367,9 @@ def test_files_a_table_cannot_hold_are_refused(
             }
         )
         with pytest.raises(errors.InvalidArgument, match=message):
-            await bench.appends.commit_files(loaded.ident, [file], operation="append", by=BY)
+            await bench.appends.commit_files(
+                loaded.ident, [file], operation="append", principal=ROOT
+            )
         assert not [key for key in bench.keys(loaded) if key.endswith(".avro")]
 
     asyncio.run(work())
@@ -371,7 +383,7 @@ def test_appends_that_race_all_go_in(bench: datafiles.Bench) -> None:
         loaded = await bench.create(properties={"format-version": "3"})
         await asyncio.gather(*(bench.add(loaded, rows(n)) for n in range(8)))
         loaded = bench.lake.tables.load(loaded.ident)
-        return loaded, await bench.scans.plan(loaded), bench.keys(loaded)
+        return loaded, await bench.scans.plan(bench.reader(loaded)), bench.keys(loaded)
 
     loaded, plan, keys = asyncio.run(work())
     assert len(plan.tasks) == 8
@@ -389,7 +401,7 @@ def test_a_change_that_removes_files_is_a_conflict_once_the_branch_moved(
     async def work() -> tuple[list[str], list[str]]:
         loaded = await bench.create()
         loaded = await bench.add(loaded, rows(1))
-        (old,) = await bench.scans.live_files(loaded)
+        (old,) = await bench.scans.live_files(bench.reader(loaded))
         based_on = loaded.metadata.current_snapshot_id
         moved = await bench.add(loaded, rows(2))
         before = bench.keys(moved)
@@ -398,7 +410,12 @@ def test_a_change_that_removes_files_is_a_conflict_once_the_branch_moved(
             match=rf"branch main has changed: expected id {based_on} !=",
         ):
             await bench.appends.commit_files(
-                loaded.ident, [], operation="delete", removed=[old], based_on=based_on, by=BY
+                loaded.ident,
+                [],
+                operation="delete",
+                removed=[old],
+                based_on=based_on,
+                principal=ROOT,
             )
         return before, bench.keys(moved)
 
@@ -412,7 +429,7 @@ def test_append_to_a_branch_leaves_main_alone(bench: datafiles.Bench) -> None:
         loaded = await bench.add(loaded, rows(1))
         file = await bench.write(loaded, rows(2))
         return await bench.appends.commit_files(
-            loaded.ident, [file], operation="append", branch="audit", by=BY
+            loaded.ident, [file], operation="append", branch="audit", principal=ROOT
         )
 
     loaded = asyncio.run(work())
@@ -430,11 +447,11 @@ def test_a_staged_table_is_created_with_its_files_or_not_at_all(bench: datafiles
         absent = not bench.lake.tables.exists(staged.ident)
         file = await bench.write(staged, rows(1, 2, name="a"), partition=("a",))
         made = await bench.appends.commit_files(
-            staged.ident, [file], operation="append", staged=staged, by=BY
+            staged.ident, [file], operation="append", staged=staged, principal=ROOT
         )
         with pytest.raises(metadata_errors.RequirementFailed, match="table already exists"):
             await bench.appends.commit_files(
-                staged.ident, [file], operation="append", staged=staged, by=BY
+                staged.ident, [file], operation="append", staged=staged, principal=ROOT
             )
         return made, absent
 
@@ -461,7 +478,7 @@ def test_small_manifests_are_merged_once_there_are_many(
         )
         for number in range(6):
             loaded = await bench.add(loaded, rows(number))
-        return loaded, await bench.scans.plan(loaded)
+        return loaded, await bench.scans.plan(bench.reader(loaded))
 
     loaded, plan = asyncio.run(work())
     assert len(plan.tasks) == 6
@@ -481,7 +498,7 @@ def test_manifests_stay_apart_where_merging_is_off(bench: datafiles.Bench) -> No
         )
         for number in range(4):
             loaded = await bench.add(loaded, rows(number))
-        return await bench.scans.plan(loaded)
+        return await bench.scans.plan(bench.reader(loaded))
 
     assert asyncio.run(work()).manifests_total == 4
 
@@ -498,10 +515,10 @@ def test_files_of_several_specs_go_into_manifests_of_their_own(bench: datafiles.
         )
         parted = await bench.write(loaded, rows(2), spec_id=1, partition=("x",))
         loaded = await bench.appends.commit_files(
-            loaded.ident, [plain, parted], operation="append", by=BY
+            loaded.ident, [plain, parted], operation="append", principal=ROOT
         )
         head = loaded.metadata.current_snapshot_id or 0
-        listed = await bench.scans.manifests_of(loaded.metadata, head, "lake")
+        listed = await bench.scans.manifests_of(bench.reader(loaded), head)
         return [(one.partition_spec_id, one.added_files_count or 0) for one in listed]
 
     assert sorted(asyncio.run(work())) == [(0, 1), (1, 1)]
@@ -516,7 +533,7 @@ def test_manifests_of_a_spec_whose_source_column_is_gone_can_be_rewritten(
             await bench.write(loaded, rows(n, name="x"), partition=("x",), name=f"{n}.parquet")
             for n in (1, 2)
         ]
-        await bench.appends.commit_files(loaded.ident, old, operation="append", by=BY)
+        await bench.appends.commit_files(loaded.ident, old, operation="append", principal=ROOT)
         loaded = await bench.lake.tables.commit(
             loaded.ident,
             [],
@@ -534,9 +551,9 @@ def test_manifests_of_a_spec_whose_source_column_is_gone_can_be_rewritten(
             operation="delete",
             removed=[old[0]],
             based_on=loaded.metadata.current_snapshot_id,
-            by=BY,
+            principal=ROOT,
         )
-        plan = await bench.scans.plan(loaded)
+        plan = await bench.scans.plan(bench.reader(loaded))
         return await live_paths(bench, loaded), [task.data_file.partition for task in plan.tasks]
 
     assert asyncio.run(work()) == (["2.parquet"], [("x",)])

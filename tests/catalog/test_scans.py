@@ -14,6 +14,7 @@ from catalog.metadata import model
 from tests.kit import datafiles, lakes
 
 BY = lakes.BY
+ROOT = lakes.ROOT
 PARTITIONED = {
     "fields": [{"source-id": 1, "field-id": 1000, "name": "id_bucket", "transform": "truncate[10]"}]
 }
@@ -39,14 +40,14 @@ class Counting(files.Files):
         super().__init__(objects=lake.storage.objects, blobs=lake.storage.blobs)
         self.read_uris: list[str] = []
 
-    def read(self, uri: str, *, table_bucket: str) -> bytes:
-        self.read_uris.append(uri)
-        return super().read(uri, table_bucket=table_bucket)
+    def read(self, file: files.OpenedFile) -> bytes:
+        self.read_uris.append(file.uri)
+        return super().read(file)
 
 
 def test_plan_of_a_table_without_snapshots_is_empty(bench: datafiles.Bench) -> None:
     async def work() -> scans.ScanPlan:
-        return await bench.scans.plan(await bench.create())
+        return await bench.scans.plan(bench.reader(await bench.create()))
 
     plan = asyncio.run(work())
     assert (plan.snapshot_id, plan.tasks, plan.manifests_total) == (None, (), 0)
@@ -62,10 +63,10 @@ def test_plan_prunes_manifests_by_partition_and_files_by_bounds(bench: datafiles
                 for numbers in ((decade, decade + 1), (decade + 8, decade + 9))
             ]
             loaded = await bench.appends.commit_files(
-                loaded.ident, [low, high], operation="append", by=BY
+                loaded.ident, [low, high], operation="append", principal=ROOT
             )
         plans = [
-            await bench.scans.plan(loaded, predicate=predicate)
+            await bench.scans.plan(bench.reader(loaded), predicate=predicate)
             for predicate in (
                 pruning.ALWAYS,
                 pruning.Comparison(op="eq", column=1, value=11),
@@ -103,8 +104,10 @@ def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
             by=BY,
         )
         second = await bench.add(bench.lake.tables.load(first.ident), rows(3))
-        old = await bench.scans.plan(second, snapshot_id=first.metadata.current_snapshot_id)
-        return old, await bench.scans.plan(second)
+        old = await bench.scans.plan(
+            bench.reader(second), snapshot_id=first.metadata.current_snapshot_id
+        )
+        return old, await bench.scans.plan(bench.reader(second))
 
     old, new = asyncio.run(work())
     assert (records(old), old.schema) == (2, lakes.SCHEMA)
@@ -115,7 +118,7 @@ def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
 def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
     async def work() -> None:
         with pytest.raises(errors.NoSuchSnapshot, match="Snapshot does not exist: 99"):
-            await bench.scans.plan(await bench.create(), snapshot_id=99)
+            await bench.scans.plan(bench.reader(await bench.create()), snapshot_id=99)
 
     asyncio.run(work())
 
@@ -128,13 +131,13 @@ def test_plan_twice_reads_no_file_twice(bench: datafiles.Bench) -> None:
         loaded = await bench.create()
         loaded = await bench.add(loaded, rows(1))
         loaded = await bench.add(loaded, rows(2))
-        await planner.plan(loaded)
+        await planner.plan(bench.reader(loaded))
         assert len(counting.read_uris) == len(set(counting.read_uris)) == 3
-        again = await planner.plan(loaded)
+        again = await planner.plan(bench.reader(loaded))
         assert len(counting.read_uris) == 3
         assert records(again) == 2
         loaded = await bench.add(loaded, rows(3))
-        await planner.plan(loaded)
+        await planner.plan(bench.reader(loaded))
         assert len(counting.read_uris) == 5  # a new list, a new manifest
 
     asyncio.run(work())
@@ -146,7 +149,7 @@ def test_plans_at_the_same_time_read_each_file_once(bench: datafiles.Bench) -> N
 
     async def work() -> None:
         loaded = await bench.add(await bench.create(), rows(1))
-        await asyncio.gather(*(planner.plan(loaded) for _ in range(8)))
+        await asyncio.gather(*(planner.plan(bench.reader(loaded)) for _ in range(8)))
         manifests_read = [uri for uri in counting.read_uris if uri.endswith("-m0.avro")]
         assert len(manifests_read) <= scans.READS_AT_ONCE_MAX
 
@@ -164,7 +167,7 @@ def test_what_is_cached_stays_within_its_bound(bench: datafiles.Bench) -> None:
         for number in range(4):
             loaded = await bench.add(loaded, rows(number))
         for _ in range(2):
-            assert records(await planner.plan(loaded)) == 4
+            assert records(await planner.plan(bench.reader(loaded))) == 4
         assert planner._cache._bytes <= 2 * scans.ENTRY_BYTES
         assert len(counting.read_uris) > 5
 
@@ -178,7 +181,7 @@ def test_a_missing_manifest_is_told_by_name(bench: datafiles.Bench) -> None:
         uri = f"{loaded.metadata.location}/metadata/{name}"
         await bench.files.remove(uri, table_bucket="lake")
         with pytest.raises(errors.MetadataFileMissing, match=f"file: {uri}$"):
-            await bench.scans.plan(loaded)
+            await bench.scans.plan(bench.reader(loaded))
 
     asyncio.run(work())
 
@@ -199,15 +202,26 @@ def test_a_manifest_that_is_none_is_told_by_name(bench: datafiles.Bench) -> None
             loaded.ident, [], [{"action": "add-snapshot", "snapshot": snapshot}], by=BY
         )
         with pytest.raises(errors.InvalidMetadataFile, match="not an Avro container file"):
-            await bench.scans.plan(loaded, snapshot_id=1)
+            await bench.scans.plan(bench.reader(loaded), snapshot_id=1)
 
     asyncio.run(work())
 
 
-def test_files_outside_the_table_bucket_are_not_read(bench: datafiles.Bench) -> None:
-    for uri in ("file:///etc/passwd", "s3://other/x.avro", "s3://lake/", "s3://lake"):
+def test_what_is_no_object_here_is_not_opened(bench: datafiles.Bench) -> None:
+    reader = bench.reader(asyncio.run(bench.create()))
+    for uri in (
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "s3://other/x.avro",
+        "s3:///x",
+        "s3://lake/",
+        "s3://lake",
+        "s3://lake/\ud800",
+        "s3://" + "b" * 70_000 + "/x",
+        "s3://lake/" + "k" * 70_000,
+    ):
         with pytest.raises(errors.MetadataFileMissing):
-            bench.files.read(uri, table_bucket="lake")
+            bench.files.open(reader.file(uri))
 
 
 def test_snapshots_of_v1_that_list_their_manifests_are_read(bench: datafiles.Bench) -> None:
@@ -216,7 +230,7 @@ def test_snapshots_of_v1_that_list_their_manifests_are_read(bench: datafiles.Ben
         loaded = await bench.add(loaded, rows(1, 2))
         snapshot = loaded.metadata.current_snapshot()
         assert snapshot is not None
-        listed = await bench.scans.manifests_of(loaded.metadata, snapshot["snapshot-id"], "lake")
+        listed = await bench.scans.manifests_of(bench.reader(loaded), snapshot["snapshot-id"])
         document = json.loads(model.encode(loaded.metadata))
         (old,) = document["snapshots"]
         del old["manifest-list"]
@@ -227,7 +241,7 @@ def test_snapshots_of_v1_that_list_their_manifests_are_read(bench: datafiles.Ben
             metadata=model.decode(json.dumps(document).encode()),
             data=b"",
         )
-        return await bench.scans.plan(aged)
+        return await bench.scans.plan(bench.reader(aged))
 
     plan = asyncio.run(work())
     assert records(plan) == 2
@@ -247,8 +261,8 @@ def test_live_files_are_data_and_deletes_alike(bench: datafiles.Bench) -> None:
             equality_ids=(1,),
         )
         loaded = await bench.appends.commit_files(
-            loaded.ident, [data, equality], operation="overwrite", by=BY
+            loaded.ident, [data, equality], operation="overwrite", principal=ROOT
         )
-        return sorted(file.content for file in await bench.scans.live_files(loaded))
+        return sorted(file.content for file in await bench.scans.live_files(bench.reader(loaded)))
 
     assert asyncio.run(work()) == [manifests.Content.DATA, manifests.Content.EQUALITY_DELETES]

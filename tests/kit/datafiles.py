@@ -16,8 +16,10 @@ from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import StaticTable
 
-from catalog import appends, decoding, files, manifests, parquet_stats, scans
+from catalog import appends, decoding, files, manifests, parquet_stats, readers, scans
 from catalog.commits import LoadedTable
+from catalog.rest import access
+from server.access import decide
 from tests.kit import lakes
 
 ARROW_TYPES: dict[str, pa.DataType] = {
@@ -37,7 +39,16 @@ class Bench:
     files: files.Files
     scans: scans.Scans
     appends: appends.Appends
+    readers: readers.Readers
     numbers: Any = field(default_factory=itertools.count)
+
+    def reader(self, loaded: LoadedTable) -> readers.Reader:
+        """A table as root reads its files."""
+        return self.readers.of(lakes.ROOT, loaded)
+
+    def read(self, loaded: LoadedTable, uri: str) -> bytes:
+        """A file that a table names."""
+        return self.files.read(self.files.open(self.reader(loaded).file(uri)))
 
     async def create(self, dotted: str = "ns.t", **more: Any) -> LoadedTable:
         ident = self.lake.ident(dotted)
@@ -75,7 +86,7 @@ class Bench:
     ) -> LoadedTable:
         file = await self.write(loaded, rows, **more)
         return await self.appends.commit_files(
-            loaded.ident, [file], operation="append", by=lakes.BY
+            loaded.ident, [file], operation="append", principal=lakes.ROOT
         )
 
     def export(self, loaded: LoadedTable, folder: Path) -> Path:
@@ -101,6 +112,15 @@ class Bench:
 def bench(lake: lakes.Lake) -> Bench:
     table_files = files.Files(objects=lake.storage.objects, blobs=lake.storage.blobs)
     table_scans = scans.Scans(files=table_files, decoder=decoding.InlineDecoder())
+    table_readers = readers.Readers(
+        store=lake.store,
+        access=access.Access(
+            store=lake.store,
+            authoriser=decide.Authoriser(now_ms=lake.clock),
+            region="us-east-1",
+            account_id=lakes.ACCOUNT,
+        ),
+    )
     return Bench(
         lake=lake,
         files=table_files,
@@ -109,9 +129,11 @@ def bench(lake: lakes.Lake) -> Bench:
             tables=lake.tables,
             scans=table_scans,
             files=table_files,
+            readers=table_readers,
             now_ms=lake.clock,
             new_id=lake.store.new_id,
         ),
+        readers=table_readers,
     )
 
 

@@ -14,12 +14,21 @@ from catalog import history, idents, records
 from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
 from catalog.tables import Tables
+from server.access import model
 from storage import opening
 from storage.disk import Disk
 from storage.model import BucketInfo
 
 ACCOUNT = "000000000000"
 BY = "arn:aws:iam::000000000000:root"
+ROOT = model.Principal(
+    kind="root",
+    name="root",
+    arn=BY,
+    account_id=ACCOUNT,
+    canonical_id="c",
+    display_name="root",
+)
 NOW_MS = 1_800_000_000_000
 SCHEMA: dict[str, Any] = {
     "type": "struct",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catalog import appends, decoding, files, scans
+from catalog import appends, decoding, files, readers, scans
 from catalog.rest import access as catalog_access
 from server.access import arns, decide, model, policies
 from sql import (
@@ -32,14 +32,7 @@ from storage import disk
 from tests.kit import lakes
 
 Result = TypeVar("Result")
-ROOT = model.Principal(
-    kind="root",
-    name="root",
-    arn=lakes.BY,
-    account_id=lakes.ACCOUNT,
-    canonical_id="c",
-    display_name="root",
-)
+ROOT = lakes.ROOT
 
 
 @dataclass(kw_only=True)
@@ -52,6 +45,8 @@ class House:
     session: sessions.Session
     appends: appends.Appends
     scans: scans.Scans
+    files: files.Files
+    readers: readers.Readers
     last_id: str = ""
 
     async def run(self, text: str, **more: Any) -> outcomes.Outcome:
@@ -67,6 +62,12 @@ class House:
         if not arguments["describe_only"]:
             self.session.query_ids.append(self.last_id)
         return outcome
+
+    def reader(self, dotted: str) -> readers.Reader:
+        """Return a table as the session's principal reads its files."""
+        return self.readers.of(
+            self.session.principal, self.lake.tables.load(self.lake.ident(dotted))
+        )
 
     async def rows(self, text: str, **more: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement as Python tuples."""
@@ -127,16 +128,21 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         tables=lake.tables,
         access=access,
     )
+    table_readers = readers.Readers(store=lake.store, access=access)
     committed = appends.Appends(
-        tables=lake.tables, scans=planned, files=file_store, now_ms=lake.clock, new_id=new_id
+        tables=lake.tables,
+        scans=planned,
+        files=file_store,
+        readers=table_readers,
+        now_ms=lake.clock,
+        new_id=new_id,
     )
     described = information_schema.InformationSchema(places=found, tables=lake.tables)
     read = relations.Relations(
         engine=the_engine,
         scans=planned,
-        objects=lake.storage.objects,
+        files=file_store,
         links=lake.storage.links,
-        places=found,
     )
     written = writes.Writes(
         engine=the_engine,
@@ -148,7 +154,9 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         appends=committed,
         new_id=new_id,
     )
-    plans = planning.Planning(places=found, relations=read, described=described)
+    plans = planning.Planning(
+        places=found, relations=read, readers=table_readers, described=described
+    )
     made = statements.Statements(
         engine=the_engine,
         places=found,
@@ -175,6 +183,8 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         session=session,
         appends=committed,
         scans=planned,
+        files=file_store,
+        readers=table_readers,
     )
 
 

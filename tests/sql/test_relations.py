@@ -102,7 +102,7 @@ class Maker:
             files,
             operation=operation,
             based_on=self.metadata.current_snapshot_id,
-            by=lakes.BY,
+            principal=lakes.ROOT,
         )
         return int(loaded.metadata.current_snapshot_id)
 

@@ -271,6 +271,53 @@ def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: houses.House)
     assert "s3:GetObject" in answer.error[2]
 
 
+def naming(uri: str) -> list[list[dict[str, Any]]]:
+    """Updates that name a file, one for each kind of file that a table's metadata names."""
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": lakes.NOW_MS,
+        "summary": {"operation": "append"},
+    }
+    return [
+        [{"action": "add-snapshot", "snapshot": {**snapshot, "manifest-list": uri}}],
+        [{"action": "add-snapshot", "snapshot": {**snapshot, "manifests": [uri]}}],
+        [{"action": "set-statistics", "statistics": {"snapshot-id": 1, "statistics-path": uri}}],
+        [
+            {
+                "action": "set-partition-statistics",
+                "partition-statistics": {"snapshot-id": 1, "statistics-path": uri},
+            }
+        ],
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_commit_names_files_of_other_tables_only_if_its_writer_may_read_them(
+    peopled: houses.House, number: int
+) -> None:
+    hidden = naming("s3a://lake/hr/t/metadata/x.avro")[number]
+    before = peopled.lake.log()
+    refused = peopled.commit("sales.t", *hidden, user="sales")
+    assert refused.error == (
+        403,
+        "ForbiddenException",
+        "arn:aws:iam::000000000000:user/sales is not authorized to read"
+        " s3a://lake/hr/t/metadata/x.avro, which does not belong to table sales.t",
+    )
+    assert peopled.lake.log() == before
+    own = naming("s3a://lake/sales/t/metadata/x.avro")[number]
+    assert peopled.commit("sales.t", *own, user="sales").status != 403
+    assert peopled.commit("sales.t", *hidden, user="denied").status != 200  # may read, not write
+
+
+def test_a_writer_who_may_read_another_tables_files_may_name_them(
+    peopled: houses.House,
+) -> None:
+    foreign = naming("s3://lake/hr/t/metadata/x.avro")[0]
+    assert peopled.commit("sales.t", *foreign).status == 200
+
+
 def test_a_file_of_a_forbidden_table_cannot_be_registered(peopled: houses.House) -> None:
     location = peopled.load("hr.t").json["metadata-location"]
     body = {"name": "mine", "metadata-location": location}
