@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sql import bindings, engine, kernels, sessions
+from sql import bindings, engine, errors, kernels, sessions
 from sql.dialect import bound as bounds
 from sql.dialect import expressions, names, rewrites, sqltypes
 
@@ -90,10 +90,7 @@ def _bind_array(binding: bindings.Binding, values: Sequence[Any], zone: str) -> 
             kind = _fixed_type([value for value in values if value is not None])
             if kind.is_integer:
                 return pa.array(values, pa.int64())
-            return pa.array(
-                [None if value is None else decimal.Decimal(value) for value in values],
-                pa.decimal128(kind.precision, kind.scale),
-            )
+            return _decimals(values, pa.decimal128(kind.precision, kind.scale))
         case "real":
             return pa.array(values, pa.float64())
         case "boolean":
@@ -110,6 +107,15 @@ def _bind_array(binding: bindings.Binding, values: Sequence[Any], zone: str) -> 
             target_zone = None if binding.type == "timestamp_ntz" else zone
             return pa.array(micros, pa.int64()).cast(pa.timestamp("us", target_zone))
     return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _decimals(values: Sequence[Any], arrow_type: pa.Decimal128Type) -> Any:
+    exact = [None if value is None else decimal.Decimal(value) for value in values]
+    try:
+        return pa.array(exact, arrow_type)
+    except pa.ArrowInvalid as error:
+        widest = max((value for value in exact if value is not None), key=abs)
+        raise errors.number_out_of_range(f"{widest:f}") from error
 
 
 def _nanos(value: Any) -> int:

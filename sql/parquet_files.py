@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sql import engine, partitioning
+from sql.dialect import sqltypes
 
 GATHER_BYTES = 32 << 20
 """Rows held before they are split and written."""
@@ -61,9 +62,39 @@ def _cast(array: Any, kind: pa.DataType) -> Any:
             array = array.cast(pa.string())
         elif pa.types.is_binary_view(array.type):
             array = array.cast(pa.binary())
-        return pc.cast(array, kind)
+        elif pa.types.is_integer(array.type) and pa.types.is_decimal(kind):
+            array = _as_decimal(array, kind.scale)
+        cast = pc.cast(array, kind)
     except pa.ArrowInvalid as error:
         raise engine.EngineFault("value", _worst(array, error), "100039") from error
+    if pa.types.is_float32(kind):
+        _check_float(array, cast)
+    return cast
+
+
+INTEGER_DIGITS = 20
+"""Digits of the widest integer, an unsigned one of 64 bits."""
+
+
+def _as_decimal(array: Any, scale: int) -> Any:
+    """Return integers as decimals that hold each of them.
+
+    Arrow refuses to cast integers to a decimal that could not hold the widest of their type,
+    whatever the values are; from a decimal to a narrower one it looks at the values.
+    """
+    precision = INTEGER_DIGITS + scale
+    wide = pa.decimal128 if precision <= sqltypes.PRECISION_MAX else pa.decimal256
+    return pc.cast(array, wide(precision, scale))
+
+
+def _check_float(array: Any, cast: Any) -> None:
+    """Raise the fault of a finite value that a 32-bit float cannot hold; a cast makes it infinite.
+
+    Source: IEEE 754, conversion of formats.
+    """
+    lost = pc.and_(pc.is_inf(cast), pc.invert(pc.is_inf(array)))
+    if pc.any(lost).as_py():
+        raise engine.EngineFault("value", str(array.filter(lost)[0].as_py()), "100039")
 
 
 def _worst(array: Any, error: pa.ArrowInvalid) -> str:

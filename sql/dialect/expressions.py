@@ -576,7 +576,10 @@ def binding_literal(logical: str | None, value: Any) -> Bound:
         return bounds.null(sqltypes.TEXT if logical in (None, "text") else BIND_TYPES[logical])
     match logical:
         case "fixed":
-            return bounds.number(decimal.Decimal(value))
+            try:
+                return bounds.number(decimal.Decimal(value))
+            except ValueError as error:
+                raise errors.number_out_of_range(f"{value:f}") from error
         case "real":
             return bounds.real(value)
         case "boolean":

@@ -41,6 +41,15 @@ try:
     cursor.execute("put file:///tmp/x @~")
 except snowflake.connector.errors.Error as error:
     say("put", type(error).__name__)
+cursor.execute("create table small (n number(5,0), m number(18,0))")
+cursor.execute("insert into small values (?, ?)", (99999, -(10**18 - 1)))
+cursor.executemany("insert into small values (?, ?)", [(-99999, 10**18 - 1), (None, 0)])
+say(cursor.execute("select n, m from small order by m").fetchall())
+try:
+    cursor.execute("insert into small values (?, 0)", (100000,))
+except snowflake.connector.errors.ProgrammingError as error:
+    say("small", error.errno, error.sqlstate)
+cursor.execute("drop table small")
 cursor.execute("drop table trips")
 cursor.execute(f"drop schema {SCHEMA}")
 connection.close()
@@ -77,6 +86,14 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
     assert said[6] == [["TRIPS"]]
     assert said[7] == ["int:2003", "42S02"]
     assert said[8][0] == "put"
+    assert said[9] == [
+        [
+            ["int:99999", "int:-999999999999999999"],
+            [None, "int:0"],
+            ["int:-99999", "int:999999999999999999"],
+        ]
+    ]
+    assert said[10] == ["small", "int:100039", "22003"]
 
 
 def test_the_command_line_runs_a_query_against_the_running_server(

@@ -226,6 +226,66 @@ def test_a_refused_insert_changes_nothing_and_leaves_no_file(
     sql_house.in_house(tmp_path, work)
 
 
+NUMBERS = [(1, 0), (5, 0), (9, 0), (10, 2), (18, 0), (18, 5), (19, 0), (38, 0), (38, 37)]
+
+
+@pytest.mark.parametrize(("digits", "scale"), NUMBERS)
+def test_every_integer_within_a_number_can_be_inserted(
+    tmp_path: Path, digits: int, scale: int
+) -> None:
+    highest = 10 ** (digits - scale) - 1
+
+    async def work(house: sql_house.House) -> None:
+        await house.run(f"create table t (n number({digits},{scale}))")
+        await house.run("create table small (i int)")
+        await house.run("insert into small values (1), (-1)")
+        expected: list[int | None] = []
+
+        async def insert(source: str, rows: list[int | None], *values: Any) -> None:
+            bound = binds(*(("FIXED", value) for value in values))
+            await house.run(f"insert into t {source}", bindings=bound)
+            expected.extend(rows)
+
+        await insert(f"values ({highest}), (-{highest}), (null)", [highest, -highest, None])
+        await insert(f"values ('{highest}')", [highest])
+        await insert(f"select {highest}", [highest])
+        await insert("select 1::number(1)", [1])
+        await insert("select i from small", [1, -1])
+        await insert("values (true)", [1])
+        await insert("select length('x')", [1])
+        await insert("values (?)", [highest], str(highest))
+        await insert("select ?", [-highest], str(-highest))
+        await insert("values (?)", [highest, None, -highest], [str(highest), None, str(-highest)])
+        await house.run("create table copied as select n from t")
+        await house.run("insert into copied select n from t")
+
+        for table, times in (("t", 1), ("copied", 2)):
+            stored = [row[0] for row in await house.rows(f"select n from {table}")]
+            assert sorted(stored, key=str) == sorted(expected * times, key=lambda item: str(
+                item if item is None else Decimal(f"{item}." + "0" * scale)))  # fmt: skip
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize(("digits", "scale"), NUMBERS)
+def test_an_integer_beyond_a_number_is_out_of_range_and_nothing_is_inserted(
+    tmp_path: Path, digits: int, scale: int
+) -> None:
+    # 10^38 has 39 digits and is a FLOAT, whose double is a little less: 9.9999999999999998e37.
+    beyond = 10 ** (digits - scale) * (2 if digits - scale == 38 else 1)
+    bound = [binds(("FIXED", str(beyond))), binds(("FIXED", ["0", str(-beyond)]))]
+
+    async def work(house: sql_house.House) -> None:
+        await house.run(f"create table t (n number({digits},{scale}))")
+        for source in (f"values (0), ({beyond})", f"values (-{beyond})", f"select {beyond}"):
+            assert await code_of(house, f"insert into t {source}") == "100039", source
+        for values in bound:
+            assert await code_of(house, "insert into t values (?)", bindings=values) == "100039"
+        assert await house.rows("select count(*) from t") == [(0,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
 def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run(

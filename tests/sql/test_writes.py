@@ -226,6 +226,39 @@ def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None
     assert sum(file.rows for file in found.files) == count
 
 
+WIDTHS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+DECIMALS = [
+    (precision, scale)
+    for precision in (1, 3, 5, 9, 10, 18, 19, 20, 38)
+    for scale in (0, 2, 3, 17, 37)
+    if scale <= precision
+]
+
+
+@pytest.mark.parametrize(("precision", "scale"), DECIMALS)
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_integers_fill_a_decimal_to_its_last_digit_and_not_beyond(
+    tmp_path: Path, bits: str, precision: int, scale: int
+) -> None:
+    width = int(bits.removeprefix("u").removeprefix("int"))
+    lowest = 0 if bits[0] == "u" else -(2 ** (width - 1))
+    highest = lowest + 2**width - 1
+    limit = 10 ** (precision - scale) - 1
+    inside = [max(lowest, -limit), min(highest, limit), None, 0]
+    outside = [value for value in (limit + 1, -limit - 1) if lowest <= value <= highest]
+    wanted = pa.field("n", pa.decimal128(precision, scale))
+
+    written = write(order(tmp_path, [wanted]), pa.table({"n": pa.array(inside, bits)}))
+
+    read = pq.read_table(written.files[0].path).column("n")
+    assert read.type == wanted.type
+    assert read.to_pylist() == inside
+    for value in outside:
+        with pytest.raises(engine.EngineFault) as caught:
+            write(order(tmp_path, [wanted]), pa.table({"n": pa.array([0, value], bits)}))
+        assert (caught.value.code, Decimal(caught.value.message)) == ("100039", value)
+
+
 @pytest.mark.parametrize(
     ("array", "field", "check", "code"),
     [
@@ -238,6 +271,7 @@ def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None
         (pa.array([2**40]), pa.field("a", pa.int32()), engine.Check(name="A"), "100039"),
         (pa.array([Decimal("99999999999999999999")]), pa.field("a", pa.int64()),
          engine.Check(name="A"), "100039"),
+        (pa.array([1.0, -1e300]), pa.field("a", pa.float32()), engine.Check(name="A"), "100039"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused_before_they_are_written(
