@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from sql.engine import Engine
     from storage.model import BucketKind, NewId
     from storage.opening import Storage
+    from storage.repair import Plan
 
 CHECKOUT = Path(__file__).resolve().parent
-COMMANDS = ("serve", "sql", "connect")
+COMMANDS = ("serve", "sql", "connect", "recover")
 DATA_FOLDER = "./boathouse-data"
 RUNNING_FILE = "running.json"
 BACKLOG = 2048
@@ -72,7 +73,12 @@ def main(arguments: list[str]) -> int:
             "Run `make run`, or `make setup` and then `.venv/bin/python mini.py`."
         )
     options = _parser().parse_args(_with_command(arguments))
-    command: Any = {"serve": _serve, "sql": _sql, "connect": _connect}[options.command]
+    command: Any = {
+        "serve": _serve,
+        "sql": _sql,
+        "connect": _connect,
+        "recover": _recover,
+    }[options.command]
     return int(command(options))
 
 
@@ -124,15 +130,20 @@ def _parser() -> argparse.ArgumentParser:
     snippet = commands.add_parser("connect", help="print a client's ready-to-paste settings")
     snippet.add_argument("client", choices=sorted(connect.CLIENTS))
     _add_place(snippet)
+
+    recover = commands.add_parser("recover", help="say what a data folder needs, and repair it")
+    recover.add_argument("--yes", action="store_true", help="do it; without it nothing is changed")
+    _add_data(recover, "data folder, which no server holds (default: %(default)s)")
     return parser
 
 
+def _add_data(parser: argparse.ArgumentParser, meaning: str) -> None:
+    default = os.environ.get("BOATHOUSE_DATA", DATA_FOLDER)
+    parser.add_argument("--data", default=default, help=meaning)
+
+
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("BOATHOUSE_DATA", DATA_FOLDER),
-        help="data folder of the running server (default: %(default)s)",
-    )
+    _add_data(parser, "data folder of the running server (default: %(default)s)")
     parser.add_argument("--warehouse", default=None, help="table bucket (default: the first)")
 
 
@@ -677,6 +688,11 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
         f"  WARNING     {missing.bucket}/{missing.key} has lost its bytes: blob {missing.blob}"
         for missing in house.storage.recovery.missing[:RECOVERY_LINES_MAX]
     ]
+    if unnamed_left := house.storage.recovery.unnamed_left:
+        lines.append(
+            f"  WARNING     nothing names {unnamed_left} blobs, which were left where they are: "
+            f"see {_command(settings, 'recover')}"
+        )
     return "\n".join([*lines, f"ready in {seconds:.1f} s"])
 
 
@@ -813,6 +829,60 @@ def _connect(options: argparse.Namespace) -> int:
         return 1
     sys.stdout.write(connect.snippet(options.client, place))
     return 0
+
+
+def _recover(options: argparse.Namespace) -> int:
+    """Say what a repair of the data folder would do; with --yes, do it."""
+    from server import config
+    from storage import disk, opening, repair
+    from storage import errors as storage_errors
+
+    folder = Path(options.data)
+    try:
+        plan = repair.plan(folder, disk=disk.Disk())
+        lines = _repair_lines(folder, plan)
+        if options.yes and plan.changes_anything:
+            opening.open_storage(
+                folder, disk=disk.Disk(), now_ms=_now_ms, new_id=_Ids(), repair=True
+            ).close()
+    except storage_errors.FolderInUse as error:
+        return _fail(f"mini.py: {error}{_holder(options.data)}; stop it first.")
+    except storage_errors.StorageError as error:
+        return _fail(f"mini.py: {error}")
+    except OSError as error:
+        return _fail(f"mini.py: {error.filename or folder}: {error.strerror or error}")
+    if not plan.changes_anything:
+        lines.append("nothing to repair")
+    elif options.yes:
+        lines.append("done")
+    else:
+        lines.append("nothing was changed; `mini.py recover --yes` does this")
+    sys.stdout.write(f"Boathouse {config.VERSION}  recover {folder}\n")
+    sys.stdout.write("".join(f"  {line}\n" for line in lines))
+    return 0
+
+
+def _repair_lines(folder: Path, plan: Plan) -> list[str]:
+    """Tell what a repair does to a folder, one line per thing."""
+    lines = [f"blobs    {plan.files_count} files, {plan.files_bytes} bytes"]
+    if plan.writes_format:
+        lines.append(f"format   write {folder / 'format.json'} from the index")
+    if plan.makes_blobs:
+        lines.append(f"folders  make {folder / 'blobs'}, empty: no body that was in it is left")
+    if plan.unnamed_count:
+        share = 100 * plan.unnamed_count / plan.files_count
+        lines.append(
+            f"unnamed  remove {plan.unnamed_count} files, {plan.unnamed_bytes} bytes, "
+            f"{share:.1f} % of all: {plan.settled_count} of them the index named once, "
+            f"{plan.arriving_count} were being received"
+        )
+    if plan.missing:
+        lines.append(f"missing  {len(plan.missing)} names have lost their bytes and stay:")
+    lines += [
+        f"         {each.bucket}/{each.key} (blob {each.blob})"
+        for each in plan.missing[:RECOVERY_LINES_MAX]
+    ]
+    return lines
 
 
 def _running_place(options: argparse.Namespace) -> Any:

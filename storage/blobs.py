@@ -57,6 +57,7 @@ class Blobs:
         self._new_id = new_id
         self._held: Counter[str] = Counter()
         self._comparing = asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
+        self._published: set[str] = set()
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
 
     def close(self) -> None:
@@ -99,8 +100,8 @@ class Blobs:
         """Remove the file of a body that no record names and none ever will."""
         if isinstance(received.body, InlineBody):
             return
-        paths = [self.path_of(segment.blob) for segment in received.body.segments]
-        await self.run(lambda: self._unlink_all(paths))
+        names = [segment.blob for segment in received.body.segments]
+        await self.run(lambda: self._unlink_all(names))
 
     def path_of(self, blob: str) -> Path:
         """Return where a blob's file lies."""
@@ -196,12 +197,36 @@ class Blobs:
     def unlink(self, blob: str) -> None:
         """Remove a blob's file; an absent one is no fault."""
         self._disk.unlink(self.path_of(blob))
+        self.note_removed(blob)
+
+    def settle(self) -> None:
+        """Make every blob read-only that the index names by now. Blocks.
+
+        A file that may still be written was never named, as far as the disk can tell: recovery
+        removes it. A read-only one that nothing names is proof that the index is an older one.
+        """
+        for blob in tuple(self._published):
+            if self._index.get(Store.BLOBS, b"f" + bytes.fromhex(blob)) is not None:
+                self._disk.make_read_only(self.path_of(blob))
+                self._published.discard(blob)
+
+    def note_published(self, blob: str) -> None:
+        """Remember a blob file that no record names yet. For Receiver."""
+        self._published.add(blob)
+
+    def note_removed(self, blob: str) -> None:
+        """Forget a blob file that is gone."""
+        self._published.discard(blob)
 
     def new_file(self) -> _File:
         """Return a file to be, named by a fresh id. For Receiver."""
         blob = self._new_id()
         return _File(
-            disk=self._disk, blob=blob, aside=self._scratch / blob, place=self.path_of(blob)
+            blobs=self,
+            disk=self._disk,
+            blob=blob,
+            aside=self._scratch / blob,
+            place=self.path_of(blob),
         )
 
     def _slice(self, segment: Segment) -> bytes | FileSlice:
@@ -269,12 +294,13 @@ class Blobs:
         blob = self._new_id()
         place = self.path_of(blob)
         self._disk.move(path, place)
+        self.note_published(blob)
         self._disk.fsync_folder(place.parent)
         return _received_file(blob, size_bytes, found)
 
-    def _unlink_all(self, paths: Sequence[Path]) -> None:
-        for path in paths:
-            self._disk.unlink(path)
+    def _unlink_all(self, names: Sequence[str]) -> None:
+        for blob in names:
+            self.unlink(blob)
 
 
 class Receiver:
@@ -364,8 +390,9 @@ class Receiver:
 class _File:
     """A blob file on its way from `tmp/` to `blobs/`."""
 
-    def __init__(self, *, disk: Disk, blob: str, aside: Path, place: Path) -> None:
+    def __init__(self, *, blobs: Blobs, disk: Disk, blob: str, aside: Path, place: Path) -> None:
         self.blob = blob
+        self._blobs = blobs
         self._disk = disk
         self._aside = aside
         self._place = place
@@ -381,6 +408,7 @@ class _File:
         self._disk.fsync(self._descriptor)
         self._close()
         self._disk.move(self._aside, self._place)
+        self._blobs.note_published(self.blob)
         # A move is durable only once its folder is: without this a crash forgets a body that the
         # index names.
         self._disk.fsync_folder(self._place.parent)
@@ -388,7 +416,7 @@ class _File:
     def remove(self) -> None:
         self._close()
         self._disk.unlink(self._aside)
-        self._disk.unlink(self._place)
+        self._blobs.unlink(self.blob)
 
     def _close(self) -> None:
         if self._descriptor is not None:

@@ -16,14 +16,16 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from storage import errors
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 COPY_STEP_BYTES = 1 << 20
+
+Result = TypeVar("Result")
 
 
 class Disk:
@@ -33,6 +35,24 @@ class Disk:
         """Make path and its parents, private to this user; existing ones are left alone."""
         with _naming_full_disk(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def make_folders(self, parent: Path, names: Iterable[str]) -> None:
+        """Make many folders in parent, as `make_folder` does."""
+        for name in names:
+            with _naming_full_disk(parent):
+                (parent / name).mkdir(mode=0o700, exist_ok=True)
+
+    def make_durable_folder(self, path: Path) -> None:
+        """Make path and its missing parents, each name durable in its parent before the next."""
+        missing = [each for each in (path, *path.parents) if not each.exists()]
+        for folder in reversed(missing):
+            self.make_folder(folder)
+            self.fsync_folder(folder.parent)
+
+    def let_create(self, folder: Path, work: Callable[[], Result]) -> Result:
+        """Run a library's work that creates files of its own in folder; none is durable yet."""
+        with _naming_full_disk(folder):
+            return work()
 
     def create(self, path: Path, *, mode: int = 0o600) -> int:
         """Create path, which must be absent, for writing; return its descriptor."""
@@ -83,6 +103,15 @@ class Disk:
         """Give source's file the second name target, which must be absent."""
         with _naming_full_disk(target):
             os.link(source, target)
+
+    def make_read_only(self, path: Path) -> None:
+        """Take this user's right to write a file away; an absent file is no fault."""
+        with contextlib.suppress(FileNotFoundError):
+            path.chmod(0o400)
+
+    def is_read_only(self, path: Path) -> bool:
+        """Say whether `make_read_only` was called for a file."""
+        return not path.stat().st_mode & 0o200
 
     def unlink(self, path: Path) -> None:
         """Remove a name; an absent one is no fault."""

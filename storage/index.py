@@ -44,6 +44,20 @@ SHORT_OF_ROOM_BYTES = 32 << 20
 READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 META_MAGIC = 0xBEEFC0DE
+SERVER_ID = b"server_id"
+"""The row of Store.META that says which folder the index belongs to."""
+LAYING_BODIES = (
+    Store.META,
+    Store.BUCKETS,
+    Store.OBJECTS,
+    Store.VERSIONS,
+    Store.PREFIXES,
+    Store.BLOBS,
+    Store.UPLOADS,
+    Store.PARTS,
+    Store.RELEASED,
+)
+"""The stores that say which blobs are named, and by what."""
 
 
 class View:
@@ -193,10 +207,13 @@ class Index:
     def tend(self) -> None:
         """Look how much room there is, and take the reserve back where it had given way."""
         if not self._disk.exists(self._ballast):
+            aside = self._ballast.with_name(self._ballast.name + ".new")
+            self._disk.unlink(aside)
             try:
-                self._disk.allocate(self._ballast, self._reserve_bytes)
+                self._disk.allocate(aside, self._reserve_bytes)
+                self._disk.move(aside, self._ballast)
             except errors.DiskFull:
-                self._disk.unlink(self._ballast)
+                self._disk.unlink(aside)
         self._crowded = self._is_crowded()
 
     def used_bytes(self) -> int:
@@ -206,16 +223,8 @@ class Index:
     def _open_databases(self) -> dict[Store, Any]:
         """Open every store, making those that are missing, in one transaction."""
         transaction = self._environment.begin(write=True)
-        databases = {
-            store: self._environment.open_db(store.value.encode(), txn=transaction)
-            for store in Store
-        }
-        try:
-            self._disk.transact(transaction.commit)
-        except BaseException:
-            with contextlib.suppress(lmdb.Error):
-                transaction.abort()
-            raise
+        databases = _databases_of(self._environment, transaction)
+        _commit_first(transaction, self._disk)
         return databases
 
     def _enqueue(self, waiting: _Waiting) -> None:
@@ -460,6 +469,80 @@ class _Writing(View):
         return Put(store=write.store, key=write.key, value=before)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Whose index a file is. server_id: None in an index of a release that did not write it.
+
+    names_anything: a bucket was ever made in it.
+    """
+
+    server_id: str | None
+    names_anything: bool
+
+
+def create(path: Path, *, server_id: str, disk: Disk, map_size_bytes: int = MAP_SIZE_BYTES) -> None:
+    """Make an index that names nothing; after a power cut it is there whole, or not there.
+
+    It is made beside path, synced file by file, and moved: an environment of LMDB that is cut in
+    its making may hold a meta page of zeros, which LMDB refuses to open.
+    """
+    aside = path.with_name(path.name + ".new")
+    disk.remove_tree(aside)
+    disk.make_folder(aside)
+    environment = disk.let_create(aside, lambda: _open_environment(aside, map_size_bytes))
+    try:
+        transaction = environment.begin(write=True)
+        databases = _databases_of(environment, transaction)
+        transaction.put(SERVER_ID, server_id.encode(), db=databases[Store.META])
+        _commit_first(transaction, disk)
+    finally:
+        environment.close()
+    for name in disk.names(aside):
+        disk.fsync_path(aside / name)
+    disk.fsync_folder(aside)
+    disk.move(aside, path)
+    disk.fsync_folder(path.parent)
+
+
+def identify(path: Path, disk: Disk) -> Identity | None:
+    """Return whose index lies at path, or None where there is none. Raises CorruptIndex."""
+    file = path / "data.mdb"
+    if not disk.exists(file) or disk.size_bytes(file) == 0:
+        return None
+    check_file(file, disk)
+    with reading(path) as view:
+        if view is None:
+            return Identity(server_id=None, names_anything=False)
+        server_id = view.get(Store.META, SERVER_ID)
+        return Identity(
+            server_id=None if server_id is None else server_id.decode(),
+            names_anything=next(view.scan(Store.BUCKETS, b""), None) is not None
+            or any(key != SERVER_ID for key, _ in view.scan(Store.META, b"")),
+        )
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[View | None]:
+    """Open an index that no process serves, for reading alone; None if it has no store yet.
+
+    The caller holds the folder's lock. The file is not changed.
+    """
+    environment = _open_environment(path, MAP_SIZE_BYTES, read_only=True)
+    try:
+        try:
+            databases = {
+                store: environment.open_db(store.value.encode(), create=False)
+                for store in LAYING_BODIES
+            }
+        except lmdb.NotFoundError:
+            yield None
+            return
+        with View(environment.begin(), databases) as view:
+            yield view
+    finally:
+        environment.close()
+
+
 def check_file(path: Path, disk: Disk) -> None:
     """Refuse an index file that is cut short: LMDB would map it and die of a bus error.
 
@@ -501,7 +584,7 @@ def _meta_of(page: bytes) -> tuple[int, int]:
     return int(transaction_id), int(last_page)
 
 
-def _open_environment(path: Path, map_size_bytes: int) -> Any:
+def _open_environment(path: Path, map_size_bytes: int, *, read_only: bool = False) -> Any:
     try:
         return lmdb.open(
             str(path),
@@ -509,11 +592,26 @@ def _open_environment(path: Path, map_size_bytes: int) -> Any:
             max_dbs=len(Store) + 8,
             max_readers=READERS_MAX,
             mode=0o600,
+            readonly=read_only,
+            lock=not read_only,
         )
     except lmdb.Error as error:
         raise errors.CorruptIndex(
             f"the index {path} cannot be opened: {error}", path=str(path)
         ) from error
+
+
+def _databases_of(environment: Any, transaction: Any) -> dict[Store, Any]:
+    return {store: environment.open_db(store.value.encode(), txn=transaction) for store in Store}
+
+
+def _commit_first(transaction: Any, disk: Disk) -> None:
+    try:
+        disk.transact(transaction.commit)
+    except BaseException:
+        with contextlib.suppress(lmdb.Error):
+            transaction.abort()
+        raise
 
 
 def _descend(cursor: Any, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:

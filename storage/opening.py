@@ -1,21 +1,35 @@
 """engine: opens a data folder: lock, format, index, recovery; and closes it again.
 
 DIR/lock dies with its holder. DIR/format.json says which on-disk format the folder has and which
-server it belongs to; it is written before anything else, so a folder with an index and without it
-is damaged. A folder of a newer format is refused, one of an older format is read for ever.
+server it belongs to; the index says the same server. The first start writes format.json last, so a
+power cut before it leaves a folder in which nothing was ever stored, and the next start makes the
+rest. From then on a folder that lacks format.json, its index or all of its blobs is damaged: it is
+refused, and left as it is. A folder of a newer format is refused, one of an older format is read
+for ever.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage import errors
+from storage.batch import Batch, Put, Store
 from storage.blobs import FOLDERS, Blobs
 from storage.buckets import Buckets
 from storage.disk import Disk
-from storage.index import MAP_SIZE_BYTES, RESERVE_BYTES, Index
+from storage.index import (
+    MAP_SIZE_BYTES,
+    RESERVE_BYTES,
+    SERVER_ID,
+    Identity,
+    Index,
+    create,
+    identify,
+    reading,
+)
 from storage.links import Links
 from storage.model import NewId, NowMs
 from storage.objects import Objects
@@ -24,6 +38,10 @@ from storage.uploads import Uploads
 
 FORMAT = 1
 """The on-disk format this release writes: the number of the newest shape it knows."""
+
+
+OPENED = b"opened"
+"""The row of Store.META that a first start writes after format.json."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +64,11 @@ class Storage:
     def close(self) -> None:
         """Finish what is under way, close the index, let go of the folder."""
         self.blobs.close()
-        self.index.close()
-        self.disk.close(self.lock)
+        try:
+            self.blobs.settle()
+        finally:
+            self.index.close()
+            self.disk.close(self.lock)
 
 
 def open_storage(
@@ -58,26 +79,22 @@ def open_storage(
     new_id: NewId,
     map_size_bytes: int = MAP_SIZE_BYTES,
     reserve_bytes: int = RESERVE_BYTES,
+    repair: bool = False,
 ) -> Storage:
     """Open the data folder at path, making it if it is not there, and recover it. Blocks.
 
     The path is resolved here, once: `Storage.path` is absolute and holds no link and no `..`, so
     that child processes and execution libraries spell a file as this process does.
+    repair: the operator asked for what `storage.repair.plan` lists.
     Raises FolderInUse, NewerFormat, CorruptFolder, CorruptIndex, DiskFull.
     """
     path = path.resolve()
-    disk.make_folder(path)
+    disk.make_durable_folder(path)
     lock = disk.lock(path / "lock")
     try:
-        server_id = _check_format(path, disk, now_ms=now_ms, new_id=new_id)
-        for name in ("blobs", "tmp", "cache"):
-            disk.make_folder(path / name)
-        made = set(disk.names(path / "blobs"))
-        for name in FOLDERS:
-            if name not in made:
-                disk.make_folder(path / "blobs" / name)
-        disk.fsync_folder(path / "blobs")
-        disk.fsync_folder(path)
+        server_id, rows = _settle_identity(
+            path, disk, now_ms=now_ms, new_id=new_id, map_size_bytes=map_size_bytes, repair=repair
+        )
         index = Index(
             path=path / "index",
             disk=disk,
@@ -100,7 +117,9 @@ def open_storage(
         now_ms=now_ms,
     )
     try:
-        recovery = sweep.recover()
+        recovery = sweep.recover(repair=repair)
+        if rows:
+            index.commit_now(Batch(writes=rows))
     except BaseException:
         blobs.close()
         index.close()
@@ -123,32 +142,170 @@ def open_storage(
     )
 
 
-def _check_format(path: Path, disk: Disk, *, now_ms: NowMs, new_id: NewId) -> str:
-    """Return the folder's server id, writing format.json into a new folder."""
-    place = path / "format.json"
-    if not disk.exists(place):
-        if disk.exists(path / "index"):
+def _settle_identity(
+    path: Path,
+    disk: Disk,
+    *,
+    now_ms: NowMs,
+    new_id: NewId,
+    map_size_bytes: int,
+    repair: bool,
+) -> tuple[str, tuple[Put, ...]]:
+    """Return the folder's server id, making what a new folder lacks in the order of the module.
+
+    The second value: rows that the index lacks. OPENED comes after format.json, so an index that
+    has it beside no format.json is damaged, and one without it is that of an unfinished start.
+    """
+    server_id = read_format(path, disk)
+    identity = identify(path / "index", disk)
+    if server_id is not None:
+        check_index(path, server_id, identity, disk)
+        assert identity is not None
+        check_blobs(path, disk, repair=repair)
+        _make_folders(path, disk)
+        return server_id, _rows_for(identity, server_id)
+    if identity is not None and identity.names_anything:
+        if not repair:
             raise errors.CorruptFolder(
-                f"the data folder {path} has an index but no format.json; restore that file",
+                f"the data folder {path} has an index but no format.json: put that file back, or "
+                "let `mini.py recover --yes` write it anew",
                 path=str(path),
             )
-        server_id = new_id()
-        stated = {"format": FORMAT, "server_id": server_id, "created_at_ms": now_ms()}
-        disk.write_file(place, json.dumps(stated, indent=2).encode() + b"\n")
-        return server_id
+        check_blobs(path, disk, repair=repair)
+        server_id = identity.server_id or new_id()
+        _make_folders(path, disk)
+    else:
+        _check_nothing_stored(path, disk)
+        server_id = (identity.server_id if identity else None) or new_id()
+        _make_folders(path, disk)
+        if identity is None or identity.server_id is None:
+            disk.remove_tree(path / "index")
+            create(path / "index", server_id=server_id, disk=disk, map_size_bytes=map_size_bytes)
+            identity = Identity(server_id=server_id, names_anything=False)
+    document = {"format": FORMAT, "server_id": server_id, "created_at_ms": now_ms()}
+    disk.write_file(path / "format.json", json.dumps(document, indent=2).encode() + b"\n")
+    return server_id, _rows_for(identity, server_id)
+
+
+def read_format(path: Path, disk: Disk) -> str | None:
+    """Return the server id in format.json, or None where that file is not there.
+
+    Raises CorruptFolder, NewerFormat.
+    """
+    place = path / "format.json"
+    if not disk.exists(place):
+        return None
     try:
-        stated = json.loads(disk.read_file(place))
-        found, server_id = int(stated["format"]), str(stated["server_id"])
+        document = json.loads(disk.read_file(place))
+        number, server_id = int(document["format"]), str(document["server_id"])
     except (ValueError, KeyError, TypeError) as error:
         raise errors.CorruptFolder(
-            f"{place} cannot be read; restore that file", path=str(path)
+            f"{place} cannot be read: put it back from a backup, or move it away and let "
+            "`mini.py recover --yes` write it anew",
+            path=str(path),
         ) from error
-    if found > FORMAT:
+    if number > FORMAT:
         raise errors.NewerFormat(
-            f"the data folder {path} has on-disk format {found}, this release reads up to "
+            f"the data folder {path} has on-disk format {number}, this release reads up to "
             f"{FORMAT}; start it with a newer release",
             path=str(path),
-            found=found,
+            found=number,
             newest_known=FORMAT,
         )
     return server_id
+
+
+def check_index(path: Path, server_id: str, identity: Identity | None, disk: Disk) -> None:
+    """Refuse an index that is not this folder's. Raises CorruptFolder.
+
+    An index that names nothing and has no server id is that of a folder in which an older release
+    stored nothing, as long as there is no blob either.
+    """
+    if identity is None:
+        raise errors.CorruptFolder(
+            f"the data folder {path} has lost its index: put index/ back from a backup; "
+            "without it the blobs have no names",
+            path=str(path),
+        )
+    if identity.server_id is None and not identity.names_anything and has_blobs(path, disk):
+        raise errors.CorruptFolder(
+            f"the index of the data folder {path} is empty and its blobs are there: put index/ "
+            "back from a backup; without it the blobs have no names",
+            path=str(path),
+        )
+    if identity.server_id not in (None, server_id):
+        raise errors.CorruptFolder(
+            f"the index of the data folder {path} belongs to another folder (server id "
+            f"{identity.server_id}, format.json says {server_id}): put index/ and format.json "
+            "back from one backup",
+            path=str(path),
+        )
+
+
+def check_blobs(path: Path, disk: Disk, *, repair: bool) -> None:
+    """Refuse a folder whose index names blobs where blobs/ is gone. Raises CorruptFolder."""
+    if repair or has_blob_folders(path, disk):
+        return
+    with reading(path / "index") as view:
+        names_blobs = view is not None and next(view.scan(Store.BLOBS, b"f"), None) is not None
+    if names_blobs:
+        raise errors.CorruptFolder(
+            f"the data folder {path} has lost blobs/: put it back, or let `mini.py recover --yes` "
+            "go on without the bodies that were in it",
+            path=str(path),
+        )
+
+
+def has_blob_folders(path: Path, disk: Disk) -> bool:
+    """Say whether any folder for blobs is there; an unmounted disk leaves an empty blobs/."""
+    return any(disk.exists(path / "blobs" / name) for name in FOLDERS)
+
+
+def blob_files(path: Path, disk: Disk) -> Iterator[str]:
+    """Yield the names of all blob files."""
+    for name in FOLDERS:
+        folder = path / "blobs" / name
+        if disk.exists(folder):
+            yield from disk.names(folder)
+
+
+def has_blobs(path: Path, disk: Disk) -> bool:
+    """Say whether there is a blob file."""
+    return next(blob_files(path, disk), None) is not None
+
+
+def _check_nothing_stored(path: Path, disk: Disk) -> None:
+    """Refuse a folder that is neither new nor a data folder: a start would empty its tmp/."""
+    if has_blobs(path, disk):
+        raise errors.CorruptFolder(
+            f"the data folder {path} has blobs but neither index nor format.json: put both back "
+            "from a backup",
+            path=str(path),
+        )
+    for name in ("tmp", "cache"):
+        folder = path / name
+        if disk.exists(folder) and disk.names(folder):
+            raise errors.CorruptFolder(
+                f"the folder {path} is no data folder, and a start would empty {folder}: choose "
+                "another folder with --data, or move that one away",
+                path=str(path),
+            )
+
+
+def _make_folders(path: Path, disk: Disk) -> None:
+    for name in ("blobs", "tmp", "cache"):
+        disk.make_folder(path / name)
+    present = set(disk.names(path / "blobs"))
+    if missing := [name for name in FOLDERS if name not in present]:
+        disk.make_folders(path / "blobs", missing)
+    disk.fsync_folder(path / "blobs")
+    disk.fsync_folder(path)
+
+
+def _rows_for(identity: Identity, server_id: str) -> tuple[Put, ...]:
+    if identity.server_id is not None and identity.names_anything:
+        return ()
+    return (
+        Put(store=Store.META, key=SERVER_ID, value=server_id.encode()),
+        Put(store=Store.META, key=OPENED, value=b"\x01"),
+    )

@@ -4,20 +4,23 @@ What lost its last name stands in Store.RELEASED since the transaction that took
 until readers are done (blobs in the index a second, files a minute, and longer while held), removes
 the file, and only then forgets the row: a crash in between repeats the removal and harms nothing.
 
-Recovery runs before anybody is served. It empties `tmp/` and `cache/`, frees all that was released,
-removes blob files that no row names, and reports names whose blob is missing. It never removes a
-name: what a user stored and the disk lost is for the user to hear about.
+Recovery runs before the first request. It empties `tmp/` and `cache/`, frees all that was
+released, and reports names whose blob is missing; it never removes a name. Of the blob files that
+no row names it removes those that were still on their way in when the last server ended, which
+their mode says (`Blobs.settle`). A read-only file was named once, so the index beside it is an
+older one: such files stay, and more than a hundredth of all files stop the start, unless the
+operator asked for a repair.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage import bodies, keys, records
+from storage import bodies, errors, keys, records
 from storage.batch import Batch, Delete, Derivation, Reading, Store, Write
 from storage.blobs import FOLDERS, Blobs
 from storage.disk import Disk
@@ -30,6 +33,12 @@ FILE_GRACE_MS = 60_000
 STEP_MAX = 500
 """How many rows one transaction of the sweep frees."""
 ID_BYTES = 4
+ARRIVING_MAX = 256
+SHARE_PART = 20
+"""At most ARRIVING_MAX files, or a twentieth of all, are removed at start as having been on their
+way in."""
+SETTLED_PART = 100
+"""More than a hundredth of all files named once and not any more stop the start."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,11 +53,93 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recovery:
-    """What a start found: files removed because nothing named them, and names without blobs."""
+    """What a start came upon: files removed because nothing named them, and names without blobs.
+
+    unnamed_left: blob files that nothing names and that were left where they are.
+    """
 
     temporary_removed: int
     blobs_removed: int
     missing: tuple[Missing, ...]
+    unnamed_left: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """The blob files of a folder compared with its index; nothing is changed by it.
+
+    arriving: files that no row names and that were still on their way in. settled: files that were
+    named once and are not any more. named_count: how many files the index names. lost: named, and
+    not there.
+    """
+
+    files_count: int
+    named_count: int
+    arriving: tuple[str, ...]
+    settled: tuple[str, ...]
+    lost: frozenset[str]
+
+    @property
+    def is_older_index(self) -> bool:
+        """Say whether so much was named once that the index must be older than the files."""
+        return len(self.settled) > self.files_count // SETTLED_PART
+
+    def removable(self, *, repair: bool) -> tuple[str, ...]:
+        """Return the files to remove: all that are not named, or those that a crash left."""
+        if repair:
+            return (*self.arriving, *self.settled)
+        if len(self.arriving) > max(ARRIVING_MAX, self.files_count // SHARE_PART):
+            return ()
+        return self.arriving
+
+
+def survey(view: View, folder: Path, disk: Disk) -> Survey:
+    """Compare the blob files below folder with what the index names."""
+    released = {
+        records.decode_released(value).name
+        for _, value in view.scan(Store.RELEASED, b"f", keys.successor(b"f"))
+    }
+    files_count = named_count = 0
+    arriving: list[str] = []
+    settled: list[str] = []
+    lost: set[str] = set()
+    for name in FOLDERS:
+        named = _named_in(view, name)
+        place = folder / name
+        present = set(disk.names(place)) if disk.exists(place) else set()
+        for blob in sorted(present - named - released):
+            (settled if disk.is_read_only(place / blob) else arriving).append(blob)
+        files_count += len(present)
+        named_count += len(named)
+        lost |= named - present
+    return Survey(
+        files_count=files_count,
+        named_count=named_count,
+        arriving=tuple(arriving),
+        settled=tuple(settled),
+        lost=frozenset(lost),
+    )
+
+
+def names_of(view: View, lost: Set[str]) -> Iterator[Missing]:
+    """Yield the names that lead to lost blobs."""
+    for bucket, value in view.scan(Store.BUCKETS, b""):
+        bucket_id = records.bucket_id(value)
+        for store in (Store.OBJECTS, Store.VERSIONS):
+            for key, _, stored in keys.walk(view, store, bucket_id):
+                for segment in records.decode_object(stored).segments:
+                    if segment.blob in lost:
+                        yield Missing(blob=segment.blob, bucket=bucket.decode(), key=key.decode())
+        for key, upload_id, _ in keys.walk(view, Store.UPLOADS, bucket_id):
+            for _, part in view.scan(Store.PARTS, upload_id, keys.successor(upload_id)):
+                for segment in records.decode_part(part).segments:
+                    if segment.blob in lost:
+                        yield Missing(
+                            blob=segment.blob,
+                            bucket=bucket.decode(),
+                            key=key.decode(),
+                            upload_id=upload_id.hex(),
+                        )
 
 
 class Sweep:
@@ -97,6 +188,7 @@ class Sweep:
         """Free everything that was released longer ago than its grace; return how many things."""
         now_ms = self._now_ms()
         freed = 0
+        await self._blobs.run(self._blobs.settle)
         for step in self._steps(
             row_before_ms=now_ms - row_grace_ms, file_before_ms=now_ms - file_grace_ms
         ):
@@ -105,8 +197,23 @@ class Sweep:
             freed += step.count
         return freed
 
-    def recover(self) -> Recovery:
-        """Set the folder right. Blocks; before the first reader and writer."""
+    def recover(self, *, repair: bool = False) -> Recovery:
+        """Set the folder right. Blocks; before the first reader and writer.
+
+        repair: the operator asked for the removal of everything unnamed. Raises CorruptFolder,
+        before anything is changed, where the index is older than the blobs.
+        """
+        with self._index.view() as view:
+            compared = survey(view, self._folder, self._disk)
+            if compared.is_older_index and not repair:
+                raise errors.CorruptFolder(
+                    f"{len(compared.settled)} of {compared.files_count} blobs were named once and "
+                    "the index names them no more, so it is an older one: put the newest index/ "
+                    "back, or let `mini.py recover --yes` remove them",
+                    unnamed=len(compared.settled),
+                    blobs=compared.files_count,
+                )
+            missing = tuple(names_of(view, compared.lost)) if compared.lost else ()
         temporary = self._disk.names(self._scratch)
         for name in temporary:
             self._discard(self._scratch / name)
@@ -116,19 +223,13 @@ class Sweep:
         for step in self._steps(row_before_ms=always_ms, file_before_ms=always_ms):
             self._unlink(step.files)
             self._index.commit_now(step.batch)
-        removed = 0
-        lost: set[str] = set()
-        for folder in FOLDERS:
-            named = self._named_in(folder)
-            present = set(self._disk.names(self._folder / folder))
-            for name in present - named:
-                self._disk.unlink(self._folder / folder / name)
-                removed += 1
-            lost |= named - present
+        removable = compared.removable(repair=repair)
+        self._unlink(removable)
         return Recovery(
             temporary_removed=len(temporary),
-            blobs_removed=removed,
-            missing=tuple(self._names_of(lost)) if lost else (),
+            blobs_removed=len(removable),
+            missing=missing,
+            unnamed_left=len(compared.arriving) + len(compared.settled) - len(removable),
         )
 
     def _steps(self, *, row_before_ms: int, file_before_ms: int) -> Iterator[_Step]:
@@ -168,7 +269,11 @@ class Sweep:
         stop = bodies.released_before(what, max(before_ms, 0))
         with self._index.view() as view:
             for key, value in view.scan(Store.RELEASED, start, stop):
-                found.append((key, records.decode_released(value).name))
+                name = records.decode_released(value).name
+                assert what != "file" or not view.get(Store.BLOBS, b"f" + bytes.fromhex(name)), (
+                    f"the blob {name} is released and named"
+                )
+                found.append((key, name))
                 if len(found) == STEP_MAX:
                     break
         return found
@@ -192,37 +297,11 @@ class Sweep:
             self._disk.remove_tree(path)
 
     def _unlink(self, files: Sequence[str]) -> None:
+        """Remove blob files for good: a power cut brings none back that no row names any more."""
         for blob in files:
             self._blobs.unlink(blob)
-
-    def _named_in(self, folder: str) -> set[str]:
-        start = b"f" + bytes.fromhex(folder)
-        with self._index.view() as view:
-            return {
-                key[1:].hex() for key, _ in view.scan(Store.BLOBS, start, keys.successor(start))
-            }
-
-    def _names_of(self, lost: set[str]) -> Iterator[Missing]:
-        with self._index.view() as view:
-            for bucket, value in view.scan(Store.BUCKETS, b""):
-                bucket_id = records.bucket_id(value)
-                for store in (Store.OBJECTS, Store.VERSIONS):
-                    for key, _, stored in keys.walk(view, store, bucket_id):
-                        for segment in records.decode_object(stored).segments:
-                            if segment.blob in lost:
-                                yield Missing(
-                                    blob=segment.blob, bucket=bucket.decode(), key=key.decode()
-                                )
-                for key, upload_id, _ in keys.walk(view, Store.UPLOADS, bucket_id):
-                    for _, part in view.scan(Store.PARTS, upload_id, keys.successor(upload_id)):
-                        for segment in records.decode_part(part).segments:
-                            if segment.blob in lost:
-                                yield Missing(
-                                    blob=segment.blob,
-                                    bucket=bucket.decode(),
-                                    key=key.decode(),
-                                    upload_id=upload_id.hex(),
-                                )
+        for folder in sorted({blob[:2] for blob in files}):
+            self._disk.fsync_folder(self._folder / folder)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,6 +311,11 @@ class _Step:
     files: tuple[str, ...]
     count: int
     batch: Batch
+
+
+def _named_in(view: View, folder: str) -> set[str]:
+    start = b"f" + bytes.fromhex(folder)
+    return {key[1:].hex() for key, _ in view.scan(Store.BLOBS, start, keys.successor(start))}
 
 
 def _forget_row(row: tuple[bytes, str]) -> tuple[Write, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import itertools
 import json
 import re
 import shlex
+import shutil
 import signal
 import socket
 import stat
@@ -25,8 +27,9 @@ from server import config, connect
 from server.aws import model as aws_model
 from server.s3 import subresources
 from storage import opening
-from tests.kit import rest, s3
+from tests.kit import folders, rest, s3
 from tests.kit import server as servers
+from tests.storage.test_opening import BIG, filled
 
 MINI = servers.ROOT / "mini.py"
 END_SECONDS = 60
@@ -129,10 +132,70 @@ def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> Non
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")}
     said = refusal(tmp_path, "--port", "0", "--data", "data")
     assert said == (
-        f"mini.py: the data folder data has on-disk format {opening.FORMAT + 1}, this release "
-        f"reads up to {opening.FORMAT}; start it with a newer release"
+        f"mini.py: the data folder {tmp_path / 'data'} has on-disk format "
+        f"{opening.FORMAT + 1}, this release reads up to {opening.FORMAT}; "
+        "start it with a newer release"
     )
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "data").rglob("*")}
+
+
+def test_start_without_the_index_names_the_way_back_and_keeps_every_blob(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "index")
+    before = folders.blob_files(tmp_path / "data")
+    said = refusal(tmp_path, "--port", "0", "--data", "data")
+    assert said == (
+        f"mini.py: the data folder {tmp_path / 'data'} has lost its index: put index/ back from a "
+        "backup; without it the blobs have no names"
+    )
+    assert folders.blob_files(tmp_path / "data") == before
+
+
+def test_recover_lists_what_it_would_remove_and_removes_it_when_told(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    shutil.copytree(tmp_path / "data" / "index", tmp_path / "backup")
+    storage = folders.open_folder(tmp_path / "data", ids=folders.Ids("later"))
+    asyncio.run(folders.put(storage, "later", BIG))
+    storage.close()
+    shutil.rmtree(tmp_path / "data" / "index")
+    shutil.copytree(tmp_path / "backup", tmp_path / "data" / "index")
+    said = refusal(tmp_path, "--port", "0", "--data", "data")
+    assert said == (
+        "mini.py: 1 of 4 blobs were named once and the index names them no more, so it is an older "
+        "one: put the newest index/ back, or let `mini.py recover --yes` remove them"
+    )
+    heading = (
+        f"Boathouse {config.VERSION}  recover data\n  blobs    4 files, {4 * len(BIG)} bytes\n"
+    )
+    unnamed = (
+        f"  unnamed  remove 1 files, {len(BIG)} bytes, 25.0 % of all: 1 of them the index named "
+        "once, 0 were being received\n"
+    )
+    dry = run(tmp_path, "recover", "--data", "data")
+    ending = "  nothing was changed; `mini.py recover --yes` does this\n"
+    assert (dry.returncode, dry.stdout, dry.stderr) == (0, heading + unnamed + ending, "")
+    assert len(folders.blob_files(tmp_path / "data")) == 4
+    done = run(tmp_path, "recover", "--data", "data", "--yes")
+    assert (done.returncode, done.stdout, done.stderr) == (0, heading + unnamed + "  done\n", "")
+    assert len(folders.blob_files(tmp_path / "data")) == 3
+    again = run(tmp_path, "recover", "--data", "data")
+    assert again.stdout.endswith("  nothing to repair\n")
+    assert servers.start(tmp_path / "data").stop() == 0
+
+
+def test_recover_of_a_held_folder_names_its_holder(own: servers.Running, tmp_path: Path) -> None:
+    ended = run(tmp_path, "recover", "--data", str(own.data), "--yes")
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"mini.py: another process holds the data folder {own.data} (a server at {own.url}, "
+        f"process {own.pid}); stop it first.\n"
+    )
+
+
+def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
+    ended = run(tmp_path, "recover", "--data", "data", "--yes")
+    assert (ended.returncode, ended.stderr) == (1, "mini.py: data is no data folder\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

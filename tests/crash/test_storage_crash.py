@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import random
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from server.access import rootkeys
 from storage import errors
+from storage.disk import Disk
 from storage.model import ByteRange, Precondition
 from storage.opening import Storage
 from tests.kit import folders, invariants
@@ -301,8 +304,9 @@ def run(place: Path, stop_at: int | None) -> Run:
     try:
         cut = asyncio.run(work())
     finally:
-        storage.close()
-    return Run(disk=disk, before=before, after=after, cut=cut)
+        with contextlib.suppress(PowerCut):
+            storage.close()
+    return Run(disk=disk, before=before, after=after, cut=cut or disk.off)
 
 
 def test_a_run_without_a_cut_ends_as_the_model_says(workplace: Path) -> None:
@@ -342,3 +346,68 @@ def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step
     while check_cut(workplace, stop_at, MODES):
         stop_at += 1
     assert stop_at > 140, "the run has that many events"
+
+
+# The first start: from no folder to one with keys and a table bucket.
+
+
+@dataclass
+class FirstStart:
+    """What a first start has told the user, mutable: the key pair that was shown."""
+
+    shown: rootkeys.RootKeys | None = None
+    finished: bool = False
+
+
+def start(place: Path, disk: Disk, told: FirstStart, *, seed: str) -> None:
+    """Do what `mini.py` does before it serves."""
+    random_bytes = random.Random(seed).randbytes
+    storage = folders.open_folder(
+        place, disk=disk, ids=folders.Ids(seed), map_size_bytes=1 << 26, reserve_bytes=4096
+    )
+    try:
+        root = rootkeys.open_root(place, disk=disk, random_bytes=random_bytes)
+        told.shown = told.shown or root
+        assert (root.access_key, root.secret_key) == (told.shown.access_key, told.shown.secret_key)
+        rootkeys.open_ring(place, disk=disk, random_bytes=random_bytes)
+        if "lake" not in {bucket.name for bucket in storage.buckets.list()}:
+            asyncio.run(storage.buckets.create("lake", kind="table", owner="o", region="r"))
+        told.finished = True
+    finally:
+        storage.close()
+
+
+def test_after_a_power_cut_at_any_event_of_the_first_start_the_next_one_succeeds(
+    workplace: Path,
+) -> None:
+    stop_at = 0
+    told = FirstStart()
+    while not told.finished:
+        stop_at += 1
+        told = FirstStart()
+        place = workplace / str(stop_at)
+        data = place / "deep" / "data"
+        disk = FaultyDisk(place / "aside", stop_at=stop_at)
+        with contextlib.suppress(PowerCut, errors.StorageError):
+            start(data, disk, told, seed="first")
+        for number, (bytes_mode, names) in enumerate(MODES):
+            left = place / f"left{number}"
+            disk.crash(data, left, data=bytes_mode, names=names)
+            again = copy.copy(told)
+            try:
+                for seed in ("second", "third"):
+                    start(left, Disk(), again, seed=seed)
+            except errors.StorageError as error:
+                raise AssertionError((stop_at, bytes_mode, names)) from error
+            assert sorted(each.name for each in left.iterdir()) == [
+                "blobs", "cache", "format.json", "index", "keys.json", "lock", "root.json", "tmp",
+            ]  # fmt: skip
+        shutil.rmtree(place)
+    assert stop_at > 40, "the first start has that many events"
+
+
+def test_the_first_start_ends_with_every_name_and_byte_synced(workplace: Path) -> None:
+    disk = FaultyDisk(workplace / "aside")
+    start(workplace / "deep" / "data", disk, FirstStart(), seed="first")
+    assert [each for each in disk.pending_names if each.folder.name != "index"] == []
+    assert set(disk.synced_bytes.values()) != {0}

@@ -6,7 +6,9 @@ and from then on for everything. `crash` then leaves the folder as a power cut m
 contents written since their last fsync are kept, lost or torn, and names made or removed since
 their folder's last fsync are kept or lost.
 
-What LMDB writes does not pass here; LMDB's own syncs make a transaction whole or void.
+What LMDB writes into an index that is there does not pass here; LMDB's own syncs make a transaction
+whole or void. The files that it creates do (`let_create`): until they and their folder are synced
+they may be lost, cut to nothing or torn.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from storage.disk import Disk
+from storage.disk import Disk, Result
 from tests.kit import folders
 
 Data = Literal["kept", "lost", "torn"]
@@ -53,6 +55,7 @@ class FaultyDisk(Disk):
         self.transactions = 0
         self.pending_names: list[Change] = []
         self.synced_bytes: dict[int, int] = {}
+        self.of_libraries: set[int] = set()
         self.backups = 0
         self.guard = threading.RLock()
 
@@ -62,6 +65,41 @@ class FaultyDisk(Disk):
             if self.off or self.events == self.stop_at:
                 self.off = True
                 raise PowerCut
+
+    def make_folder(self, path: Path) -> None:
+        self.event()
+        if path.exists():
+            return
+        super().make_folder(path)
+        with self.guard:
+            self.pending_names.append(Change(folder=path.parent, made=path))
+
+    def make_folders(self, parent: Path, names: Iterable[str]) -> None:
+        wanted = [name for name in names if not (parent / name).exists()]
+        try:
+            self.event()
+        except PowerCut:
+            for name in wanted[: len(wanted) // 2]:
+                (parent / name).mkdir(mode=0o700)
+            raise
+        super().make_folders(parent, wanted)
+        with self.guard:
+            self.pending_names += [Change(folder=parent, made=parent / name) for name in wanted]
+
+    def let_create(self, folder: Path, work: Callable[[], Result]) -> Result:
+        self.event()
+        before = set(folder.iterdir())
+        result = super().let_create(folder, work)
+        with self.guard:
+            for path in sorted(set(folder.iterdir()) - before):
+                self.synced_bytes[path.stat().st_ino] = 0
+                self.of_libraries.add(path.stat().st_ino)
+                self.pending_names.append(Change(folder=folder, made=path))
+        return result
+
+    def make_read_only(self, path: Path) -> None:
+        self.event()
+        super().make_read_only(path)
 
     def create(self, path: Path, *, mode: int = 0o600) -> int:
         self.event()
@@ -79,7 +117,9 @@ class FaultyDisk(Disk):
         self.event()
         state = os.fstat(descriptor)
         with self.guard:
-            if state.st_ino in self.synced_bytes:
+            if state.st_ino in self.of_libraries:
+                self.synced_bytes.pop(state.st_ino, None)  # from here on the library syncs it
+            elif state.st_ino in self.synced_bytes:
                 self.synced_bytes[state.st_ino] = state.st_size
 
     def fsync_folder(self, path: Path) -> None:
@@ -134,7 +174,12 @@ class FaultyDisk(Disk):
         )
 
     def crash(self, root: Path, copy: Path, *, data: Data, names: Names) -> None:
-        """Write into copy what the power cut left of the folder root."""
+        """Write into copy what the power cut left of the folder root, which may be nothing."""
+        if not root.exists():
+            return
+        for parent, folders_in_it, _ in os.walk(root):
+            for name in folders_in_it:
+                (copy / Path(parent).relative_to(root) / name).mkdir(parents=True, exist_ok=True)
         for path in folders.files_of(root):
             target = copy / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +198,10 @@ class FaultyDisk(Disk):
         if change.moved_from is not None and change.made is not None:
             there(change.moved_from).parent.mkdir(parents=True, exist_ok=True)
             there(change.made).replace(there(change.moved_from))
+        elif change.made is not None and root.is_relative_to(change.made):
+            shutil.rmtree(copy, ignore_errors=True)
+        elif change.made is not None and there(change.made).is_dir():
+            shutil.rmtree(there(change.made))
         elif change.made is not None:
             there(change.made).unlink(missing_ok=True)
         if change.backup is not None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from storage import disk, errors, opening
-from storage.batch import Store
+from storage import disk, errors, index, opening
+from storage.batch import Batch, Delete, Store
 from storage.disk import Disk
+from storage.model import InlineBody
 from storage.sweep import Missing
 from tests.kit import folders
 
@@ -326,3 +328,199 @@ def test_the_sweep_goes_on_after_a_failure(
     storage.close()
     assert refusing.refusals == 0
     assert [record.message for record in caplog.records] == ["the sweep failed, and goes on"]
+
+
+# A folder that lost a part of itself.
+
+
+def filled(path: Path, *, big: int = 3) -> None:
+    """Make a folder with a small object and some blobs, and close it."""
+    storage = folders.open_folder(path)
+
+    async def fill() -> None:
+        await folders.make_bucket(storage)
+        await folders.put(storage, "small", b"x")
+        for number in range(big):
+            await folders.put(storage, f"big{number}", BIG)
+
+    asyncio.run(fill())
+    storage.close()
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Every file of a folder but LMDB's lock table and the folder's own lock."""
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in folders.files_of(path)
+        if file.name not in {"lock.mdb", "lock"}
+    }
+
+
+def refused(path: Path) -> str:
+    """Open a folder that is refused; say why. Nothing in it may change."""
+    before = contents(path)
+    with pytest.raises(errors.CorruptFolder) as caught:
+        folders.open_folder(path, ids=folders.Ids("again"))
+    assert contents(path) == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_without_its_index_is_refused_and_keeps_every_blob(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "index")
+    assert "has lost its index: put index/ back" in refused(tmp_path / "data")
+
+
+def test_a_folder_of_small_objects_without_its_index_is_refused_too(tmp_path: Path) -> None:
+    filled(tmp_path / "data", big=0)
+    shutil.rmtree(tmp_path / "data" / "index")
+    assert "has lost its index" in refused(tmp_path / "data")
+
+
+@pytest.mark.parametrize("rest", [(), ("lock.mdb",), ("reserve",)])
+def test_an_index_folder_without_its_file_is_refused(tmp_path: Path, rest: tuple[str, ...]) -> None:
+    filled(tmp_path / "data")
+    for file in (tmp_path / "data" / "index").iterdir():
+        if file.name not in rest:
+            file.unlink()
+    assert "has lost its index" in refused(tmp_path / "data")
+
+
+def test_an_index_file_of_no_bytes_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    (tmp_path / "data" / "index" / "data.mdb").write_bytes(b"")
+    assert "has lost its index" in refused(tmp_path / "data")
+
+
+def test_an_index_of_zeros_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    (tmp_path / "data" / "index" / "data.mdb").write_bytes(bytes(1 << 16))
+    before = folders.blob_files(tmp_path / "data")
+    with pytest.raises(errors.CorruptIndex):
+        folders.open_folder(tmp_path / "data")
+    assert folders.blob_files(tmp_path / "data") == before
+
+
+def test_an_index_that_is_new_and_empty_is_refused_beside_blobs(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    data = tmp_path / "data" / "index" / "data.mdb"
+    data.unlink()
+    index.Index(path=tmp_path / "data" / "index", disk=Disk(), map_size_bytes=1 << 26).close()
+    assert "is empty and its blobs are there" in refused(tmp_path / "data")
+
+
+def test_the_index_of_another_folder_is_refused_by_its_server_id(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    filled(tmp_path / "other")
+    shutil.rmtree(tmp_path / "data" / "index")
+    shutil.copytree(tmp_path / "other" / "index", tmp_path / "data" / "index")
+    assert "belongs to another folder" in refused(tmp_path / "data")
+
+
+def test_an_older_index_beside_newer_blobs_is_refused_and_keeps_every_blob(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    shutil.copytree(tmp_path / "data" / "index", tmp_path / "backup")
+    storage = folders.open_folder(tmp_path / "data", ids=folders.Ids("later"))
+    asyncio.run(folders.put(storage, "later", BIG))
+    storage.close()
+    shutil.rmtree(tmp_path / "data" / "index")
+    shutil.copytree(tmp_path / "backup", tmp_path / "data" / "index")
+    message = refused(tmp_path / "data")
+    assert message.startswith("1 of 4 blobs were named once and the index names them no more")
+    assert "`mini.py recover --yes`" in message
+
+
+def test_a_few_blobs_of_many_that_an_older_index_does_not_name_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    filled(tmp_path / "data", big=120)
+    shutil.copytree(tmp_path / "data" / "index", tmp_path / "backup")
+    storage = folders.open_folder(tmp_path / "data", ids=folders.Ids("later"))
+    asyncio.run(folders.put(storage, "later", BIG))
+    storage.close()
+    shutil.rmtree(tmp_path / "data" / "index")
+    shutil.copytree(tmp_path / "backup", tmp_path / "data" / "index")
+    again = folders.open_folder(tmp_path / "data", ids=folders.Ids("again"))
+    assert (again.recovery.blobs_removed, again.recovery.unnamed_left) == (0, 1)
+    again.close()
+    assert len(folders.blob_files(tmp_path / "data")) == 121
+
+
+def test_more_arriving_blobs_than_a_crash_leaves_are_left_alone(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    for number in range(300):
+        blob = f"{number:032x}"
+        (tmp_path / "data" / "blobs" / blob[:2] / blob).write_bytes(b"x")
+    again = folders.open_folder(tmp_path / "data", ids=folders.Ids("again"))
+    assert (again.recovery.blobs_removed, again.recovery.unnamed_left) == (0, 300)
+    again.close()
+
+
+def test_a_folder_without_format_is_refused_beside_its_index(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    (tmp_path / "data" / "format.json").unlink()
+    assert "has an index but no format.json" in refused(tmp_path / "data")
+
+
+def test_blobs_without_index_and_format_are_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    (tmp_path / "data" / "format.json").unlink()
+    shutil.rmtree(tmp_path / "data" / "index")
+    assert "has blobs but neither index nor format.json" in refused(tmp_path / "data")
+
+
+@pytest.mark.parametrize("leave_empty", [False, True])
+def test_a_folder_without_its_blobs_is_refused(tmp_path: Path, *, leave_empty: bool) -> None:
+    filled(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "blobs")
+    if leave_empty:
+        (tmp_path / "data" / "blobs").mkdir()
+    assert "has lost blobs/: put it back" in refused(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["tmp", "cache"])
+def test_a_folder_that_is_none_of_ours_keeps_its_temporary_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data" / name).mkdir(parents=True)
+    (tmp_path / "data" / name / "thesis").write_bytes(b"years")
+    assert "is no data folder" in refused(tmp_path / "data")
+
+
+@pytest.mark.parametrize("name", ["tmp", "blobs", "index", "cache"])
+def test_an_empty_folder_left_by_an_unfinished_start_is_no_obstacle(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "data" / name).mkdir(parents=True)
+    folders.open_folder(tmp_path / "data").close()
+    folders.open_folder(tmp_path / "data").close()
+
+
+def test_an_index_of_an_older_release_gets_the_folders_server_id(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    storage = folders.open_folder(tmp_path / "data")
+    row = Delete(store=Store.META, key=index.SERVER_ID)
+    storage.index.commit_now(Batch(writes=(row,)))
+    server_id = storage.server_id
+    storage.close()
+    folders.open_folder(tmp_path / "data", ids=folders.Ids("again")).close()
+    identity = index.identify(tmp_path / "data" / "index", Disk())
+    assert identity == index.Identity(server_id=server_id, names_anything=True)
+
+
+def test_a_blob_is_read_only_once_it_is_named_and_the_sweep_came_round(tmp_path: Path) -> None:
+    storage = folders.open_folder(tmp_path / "data")
+
+    async def run() -> tuple[Path, Path]:
+        await folders.make_bucket(storage)
+        info = await folders.put(storage, "named", BIG)
+        received = await storage.blobs.store(BIG)
+        await storage.sweep.once()
+        assert not isinstance(received.body, InlineBody)
+        return (
+            storage.blobs.path_of(info.body.segments[0].blob),
+            storage.blobs.path_of(received.body.segments[0].blob),
+        )
+
+    named, arriving = asyncio.run(run())
+    assert (named.stat().st_mode & 0o777, arriving.stat().st_mode & 0o777) == (0o400, 0o600)
+    storage.close()

@@ -1,0 +1,91 @@
+"""engine: what is the matter with a data folder, and what a repair would do about it.
+
+`plan` changes nothing. The repair itself is a start with `repair=True` (`storage.opening`), so it
+does what is planned here by the code that a start uses. What cannot be repaired (an index that is
+lost, empty or another folder's) is refused by both with the same sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage import errors, opening, sweep
+from storage.disk import Disk
+from storage.index import identify, reading
+from storage.sweep import Missing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a repair would do to a folder.
+
+    writes_format: format.json is not there and would be written. makes_blobs: blobs/ is not there
+    and would be made. arriving, settled: blob files that nothing names, as in `sweep.Survey`; all
+    of them would be removed. missing: names without their bytes, which stay as they are.
+    """
+
+    writes_format: bool
+    makes_blobs: bool
+    files_count: int
+    files_bytes: int
+    arriving_count: int
+    settled_count: int
+    unnamed_bytes: int
+    missing: tuple[Missing, ...]
+
+    @property
+    def unnamed_count(self) -> int:
+        """Blob files that nothing names."""
+        return self.arriving_count + self.settled_count
+
+    @property
+    def changes_anything(self) -> bool:
+        """Say whether there is something to repair."""
+        return self.writes_format or self.makes_blobs or self.unnamed_count > 0
+
+
+def plan(path: Path, *, disk: Disk) -> Plan:
+    """Look at the data folder at path. Blocks.
+
+    Raises FolderInUse, NewerFormat, CorruptIndex, and CorruptFolder for what cannot be repaired.
+    """
+    if not disk.exists(path / "index") and not disk.exists(path / "format.json"):
+        raise errors.CorruptFolder(f"{path} is no data folder", path=str(path))
+    lock = disk.lock(path / "lock")
+    try:
+        return _plan(path, disk)
+    finally:
+        disk.close(lock)
+
+
+def _plan(path: Path, disk: Disk) -> Plan:
+    server_id = opening.read_format(path, disk)
+    identity = identify(path / "index", disk)
+    if identity is None or server_id is not None:
+        opening.check_index(path, server_id or "", identity, disk)
+    blobs = path / "blobs"
+    with reading(path / "index") as view:
+        if view is None:
+            raise errors.CorruptFolder(
+                f"the index of the data folder {path} is empty: put index/ back from a backup",
+                path=str(path),
+            )
+        survey = sweep.survey(view, blobs, disk)
+        missing = tuple(sweep.names_of(view, survey.lost)) if survey.lost else ()
+    unnamed = (*survey.arriving, *survey.settled)
+    return Plan(
+        writes_format=server_id is None,
+        makes_blobs=survey.named_count > 0 and not opening.has_blob_folders(path, disk),
+        files_count=survey.files_count,
+        files_bytes=_bytes_of(opening.blob_files(path, disk), blobs, disk),
+        arriving_count=len(survey.arriving),
+        settled_count=len(survey.settled),
+        unnamed_bytes=_bytes_of(unnamed, blobs, disk),
+        missing=missing,
+    )
+
+
+def _bytes_of(names: Iterable[str], blobs: Path, disk: Disk) -> int:
+    return sum(disk.size_bytes(blobs / name[:2] / name) for name in names)
