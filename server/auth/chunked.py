@@ -129,11 +129,7 @@ def parse_payload(
     if mode is None:
         if content_sha256 in ELLIPTIC:
             raise errors.UnsupportedPayload(f"{content_sha256} is not supported")
-        raise errors.MalformedPayloadHash(
-            "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form, or a SHA-256 in "
-            "hexadecimal",
-            given=content_sha256,
-        )
+        raise malformed_hash(content_sha256)
     if decoded_length is None or not (decoded_length.isascii() and decoded_length.isdecimal()):
         raise errors.MissingDecodedLength(
             "a streaming body needs x-amz-decoded-content-length, a whole number"
@@ -146,6 +142,15 @@ def parse_payload(
         decoded_length=int(decoded_length[:20]),
         seed=None if mode == "unsigned-trailer" else seed,
         trailers=names,
+    )
+
+
+def malformed_hash(content_sha256: str) -> errors.MalformedPayloadHash:
+    """Return the error for an x-amz-content-sha256 that is none of its forms."""
+    return errors.MalformedPayloadHash(
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form, or a SHA-256 in "
+        "hexadecimal",
+        given=content_sha256,
     )
 
 

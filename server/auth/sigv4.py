@@ -31,6 +31,7 @@ RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 _TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]*")
 _PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9_.~=&-]*")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _PAIR: Final = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)
 
 
@@ -123,8 +124,10 @@ def parse_signed_headers(text: str, *, in_query: bool = False) -> tuple[str, ...
         raise _malformed("SignedHeaders has too many names", in_query=in_query)
     if "host" not in names:
         raise _malformed("SignedHeaders must have host", in_query=in_query)
-    if any(not name or name != name.lower() for name in names) or len(set(names)) != len(names):
-        raise _malformed("SignedHeaders must be lower-case names, each once", in_query=in_query)
+    if not all(map(_HEADER_NAME.fullmatch, names)) or len(set(names)) != len(names):
+        raise _malformed(
+            "SignedHeaders must be names of headers in lower case, each once", in_query=in_query
+        )
     return names
 
 

@@ -264,6 +264,8 @@ class Verifier:
             _check_coverage(headers.joined, claim.covered, excepted=PRESIGN_UNSIGNED_EXCEPTIONS)
             if asked.content_sha256 or b"x-amz-content-sha256" in claim.covered:
                 payload_hash = content_sha256 or chunked.UNSIGNED
+                if not payload_hash.isascii():
+                    raise chunked.malformed_hash(payload_hash)
         return _Signed(
             claim=claim,
             signing=_signing_of(claim, scheme="sigv4-query"),
