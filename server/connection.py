@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http import httptools_impl
 
-from server import asgi, errors, limits, wire
+from server import asgi, errors, limits, targets, wire
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
@@ -107,10 +107,13 @@ class Connection(httptools_impl.HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        if not self.url.startswith(b"/") or self.parser.get_method() == b"CONNECT":
+            self._take_target()
+        super().on_headers_complete()
+        # Not before: what is raised above is answered as a head that cannot be read.
         self._in_head = False
         self._head_bytes = 0
         self._stop_timer()
-        super().on_headers_complete()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # What comes behind a body is no part of the head, which was judged already.
@@ -169,6 +172,14 @@ class Connection(httptools_impl.HttpToolsProtocol):
             cycle.scope["extensions"] = {asgi.WIRE: wire.Wire(self, cycle)}
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
+
+    def _take_target(self) -> None:
+        """Give a target that is no path the form of one. Raises MalformedRequest."""
+        authority, self.url = targets.parse(self.parser.get_method(), self.url)
+        if authority is not None:
+            hosts = [at for at, (name, _) in enumerate(self.headers) if name == b"host"]
+            if len(hosts) == 1:  # any other number is refused later
+                self.headers[hosts[0]] = (b"host", authority)
 
     def _start_timer(self) -> None:
         self._timer = self.loop.call_later(self.head_seconds_max, self._time_out)

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from server import asgi, counters, dispatch, errors, limits, unserved
+from server import asgi, counters, dispatch, errors, limits, targets, unserved
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
@@ -96,6 +96,8 @@ class Exchange:
         self._id_numbers = itertools.count(1)
         self._date_second = -1
         self._date = b""
+        self._host: bytes | None = b""
+        """The last Host header that was checked: nearly every request has the same."""
         self.counts = counts or counters.Counters()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
@@ -112,7 +114,7 @@ class Exchange:
             request = asgi.Request(scope, receive, request_id=request_id)
             face = self._face_of(request)
             entry = None if self._audit is None else self._audit.begin(request.request_id, face)
-            response = await self._answer(face, request, entry)
+            response = await self._answer(face, request, entry, scope)
             status, sent_bytes = await self._send(face, response, request, receive, send)
         except errors.ClientDisconnected:
             counts.disconnects += 1
@@ -148,11 +150,20 @@ class Exchange:
         return name
 
     async def _answer(
-        self, name: str, request: asgi.Request, entry: audit.Entry | None
+        self,
+        name: str,
+        request: asgi.Request,
+        entry: audit.Entry | None,
+        scope: asgi.Scope,
     ) -> asgi.Response:
         face = self._faces[name]
         try:
             _check_bounds(request)
+            version = scope.get("http_version")
+            if version != "1.1" or request.headers.joined.get(b"host") != self._host:
+                self._check_host(request, version)
+            if request.raw_path == targets.SERVER:
+                return _answer_for_server(request)
             operation = face.identify(request)
             caller = await self._caller(face, operation, request, entry)
             return await face.handle(operation, request, caller)
@@ -162,6 +173,18 @@ class Exchange:
             if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
                 self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
             return self._encode_error(face, error, request)
+
+    def _check_host(self, request: asgi.Request, version: str | None) -> None:
+        """Raise MalformedRequest for an HTTP version other than 1.0 and 1.1, and for a Host header
+        that is missing, doubled or no host."""
+        if version not in (None, "1.0", "1.1"):
+            raise errors.MalformedRequest(f"HTTP/{version} is not served, only 1.0 and 1.1")
+        host = request.headers.joined.get(b"host")
+        if host is not None:
+            targets.check_host(host)
+            self._host = host
+        elif version == "1.1":
+            raise errors.MalformedRequest("the request has no Host header")
 
     def _encode_error(self, face: Face, error: Exception, request: asgi.Request) -> asgi.Response:
         try:
@@ -243,6 +266,17 @@ class Exchange:
                 return
 
 
+def _answer_for_server(request: asgi.Request) -> asgi.Response:
+    """Answer a request for no resource: CONNECT, `OPTIONS *`."""
+    allowed = (("allow", ", ".join(targets.METHODS)),)
+    if request.method == "OPTIONS":
+        return asgi.Response(200, allowed)
+    if request.method != "CONNECT":
+        raise errors.MalformedRequest("the target * is for OPTIONS alone")
+    headers = (*allowed, ("content-type", "text/plain; charset=utf-8"))
+    return asgi.Response(405, headers, b"CONNECT is not served: this is no proxy.\n")
+
+
 def _check_bounds(request: asgi.Request) -> None:
     headers = request.headers
     joined = headers.joined
@@ -268,6 +302,8 @@ def _must_close(request: asgi.Request) -> bool:
     the server would still read the next request as that body. A large body that nobody wants is
     not worth receiving.
     """
+    if request.method == "CONNECT":
+        return True
     if request.body_finished:
         return False
     joined = request.headers.joined
