@@ -22,7 +22,9 @@ SUMMARY_KEY: Final = "boathouse.loads"
 MODE_KEY: Final = "boathouse.loads.mode"
 
 LOADS_MAX: Final = 100_000
-LIST_BYTES_MAX: Final = 64 * 1024 * 1024
+LIST_BYTES_MAX: Final = 32 * 1024 * 1024
+REFERENCE_CHARACTERS_MAX: Final = 4096
+"""What a summary says in place of a list: the object that holds it."""
 TEXT_CHARACTERS_MAX: Final = 4096
 SHOWN_MAX: Final = 3
 SOURCES_AT_ONCE: Final = 200
@@ -52,9 +54,9 @@ def objects_named(updates: Iterable[Any]) -> list[str]:
     """Return the objects that hold lists of sources, as the updates' summaries name them."""
     named = []
     for _, summary in _summaries(updates):
-        listed = _parse(summary[SUMMARY_KEY])
-        if isinstance(listed, dict):
-            named.append(_object_of(listed))
+        uri = _object_of(summary[SUMMARY_KEY])
+        if uri is not None:
+            named.append(uri)
     return named
 
 
@@ -75,15 +77,13 @@ def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Take
     """
     found = []
     for snapshot_id, summary in _summaries(updates):
-        listed = _parse(summary[SUMMARY_KEY])
-        if isinstance(listed, dict):
-            listed = _parse(read(_object_of(listed)))
-        if not isinstance(listed, list) or len(listed) > LOADS_MAX:
-            raise _malformed(f"a list of at most {LOADS_MAX} sources")
+        text = summary[SUMMARY_KEY]
+        uri = _object_of(text)
+        listed = _sources_of(text if uri is None else read(uri))
         mode = summary.get(MODE_KEY, "append")
         if mode not in ("append", "replace"):
             raise errors.InvalidArgument(f"Invalid {MODE_KEY}: {mode} is not append or replace")
-        sources = tuple(dict.fromkeys(map(_source, listed)))
+        sources = tuple(dict.fromkeys(map(_checked, listed)))
         found.append(Taken(snapshot_id=snapshot_id, sources=sources, mode=mode))
     return tuple(found)
 
@@ -175,27 +175,51 @@ def _summaries(updates: Iterable[Any]) -> list[tuple[int, Mapping[str, Any]]]:
     return found
 
 
-def _parse(text: Any) -> Any:
-    if not isinstance(text, str | bytes) or len(text) > LIST_BYTES_MAX:
+class _Source(msgspec.Struct, frozen=True, gc=False):
+    source: str
+    etag: str = ""
+
+
+_decode_sources = msgspec.json.Decoder(list[_Source]).decode
+_decode_reference = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _object_of(text: Any) -> str | None:
+    """Return the object that a summary names in place of a list; None if it holds the list."""
+    if not isinstance(text, str):
         raise _malformed("JSON text")
+    if not text[:64].lstrip().startswith("{"):
+        return None
+    if len(text) > REFERENCE_CHARACTERS_MAX:
+        raise _malformed('a list, or {"object": "s3://bucket/key"}')
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
+        uri = _decode_reference(text).get("object")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         raise _malformed("JSON text") from None
-
-
-def _object_of(listed: Mapping[str, Any]) -> str:
-    uri = listed.get("object")
     if not isinstance(uri, str) or not uri.startswith("s3://"):
         raise _malformed('a list, or {"object": "s3://bucket/key"}')
     return uri
 
 
-def _source(item: Any) -> tuple[str, str]:
-    if not isinstance(item, dict):
-        raise _malformed("a list of {source, etag}")
-    source, etag = item.get("source"), item.get("etag", "")
-    if not isinstance(source, str) or not isinstance(etag, str) or not source:
+def _sources_of(text: str | bytes) -> list[_Source]:
+    if len(text) > LIST_BYTES_MAX:
+        raise _malformed(f"at most {LIST_BYTES_MAX} bytes long")
+    braces = text.count("{") if isinstance(text, str) else text.count(b"{")
+    if braces <= 2 * LOADS_MAX:  # names of sources may hold some
+        try:
+            sources = _decode_sources(text)
+        except msgspec.ValidationError:
+            raise _malformed("a list of {source, etag}") from None
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            raise _malformed("JSON text") from None
+        if len(sources) <= LOADS_MAX:
+            return sources
+    raise _malformed(f"a list of at most {LOADS_MAX} sources")
+
+
+def _checked(item: _Source) -> tuple[str, str]:
+    source, etag = item.source, item.etag
+    if not source:
         raise _malformed("a list of {source, etag}")
     if len(source) > TEXT_CHARACTERS_MAX or len(etag) > TEXT_CHARACTERS_MAX:
         raise _malformed(f"sources of at most {TEXT_CHARACTERS_MAX} characters")

@@ -314,16 +314,29 @@ class CatalogStore:
             len(loaded.table.snapshots)
         return loaded
 
+    async def prepare_refs_only(self, location: str, table: metadata_model.TableMetadata) -> None:
+        """Make what `refs_only` returns; of large metadata in a thread."""
+        kept = self._refs_only.get(location)
+        large = len(table.snapshots.text) > SMALL_BYTES
+        if large and (kept is None or kept[0] is not table):
+            data = await asyncio.to_thread(metadata_model.encode_refs_only, table)
+            self._keep_refs_only(location, table, data)
+
     def refs_only(self, location: str, table: metadata_model.TableMetadata) -> bytes:
         """Return the JSON of metadata with just the snapshots that branches and tags point at."""
         kept = self._refs_only.get(location)
         if kept is not None and kept[0] is table:
             return kept[1]
         data = metadata_model.encode_refs_only(table)
+        self._keep_refs_only(location, table, data)
+        return data
+
+    def _keep_refs_only(
+        self, location: str, table: metadata_model.TableMetadata, data: bytes
+    ) -> None:
         self._refs_only[location] = (table, data)
         if len(self._refs_only) > REFS_ONLY_CACHED_MAX:
             self._refs_only.popitem(last=False)
-        return data
 
     def read_file(self, location: str, *, table_bucket: str) -> bytes:
         """Return the bytes of a metadata file of this table bucket. Raises MetadataFileMissing."""

@@ -34,6 +34,8 @@ MODEL_BODY_BYTES_MAX: Final = 1024 * 1024
 PARSED_HERE_BYTES_MAX: Final = 64 * 1024
 HASHED_HERE_BYTES_MAX: Final = 1024 * 1024
 """What takes a few milliseconds; more is done in a thread, so that nobody else waits for it."""
+JSON_VALUES_MAX: Final = 150_000
+"""Values of one JSON document: decoding that many takes 30 milliseconds."""
 NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
 UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024

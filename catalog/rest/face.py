@@ -59,18 +59,17 @@ HANDLERS: Final[Mapping[routes.OperationName, Handler]] = {
 }
 """What is built, beside getToken, which the token endpoint answers itself."""
 
-WITH_BODY: Final = frozenset(
-    {
-        "createNamespace",
-        "updateProperties",
-        "createTable",
-        "registerTable",
-        "updateTable",
-        "renameTable",
-        "reportMetrics",
-        "commitTransaction",
-    }
-)
+BODY_BYTES_MAX: Final[Mapping[routes.OperationName, int]] = {
+    "createNamespace": wire.NAMESPACE_BYTES_MAX,
+    "updateProperties": wire.NAMESPACE_BYTES_MAX,
+    "createTable": wire.COMMIT_BYTES_MAX,
+    "registerTable": wire.NAMES_BYTES_MAX,
+    "updateTable": wire.COMMIT_BYTES_MAX,
+    "renameTable": wire.NAMES_BYTES_MAX,
+    "reportMetrics": wire.REPORT_BYTES_MAX,
+    "commitTransaction": wire.COMMIT_BYTES_MAX,
+}
+"""The operations with a body, and how long it may be."""
 
 
 COMMITS: Final = frozenset({"createTable", "updateTable", "commitTransaction", "replaceView"})
@@ -149,10 +148,11 @@ class IcebergFace:
                 path = request.raw_path.decode("latin-1")[:200]
                 raise errors.NoSuchRoute(f"No route for request: {request.method} {path}")
             raise errors.NotImplementedHere(f"{operation.operation} is not implemented")
-        if operation.operation not in WITH_BODY:
+        bytes_max = BODY_BYTES_MAX.get(operation.operation)
+        if bytes_max is None:
             asked = Asked(operation=operation, request=request, caller=caller)
             return await handler(self._service, asked)
-        body = await request.read(limit_bytes=wire.BODY_BYTES_MAX)
+        body = await request.read(limit_bytes=bytes_max)
         values = wire.parse_object(body)
         asked = Asked(operation=operation, request=request, caller=caller, body=body, values=values)
         return await handler(self._service, asked)

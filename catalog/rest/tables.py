@@ -90,7 +90,10 @@ async def load_table(service: Service, asked: Asked) -> asgi.Response:
     if snapshots not in ("all", "refs", ""):
         raise errors.MalformedBody(f"Invalid snapshots: {snapshots} is neither all nor refs")
     loaded = await service.tables.fetch(service.ident(asked.operation))
-    return answers.answer_table(service, asked, loaded, refs_only=snapshots == "refs")
+    refs_only = snapshots == "refs"
+    if refs_only and loaded.metadata_location is not None:
+        await service.store.prepare_refs_only(loaded.metadata_location, loaded.metadata)
+    return answers.answer_table(service, asked, loaded, refs_only=refs_only)
 
 
 async def commit_table(service: Service, asked: Asked) -> asgi.Response:

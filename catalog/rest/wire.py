@@ -17,17 +17,28 @@ import msgspec
 from catalog import idents
 from catalog.metadata import reading
 from catalog.rest import errors
-from server import asgi
+from server import asgi, documents, limits
 
 JSON: Final = ("content-type", "application/json")
 VARY: Final = ("vary", "X-Iceberg-Access-Delegation")
 
-BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What a commit, a transaction or a new table's definition may be."""
+NAMESPACE_BYTES_MAX: Final = 512 * 1024
+"""A namespace's properties are 64 Ki characters at most; JSON may write each as six bytes."""
+NAMES_BYTES_MAX: Final = 64 * 1024
+"""Where a body only names things."""
+REPORT_BYTES_MAX: Final = 128 * 1024
 ETAGS_MAX: Final = 100
+JOINED_BYTES_MAX: Final = 1024 * 1024
 
 
 def parse_object(body: bytes) -> reading.Json:
     """Return a request's JSON object. Raises MalformedBody."""
+    if documents.has_too_many_values(body):
+        raise errors.MalformedBody(
+            f"Malformed request: the body holds more than {limits.JSON_VALUES_MAX} JSON values"
+        )
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -88,29 +99,31 @@ def encode_table(
     etag: str | None,
 ) -> asgi.Response:
     """Return what load, create and register answer. data: the metadata's JSON."""
-    parts = [b"{"]
+    before = b'{"metadata":'
     if metadata_location is not None:
-        parts += [b'"metadata-location":', msgspec.json.encode(metadata_location), b","]
-    parts += [b'"metadata":', data, b',"config":', msgspec.json.encode(config)]
+        location = msgspec.json.encode(metadata_location)
+        before = b"".join((b'{"metadata-location":', location, b',"metadata":'))
+    after = [b',"config":', msgspec.json.encode(config)]
     if credentials:
-        parts += [b',"storage-credentials":', msgspec.json.encode(credentials)]
-    parts.append(b"}")
+        after += [b',"storage-credentials":', msgspec.json.encode(credentials)]
+    after.append(b"}")
     headers = (JSON, VARY) if etag is None else (JSON, VARY, ("etag", etag))
-    return asgi.Response(200, headers, b"".join(parts))
+    return asgi.Response(200, headers, _around(before, data, b"".join(after)))
 
 
 def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Response:
     """Return what a commit answers. data: the metadata's JSON."""
-    body = b"".join(
-        (
-            b'{"metadata-location":',
-            msgspec.json.encode(metadata_location),
-            b',"metadata":',
-            data,
-            b"}",
-        )
+    before = b"".join(
+        (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
     )
-    return asgi.Response(200, (JSON, VARY, ("etag", etag)), body)
+    return asgi.Response(200, (JSON, VARY, ("etag", etag)), _around(before, data, b"}"))
+
+
+def _around(before: bytes, data: bytes, after: bytes) -> bytes | tuple[bytes, ...]:
+    """Return a body; large metadata stays a piece of its own, so that it is not copied here."""
+    if len(data) <= JOINED_BYTES_MAX:
+        return b"".join((before, data, after))
+    return (before, data, after)
 
 
 def format_etag(*parts: str) -> str:

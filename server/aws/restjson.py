@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from server import documents, limits
 from server.aws import errors, shapes
 
 DEPTH_MAX: Final = 100
@@ -71,6 +72,10 @@ def encode_error(code: str, message: str) -> tuple[tuple[tuple[str, str], ...], 
 def _parse_object(body: bytes) -> Mapping[str, Any]:
     if not body:
         return {}
+    if documents.has_too_many_values(body):
+        raise errors.MalformedBody(
+            f"The request body holds more than {limits.JSON_VALUES_MAX} JSON values."
+        )
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError as error:

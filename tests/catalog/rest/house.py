@@ -113,7 +113,9 @@ class House:
         }
 
         async def receive() -> dict[str, Any]:
-            return messages.pop(0) if messages else {"type": "http.disconnect"}
+            if not messages:
+                await asyncio.Event().wait()  # the client stays until it has its answer
+            return messages.pop(0)
 
         async def send(message: Any) -> None:
             answered.append(message)

@@ -76,3 +76,15 @@ def test_an_entity_tag_differs_with_each_part() -> None:
     }
     assert len(tags) == 4
     assert all(tag.startswith('"') and tag.endswith('"') for tag in tags)
+
+
+def test_a_body_of_more_values_than_the_bound_is_refused_before_it_is_decoded() -> None:
+    within = b'{"a":[' + b"1," * 149_000 + b"1]}"
+    assert len(wire.parse_object(within)["a"]) == 149_001
+    for beyond in (
+        b'{"a":[' + b"1," * 150_000 + b"1]}",
+        b'{"a":[' + b"[],[]," * 50_000 + b"1]}",
+        b'{"a":' + b'{"":[' * 150_000,
+    ):
+        with pytest.raises(errors.MalformedBody, match="more than 150000 JSON values"):
+            wire.parse_object(beyond)
