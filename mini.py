@@ -530,7 +530,10 @@ def _sql_engine(settings: Config, storage: Storage) -> Engine:
     spill_directory = storage.path / "tmp"
     if settings.sql_workers:
         return engine.WorkerEngine(
-            workers=settings.sql_workers, spill_directory=spill_directory, disk=storage.disk
+            workers=settings.sql_workers,
+            spill_directory=spill_directory,
+            disk=storage.disk,
+            memory_bytes=settings.sql_memory_mib << 20,
         )
     from sql import engine_inline
 

@@ -149,14 +149,20 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="sql_workers",
         kind="count",
-        default=1,
-        meaning="SQL worker processes, started at first use; 0 runs SQL in the server's process.",
+        default=2,
+        meaning=(
+            "SQL worker processes, started when a query needs one; one user has at most all but "
+            "one of them. 0 runs SQL in the server's process."
+        ),
     ),
     Setting(
         name="sql_memory_mib",
         kind="count",
         default=2048,
-        meaning="Memory pool of one SQL worker, MiB; sorts and aggregates spill beyond it.",
+        meaning=(
+            "Memory pool of one SQL worker, MiB; sorts and aggregates spill beyond it. The process "
+            "ends when it grows by more than one and a half times as much and 512 MiB."
+        ),
     ),
     Setting(
         name="sql_timeout_seconds",

@@ -8,20 +8,26 @@ finished Parquet files.
 A child is started at first use (`python -m sql.worker`) and does one query at a time. What it
 spills to disk lies in a folder of its own, which goes when the child ends, however that is. Ending
 a query early, by its deadline, by `cancel`, or because nobody reads on, first asks the child; one
-that does not stop within `STOP_GRACE_SECONDS` is killed, and its memory with it. The serving
-process never imports the execution library: `sql.engine_datafusion` does, in the child or, where a
-setting asks for it, behind `sql.engine_inline`.
+that does not stop within `STOP_GRACE_SECONDS` is killed, and its memory with it. A child that plans
+a query for too long is killed at once, and one that grows beyond its bound ends by itself. The
+serving process never imports the execution library: `sql.engine_datafusion` does, in the child or,
+where a setting asks for it, behind `sql.engine_inline`.
+
+With two children or more, one owner's queries never hold all of them, and a query of another owner
+that waits is not behind theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import select
 import signal
 import socket
 import sys
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,18 +36,26 @@ from typing import Any, Literal, Protocol
 import msgspec
 import pyarrow as pa
 
-from sql import frames
+from sql import confinement, frames, limits
 from storage import disk
 
 STOP_GRACE_SECONDS = 1.0
 """How long a child that was asked to stop may go on before it is killed."""
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-WAITING_MAX = 200
-"""Queries that may wait for a child; more are refused."""
+DEATH_SECONDS_MAX = 1.0
+"""How long a child whose socket closed may take to end, so that its exit code can be read."""
 
 FaultKind = Literal[
-    "plan", "value", "resources", "canceled", "timed_out", "busy", "crashed", "internal"
+    "plan",
+    "value",
+    "resources",
+    "planning",
+    "canceled",
+    "timed_out",
+    "busy",
+    "crashed",
+    "internal",
 ]
 
 
@@ -190,10 +204,12 @@ class Query:
     functions: names of Boathouse's own functions that the text calls. purpose: run it; only plan
     it and say the schema; say the plan as text (one column `plan`); or, instead of any text, read
     the footers of the Parquet files at paths (columns `path` and `schema`, an Arrow schema as IPC).
+    owner: the name of the principal that pays for it with its share of the children.
     """
 
     text: str = ""
     query_id: str = ""
+    owner: str = ""
     relations: tuple[Relation, ...] = ()
     functions: tuple[str, ...] = ()
     settings: Settings = Settings()
@@ -250,11 +266,24 @@ class Engine(Protocol):
 
 
 class WorkerEngine:
-    """A pool of children, each doing one query at a time."""
+    """A pool of children, each doing one query at a time.
 
-    def __init__(self, *, workers: int, spill_directory: Path, disk: disk.Disk) -> None:
+    memory_bytes: of the memory pool of the largest query; a child's bound follows from it.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int,
+        spill_directory: Path,
+        disk: disk.Disk,
+        memory_bytes: int = 2 << 30,
+        planning_seconds_max: float = limits.PLANNING_SECONDS_MAX,
+    ) -> None:
         assert workers > 0
-        self._free = asyncio.Semaphore(workers)
+        self._turns = Turns(workers)
+        self._growth_bytes = limits.worker_bytes_max(memory_bytes)
+        self._planning_seconds_max = planning_seconds_max
         self._spill_directory = spill_directory
         self._disk = disk
         self._started = 0
@@ -262,7 +291,6 @@ class WorkerEngine:
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
         self._running: dict[str, _ChildResults] = {}
-        self._waiting = 0
         self._closed = False
         self._log = logging.getLogger("boathouse.sql.engine")
 
@@ -273,19 +301,18 @@ class WorkerEngine:
 
     async def run(self, query: Query) -> Results:
         """Start query in a child; raises EngineFault when it cannot be planned."""
-        if self._waiting >= WAITING_MAX:
-            raise EngineFault("busy", f"more than {WAITING_MAX} queries wait for an engine")
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
+        await self._turns.take(query.owner)
         try:
             child = await self._take_child()
         except BaseException:
-            self._free.release()
+            self._turns.give_back(query.owner)
             raise
-        results = _ChildResults(child=child, query=query, release=self._release)
+        results = _ChildResults(
+            child=child,
+            query=query,
+            release=self._release,
+            planning_seconds_max=self._planning_seconds_max,
+        )
         if query.query_id:
             self._running[query.query_id] = results
         await results.start()
@@ -325,7 +352,7 @@ class WorkerEngine:
         try:
             await asyncio.to_thread(self._disk.make_folder, folder)
             self._check_open()
-            child = await _start_child(folder)
+            child = await _start_child(folder, self._growth_bytes)
             if self._closed:
                 await child.close()
             self._check_open()
@@ -357,7 +384,65 @@ class WorkerEngine:
             self._idle.append(results.child)
         else:
             self._children.discard(results.child)
-        self._free.release()
+        self._turns.give_back(results.query.owner)
+
+
+class Turns:
+    """Who may have a child, and who waits for one. Mutable.
+
+    One owner has at most all turns but one, so that another's query finds one; with a single turn
+    there is none to spare. Those who wait are served in order of arrival, passing over an owner who
+    has enough.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._of_one_max = max(1, count - 1)
+        self._taken: Counter[str] = Counter()
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+
+    async def take(self, owner: str) -> None:
+        """Return when owner has a turn; raises EngineFault where too many wait already."""
+        if self._may_take(owner):
+            self._count(owner)
+            return
+        of_one = sum(waiting == owner for waiting, _ in self._waiting)
+        for count, most in (
+            (len(self._waiting), limits.QUERIES_WAITING_MAX),
+            (of_one, limits.QUERIES_WAITING_OF_ONE_MAX),
+        ):
+            if count >= most:
+                raise EngineFault("busy", f"more than {most} queries wait for an engine")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((owner, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(owner)
+            else:
+                self._waiting.remove((owner, turn))
+            raise
+
+    def give_back(self, owner: str) -> None:
+        """Let the next one in."""
+        self._free += 1
+        self._taken[owner] -= 1
+        if not self._taken[owner]:
+            del self._taken[owner]
+        for waiting, turn in self._waiting:
+            if self._may_take(waiting):
+                self._waiting.remove((waiting, turn))
+                self._count(waiting)
+                turn.set_result(None)
+                return
+
+    def _may_take(self, owner: str) -> bool:
+        return self._free > 0 and self._taken[owner] < self._of_one_max
+
+    def _count(self, owner: str) -> None:
+        self._free -= 1
+        self._taken[owner] += 1
 
 
 class _Child:
@@ -409,6 +494,18 @@ class _Child:
         """Return when the process has ended."""
         await self._process.wait()
 
+    async def death(self) -> EngineFault:
+        """Say why the process ended by itself, as its exit code tells; end it if it did not."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), DEATH_SECONDS_MAX)
+        code = self._process.returncode
+        self.kill()
+        if code in OUT_OF_MEMORY:
+            return EngineFault("resources", "not enough memory for this query")
+        if code in OUT_OF_STACK:
+            return EngineFault("resources", "the statement is nested too deeply for the engine")
+        return EngineFault("crashed", "the engine's process ended")
+
     async def close(self) -> None:
         # A child leaves by itself when its socket closes.
         self.broken = True
@@ -420,7 +517,13 @@ class _Child:
             await self._process.wait()
 
 
-async def _start_child(spill_directory: Path) -> _Child:
+OUT_OF_MEMORY = (confinement.MEMORY_EXIT_CODE, -signal.SIGABRT)
+"""A child beyond its bound: by its own verdict, or because an allocation failed."""
+
+OUT_OF_STACK = (-signal.SIGSEGV, -signal.SIGBUS)
+
+
+async def _start_child(spill_directory: Path, growth_bytes: int) -> _Child:
     ours, theirs = socket.socketpair()
     try:
         with theirs:
@@ -430,6 +533,7 @@ async def _start_child(spill_directory: Path) -> _Child:
                 "sql.worker",
                 str(theirs.fileno()),
                 str(spill_directory),
+                str(growth_bytes),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 cwd=CHECKOUT,
@@ -447,11 +551,17 @@ class _ChildResults:
     """A query in a child, from its first frame to its last."""
 
     def __init__(
-        self, *, child: _Child, query: Query, release: Callable[[_ChildResults], None]
+        self,
+        *,
+        child: _Child,
+        query: Query,
+        release: Callable[[_ChildResults], None],
+        planning_seconds_max: float,
     ) -> None:
         self.child = child
         self.query = query
         self._release = release
+        self._planning_seconds_max = planning_seconds_max
         self._schema: pa.Schema | None = None
         self._finished: Finished | None = None
         self._stopped: FaultKind | None = None
@@ -476,7 +586,13 @@ class _ChildResults:
             self._timers.append(loop.call_later(self.query.limits.seconds, self.stop, "timed_out"))
         try:
             await self._send()
-            kind, payload = await self._receive()
+            planning = asyncio.get_running_loop().call_later(
+                self._planning_seconds_max, self._stop_planning
+            )
+            try:
+                kind, payload = await self._receive()
+            finally:
+                planning.cancel()
             assert kind is frames.Kind.SCHEMA
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except BaseException:
@@ -487,12 +603,13 @@ class _ChildResults:
         try:
             await self.child.send(frames.Kind.QUERY, msgspec.msgpack.encode(self.query))
         except ConnectionError:
-            raise self._crashed() from None
+            raise await self._crashed() from None
 
-    def _crashed(self) -> EngineFault:
-        self.child.kill()
+    async def _crashed(self) -> EngineFault:
+        self.child.broken = True
+        fault = await self.child.death()
         self._end()
-        return self._fault(EngineFault("crashed", "the engine's process ended"))
+        return self._fault(fault)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         try:
@@ -506,6 +623,12 @@ class _ChildResults:
                 yield pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
         finally:
             await self.close()
+
+    def _stop_planning(self) -> None:
+        # A child that plans hears nothing, so there is no use in asking it first.
+        if self._stopped is None:
+            self._stopped = "planning"
+        self.child.kill()
 
     def stop(self, reason: FaultKind) -> None:
         """Ask the child to stop; kill it if it does not."""
@@ -541,7 +664,7 @@ class _ChildResults:
         try:
             kind, payload = await self.child.incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise self._crashed() from None
+            raise await self._crashed() from None
         finally:
             self._reading = False
         if kind is frames.Kind.FAULT:
@@ -552,6 +675,9 @@ class _ChildResults:
     def _fault(self, fault: EngineFault) -> EngineFault:
         if self._stopped == "timed_out":
             return EngineFault("timed_out", f"{self.query.limits.seconds:g}")
+        if self._stopped == "planning":
+            seconds = f"{self._planning_seconds_max:g}"
+            return EngineFault("planning", f"planning took longer than {seconds} seconds")
         if self._stopped is not None:
             return EngineFault(self._stopped, "canceled")
         return fault

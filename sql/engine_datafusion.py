@@ -61,6 +61,24 @@ class Run:
         self.frame = frame
         self.schema = schema
         self.finished = engine.Finished()
+        self._planned: Any = None
+
+    async def prepare(self) -> None:
+        """Make the physical plan, where the query wants one; raises EngineFault."""
+        steps = {"run": self._start_stream, "explain": self._explain}
+        step = steps.get(self._query.purpose)
+        if step is None or self._planned is not None:
+            return
+        try:
+            self._planned = await asyncio.to_thread(step) if self._in_thread else step()
+        except Exception as error:
+            raise fault_of(error) from error
+
+    def _start_stream(self) -> Any:
+        return self.frame.execute_stream()
+
+    def _explain(self) -> pa.RecordBatch:
+        return _explain(self.frame, self.schema)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield what the query answers; a Write yields nothing, its files are in `finished`."""
@@ -69,7 +87,8 @@ class Run:
                 case "footers":
                     yield await asyncio.to_thread(_footers, self._query.paths)
                 case "explain":
-                    yield _explain(self.frame, self.schema)
+                    await self.prepare()
+                    yield self._planned
                 case "run":
                     async for batch in self._run():
                         yield batch
@@ -77,19 +96,17 @@ class Run:
             raise
         except Exception as error:
             raise fault_of(error) from error
-        self.frame = None
+        self.frame = self._planned = None
         self.at_end()
 
     async def _run(self) -> AsyncIterator[pa.RecordBatch]:
-        if self._in_thread:
-            stream = await asyncio.to_thread(self.frame.execute_stream)
-        else:
-            stream = self.frame.execute_stream()
+        await self.prepare()
+        stream = _plain(self._planned)
         if self._query.write is not None:
-            self.finished = await parquet_files.write(_plain(stream), self._query.write)
+            self.finished = await parquet_files.write(stream, self._query.write)
             return
         rows = 0
-        async for batch in _plain(stream):
+        async for batch in stream:
             rows += batch.num_rows
             self._check_rows(rows)
             yield rowforms.plain(batch, self.schema)

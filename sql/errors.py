@@ -75,6 +75,21 @@ def unsupported(feature: str, line: int | None = None, position: int | None = No
     return _compilation("000002", "0A000", f"Unsupported feature '{feature}'.", line, position)
 
 
+def too_complex(detail: str) -> SqlError:
+    """The statement is beyond a bound on its form; detail names the bound. 54001 is SQL's own."""
+    return _compilation("000625", "54001", f"The statement is too complex: {detail}.")
+
+
+def list_too_long(count: int, most: int) -> SqlError:
+    """An IN list or VALUES with more members than a list may have."""
+    return _compilation(
+        "001795",
+        "42601",
+        f"maximum number of expressions in a list exceeded, expected at most {most:,}, "
+        f"got {count:,}",
+    )
+
+
 def statement_count_differs(actual: int, desired: int) -> SqlError:
     """MULTI_STATEMENT_COUNT (1 when absent) is not how many statements the text has."""
     return SqlError(

@@ -23,7 +23,7 @@ def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlErr
             return errors.canceled()
         case "timed_out":
             return errors.timed_out(round(float(fault.message)))
-        case "resources" | "busy":
+        case "resources" | "planning" | "busy":
             return errors.resources_exhausted(fault.message)
         case "plan":
             return _of_plan(fault.message, query_id)

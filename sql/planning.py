@@ -187,6 +187,7 @@ class Planning:
         return engine.Query(
             text=found.sql if text is None else text,
             query_id=call.query_id,
+            owner=call.session.principal.name,
             relations=made,
             functions=found.functions,
             settings=engine.Settings(timezone=call.zone),
@@ -212,6 +213,7 @@ class Planning:
                         shape.relation,
                         conditions=found.filters.get(index, ()),
                         zone=call.zone,
+                        owner=call.session.principal.name,
                     )
                 )
         return tuple(made)

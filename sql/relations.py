@@ -151,8 +151,11 @@ class Relations:
         *,
         conditions: Sequence[predicates.Condition] = (),
         zone: str = "UTC",
+        owner: str = "",
     ) -> engine.Relation:
         """Return the rows of table that conditions may leave, as a relation of that name.
+
+        owner: whose share of the engine reads the footers of files not seen before.
 
         Raises SqlError for files that cannot be read, and as `Scans.plan` does.
         """
@@ -166,7 +169,7 @@ class Relations:
             schema=table.schema,
         )
         files = [self._file(table, task) for task in plan.tasks]
-        await self._learn_footers(files)
+        await self._learn_footers(files, owner)
         ways = [self._way(table, file, zone) for file in files]
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
@@ -237,14 +240,14 @@ class Relations:
                 "091364", "58030", f"The table's data file {uri} does not exist"
             ) from None
 
-    async def _learn_footers(self, files: Sequence[_File]) -> None:
+    async def _learn_footers(self, files: Sequence[_File], owner: str) -> None:
         unknown = [file for file in files if _identity(file.info) not in self._footers]
         if not unknown:
             return
         paths = await asyncio.to_thread(
             lambda: {str(self._links.path_of(file.info)): file for file in unknown}
         )
-        query = engine.Query(purpose="footers", paths=tuple(paths))
+        query = engine.Query(purpose="footers", owner=owner, paths=tuple(paths))
         table, _ = await engine.collect(await self._engine.run(query))
         shared = {footer: footer for footer in self._footers.values()}
         for path, schema in zip(

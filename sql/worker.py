@@ -1,8 +1,11 @@
 """engine: the child process: one query at a time, from a socket, back over the socket.
 
-Started as `python -m sql.worker FD SPILL_DIRECTORY`. It ends when its socket closes, whatever it is
-doing then, so that a dead server leaves no child behind. It knows no index, no catalog and no
-network: what it may read are the paths that a query names.
+Started as `python -m sql.worker FD SPILL_DIRECTORY GROWTH_BYTES`. It ends when its socket closes,
+whatever it is doing then, so that a dead server leaves no child behind, and when it has grown by
+more than GROWTH_BYTES. It knows no index, no catalog and no network: what it may read are the paths
+that a query names.
+
+A query's schema is sent once its physical plan is ready, so the time until then is its planning.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from sql import engine, engine_datafusion, frames
+from sql import confinement, engine, engine_datafusion, frames
 
 REST_SECONDS_MAX = 0.5
 REST_STEP_SECONDS = 0.02
@@ -48,6 +51,7 @@ async def _answer(
     # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
     try:
         run = await planner.start(query)
+        await run.prepare()
         await _send(writer, frames.Kind.SCHEMA, engine.ipc_schema(run.schema))
         async for batch in engine_datafusion.batches_again(planner, query, run):
             await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
@@ -96,8 +100,11 @@ async def _send_fault(writer: asyncio.StreamWriter, fault: engine.EngineFault) -
 
 def main(arguments: list[str]) -> None:
     """Serve the socket whose descriptor is the first argument."""
-    connection = socket.socket(fileno=int(arguments[0]))
-    asyncio.run(serve(connection, Path(arguments[1])))
+    descriptor, spill_directory, growth_bytes = arguments
+    confinement.confine(int(growth_bytes))
+    confinement.yield_to_others()
+    connection = socket.socket(fileno=int(descriptor))
+    asyncio.run(serve(connection, Path(spill_directory)))
     # Threads of a running query would keep the interpreter waiting.
     os._exit(0)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, limits
 from sql.dialect import aggregates, calls, columns, functions, moments, rewrites, shapes, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
@@ -307,8 +307,10 @@ def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
         query = node.expressions[0]
     if query is not None:
         return scope.in_query(operands, query, negated=negated)
-    if len(operands) > 1:
+    if len(operands) > 1 and len(node.expressions) <= limits.LIST_MEMBERS_MAX:
         return _row_in(operands, node.expressions, scope, negated=negated)
+    if len(node.expressions) > limits.LIST_MEMBERS_MAX:
+        raise errors.list_too_long(len(node.expressions), limits.LIST_MEMBERS_MAX)
     members = [bind(member, scope) for member in node.expressions]
     pairs = [rewrites.comparable(operands[0], member) for member in members]
     ours = {pair[0].sql for pair in pairs}

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sql import errors, kernels, outcomes
+from sql import errors, kernels, limits, outcomes
 from sql.dialect import bound as bounds
 from sql.dialect import (
     expressions,
@@ -113,12 +113,31 @@ class Binder:
     def __init__(self, environment: shapes.Environment) -> None:
         self.environment = environment
         self.filters: dict[int, list[predicates.Condition]] = {}
+        self.relations = 0
+        self._columns = 0
         self._aliases = 0
 
     def alias(self, wanted: str) -> str:
         """Return a relation alias that is used nowhere else in the statement."""
         self._aliases += 1
         return f"{wanted}#{self._aliases}"
+
+    def add_relations(self, count: int) -> None:
+        """Count what the engine will read; raises SqlError beyond the bound."""
+        self.relations += count
+        if self.relations > limits.RELATIONS_MAX:
+            raise errors.too_complex(
+                f"it reads more than {limits.RELATIONS_MAX} relations once every WITH expression "
+                "stands where it is named"
+            )
+
+    def add_columns(self, count: int) -> None:
+        """Count columns of tables, subqueries and results; raises SqlError beyond the bound."""
+        self._columns += count
+        if self._columns > limits.COLUMNS_MAX:
+            raise errors.too_complex(
+                f"more than {limits.COLUMNS_MAX} columns in its parts together"
+            )
 
     def finish(self, text: Text, count: int) -> BoundQuery:
         return BoundQuery(
@@ -280,6 +299,8 @@ class Binder:
             row.expressions if isinstance(row, exp.Tuple) else [row] for row in tree.expressions
         ]
         width = len(rows[0]) if rows else 0
+        if len(rows) > limits.LIST_MEMBERS_MAX:
+            raise errors.list_too_long(len(rows), limits.LIST_MEMBERS_MAX)
         if targets is not None:
             for row in rows:
                 _check_width(len(row), len(targets))

@@ -7,6 +7,7 @@ in the query around it. It binds the queries inside expressions by asking the bi
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -43,7 +44,8 @@ class Text:
     is_correlated: it names columns of a query around it. is_transparent: a condition on its columns
     could as well stand in its own WHERE, so that it prunes the files of the tables inside.
     constants: the one row's values, where all of them are known. counted: the table use whose rows
-    each column counts, where that is all the query does.
+    each column counts, where that is all the query does. relations: of a common table expression,
+    how many relations the engine reads for it wherever it is named.
     """
 
     sql: str
@@ -53,6 +55,7 @@ class Text:
     is_transparent: bool = False
     constants: tuple[Any, ...] | None = None
     counted: int | None = None
+    relations: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +82,13 @@ class Binder(Protocol):
     @property
     def environment(self) -> shapes.Environment: ...
 
+    relations: int
+
     def alias(self, wanted: str) -> str: ...
+
+    def add_relations(self, count: int) -> None: ...
+
+    def add_columns(self, count: int) -> None: ...
 
     def query(self, tree: Any, parent: QueryScope | None) -> Text: ...
 
@@ -279,18 +288,24 @@ class QueryScope:
     def add_common_tables(self, with_: exp.With) -> str:
         recursive = bool(with_.args.get("recursive"))
         parts, is_recursive = [], False
+        uses = _uses_of_names(with_.parent)
         for node in with_.expressions:
             alias = node.args["alias"]
             name = columns.ident(alias.this).folded
             listed = [columns.ident(column) for column in alias.args.get("columns") or ()]
             unique = self.binder.alias(name)
+            before = self.binder.relations
             if recursive and _names_itself(node.this, name):
                 is_recursive = True
                 text = self._recursive(node.this, name, unique, listed)
             else:
                 text = renamed(self.binder.query(node.this, self), listed)
-            if not _is_used_once(with_.parent, name):
-                text = dataclasses.replace(text, is_transparent=False)
+            text = dataclasses.replace(
+                text,
+                is_transparent=text.is_transparent and uses[name] == 1,
+                relations=max(1, self.binder.relations - before),
+            )
+            self.binder.relations = before  # counted where the name is used, each time
             self.common[name] = (unique, text)
             listing = ", ".join(names.quoted(output.unique) for output in text.outputs)
             parts.append(f"{names.quoted(unique)}({listing}) AS ({text.sql})")
@@ -326,8 +341,13 @@ def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
     return sqltypes.TEXT if kind.kind == "null" else kind
 
 
-def _is_used_once(tree: Any, name: str) -> bool:
-    return sum(_is_table_named(table, name) for table in tree.find_all(exp.Table)) == 1
+def _uses_of_names(tree: Any) -> Counter[str]:
+    """Return how often each name stands alone for a table, by folded name."""
+    return Counter(
+        columns.ident(table.this).folded
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and not table.args.get("db")
+    )
 
 
 def _names_itself(tree: Any, name: str) -> bool:

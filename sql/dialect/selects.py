@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, limits
 from sql.dialect import bound as bounds
 from sql.dialect import (
     columns,
@@ -54,6 +54,7 @@ class SelectBinder:
         self._tree = tree
         self._scope = scope
         self._outer_join = False
+        self._joins = 0
         self._unnamed: set[str] = set()
 
     def bind(self) -> Text:
@@ -161,6 +162,9 @@ class SelectBinder:
         if join.args.get("match_condition") is not None or join.args.get("global_"):
             raise errors.unsupported("ASOF JOIN")
         before = len(self._scope.sources)
+        self._joins += 1
+        if self._joins > limits.JOINS_MAX:
+            raise errors.too_complex(f"more than {limits.JOINS_MAX} joins in one SELECT")
         right = self._joined(join.this)
         conditions = []
         shared = self._shared(join, before, natural=method == "NATURAL")
@@ -325,6 +329,7 @@ class SelectBinder:
         if found is None:
             return self._dual(alias_ident)
         unique_name, text = found
+        self._binder.add_relations(text.relations)
         text = scopes.renamed(text, listed)
         unique = names.quoted(self._binder.alias((alias_ident or name).folded))
         self._add_source((alias_ident or name,), unique, text)
@@ -344,6 +349,8 @@ class SelectBinder:
         listed: list[names.Ident],
     ) -> str:
         shape = self._binder.environment.tables[use]
+        self._binder.add_relations(1)
+        self._binder.add_columns(len(shape.columns))
         unique = names.quoted(self._binder.alias(alias.folded if alias else shape.path[2]))
         stored = [column.name for column in shape.columns]
         if listed:
@@ -489,13 +496,16 @@ class SelectBinder:
 
     def _outputs(self, items: list[tuple[str, Bound]]) -> tuple[list[Output], list[str]]:
         outputs, listed, taken = [], [], set()
+        numbers: dict[str, int] = {}
+        self._binder.add_columns(len(items))
         for name, item in items:
             if item.type.kind == "interval":
                 raise errors.unsupported("INTERVAL as a result")
-            unique, number = name or "column", 1
+            unique, number = name or "column", numbers.get(name, 1)
             while unique in taken:
                 number += 1
                 unique = f"{name}#{number}"
+            numbers[name] = number
             taken.add(unique)
             kind = item.type
             sql = item.sql

@@ -55,12 +55,13 @@ def with_engine(
     work: Callable[[Any], Coroutine[Any, Any, Any]],
     *,
     workers: int = 1,
+    **more: Any,
 ) -> Any:
     async def inside() -> Any:
         spill = tmp_path / "spill"
         spill.mkdir(exist_ok=True)
         made: Any = (
-            engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk())
+            engine.WorkerEngine(workers=workers, spill_directory=spill, disk=disk.Disk(), **more)
             if workers
             else engine_inline.InlineEngine(spill_directory=spill)
         )
@@ -250,10 +251,15 @@ def test_no_child_is_started_before_the_first_query(tmp_path: Path) -> None:
 
 def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        query = engine.Query(text='select * from t order by "id"', relations=(relation(files),))
-        first, second = await made.run(query), await made.run(query)
+        mine, other, last = (
+            engine.Query(
+                text='select * from t order by "id"', owner=owner, relations=(relation(files),)
+            )
+            for owner in ("alice", "bob", "carol")
+        )
+        first, second = await made.run(mine), await made.run(other)
         assert len(made.process_ids) == 2
-        waiting = asyncio.create_task(made.run(query))
+        waiting = asyncio.create_task(made.run(last))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
         await first.close()
@@ -362,6 +368,107 @@ def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -
     with_engine(tmp_path, work)
 
 
+def doubling(levels: int) -> str:
+    """A query whose plan has 2 ** levels relations, from a text that names two in each level."""
+    parts = ["c0 as (select 1 a)"]
+    parts += [f"c{n} as (select x.a from c{n - 1} x, c{n - 1} y)" for n in range(1, levels + 1)]
+    return f"with {', '.join(parts)} select count(*) as n from c{levels}"
+
+
+def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        fault = await fault_of(made, engine.Query(text=doubling(24)))
+        assert (fault.kind, fault.message) == ("resources", "not enough memory for this query")
+        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work, memory_bytes=64 << 20)
+
+
+def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        started = time.monotonic()
+        fault = await fault_of(made, engine.Query(text=doubling(18)))
+        assert (fault.kind, fault.message) == ("planning", "planning took longer than 5 seconds")
+        assert time.monotonic() - started < 8
+        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work, planning_seconds_max=5)
+
+
+def test_the_time_limit_of_a_query_covers_its_planning(tmp_path: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        await collected(made, engine.Query(text="select 1 as a"))
+        query = engine.Query(text=doubling(16), limits=engine.Limits(seconds=0.5))
+        assert (await fault_of(made, query)).kind == "timed_out"
+
+    with_engine(tmp_path, work)
+
+
+def test_queries_of_one_owner_leave_a_child_to_others(tmp_path: Path, files: Path) -> None:
+    async def work(made: engine.WorkerEngine) -> None:
+        heavy = [
+            engine.Query(
+                text=HEAVY, owner="alice", query_id=f"heavy{n}", relations=(relation(files),)
+            )
+            for n in range(3)
+        ]
+        running = [asyncio.create_task(fault_of(made, query)) for query in heavy]
+        await asyncio.wait(running, timeout=0.5)
+        for n in range(2):
+            light = engine.Query(text=f"select {n} as a", owner="bob")
+            assert await asyncio.wait_for(collected(made, light), 20) == [{"a": n}]
+        assert not any(task.done() for task in running)
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+
+    with_engine(tmp_path, work, workers=2)
+
+
+def test_turns_are_given_in_order_of_arrival_but_for_an_owner_with_enough() -> None:
+    async def work() -> None:
+        turns = engine.Turns(3)
+        order: list[str] = []
+
+        async def take(owner: str) -> None:
+            await turns.take(owner)
+            order.append(owner)
+
+        waiting = [asyncio.create_task(take(owner)) for owner in ("a", "a", "a", "b", "b", "c")]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order == ["a", "a", "b"]
+        turns.give_back("b")
+        await asyncio.sleep(0)
+        assert order == ["a", "a", "b", "b"]
+        waiting[2].cancel()
+        await asyncio.wait({waiting[2]})
+        turns.give_back("a")
+        await asyncio.sleep(0)
+        assert order == ["a", "a", "b", "b", "c"]
+
+    asyncio.run(work())
+
+
+def test_an_owner_with_too_many_waiting_queries_is_refused_and_others_are_not() -> None:
+    async def work() -> None:
+        turns = engine.Turns(1)
+        await turns.take("alice")
+        waiting = [asyncio.create_task(turns.take("alice")) for _ in range(100)]
+        await asyncio.sleep(0)
+        with pytest.raises(engine.EngineFault) as caught:
+            await turns.take("alice")
+        assert caught.value.kind == "busy"
+        other = asyncio.create_task(turns.take("bob"))
+        await asyncio.sleep(0)
+        assert not other.done()
+        for task in (*waiting, other):
+            task.cancel()
+        await asyncio.wait((*waiting, other))
+
+    asyncio.run(work())
+
+
 class HeldDisk(disk.Disk):
     """Makes a folder when it is let, so that a start can be caught in its middle."""
 
@@ -419,7 +526,8 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
 ) -> None:
     async def work() -> None:
         made = engine.WorkerEngine(workers=2, spill_directory=tmp_path, disk=KeepingDisk())
-        running = [await made.run(engine.Query(text="select 1 as a")) for _ in range(2)]
+        queries = [engine.Query(text="select 1 as a", owner=owner) for owner in ("alice", "bob")]
+        running = [await made.run(query) for query in queries]
         process_ids = made.process_ids
         for results in running:
             await engine.collect(results)

@@ -23,10 +23,11 @@ LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n %
 class Child:
     """A child and our side of its socket."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, *, growth_bytes: int = 4 << 30) -> None:
         self.ours, theirs = socket.socketpair()
+        place = (str(theirs.fileno()), str(tmp_path), str(growth_bytes))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sql.worker", str(theirs.fileno()), str(tmp_path)],
+            [sys.executable, "-m", "sql.worker", *place],
             pass_fds=(theirs.fileno(),),
             cwd=engine.CHECKOUT,
         )
@@ -154,6 +155,30 @@ def test_a_child_ends_when_its_server_is_gone(child: Child, is_busy: bool) -> No
     child.ours.close()
 
     assert child.process.wait(15) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS tells no process's memory under /proc")
+def test_a_child_that_grows_beyond_its_bound_ends_at_the_bound(tmp_path: Path) -> None:
+    bound = 300 << 20
+    child = Child(tmp_path, growth_bytes=bound)
+    try:
+        statm = Path(f"/proc/{child.process.pid}/statm")
+        child.ask("select 1 as a")
+        assert child.receive()[0] is frames.Kind.SCHEMA
+        page_bytes = os.sysconf("SC_PAGE_SIZE")
+        before = largest = int(statm.read_bytes().split()[1]) * page_bytes
+        # Its plan has a million relations and would take some tens of gigabytes.
+        parts = ["c0 as (select 1 a)"]
+        parts += [f"c{n} as (select x.a from c{n - 1} x, c{n - 1} y)" for n in range(1, 21)]
+        child.ask(f"with {', '.join(parts)} select count(*) from c20")
+        while child.process.poll() is None:
+            sizes = statm.read_bytes().split()
+            largest = max(largest, int(sizes[1]) * page_bytes) if sizes else largest
+            time.sleep(0.01)
+        assert child.process.returncode in engine.OUT_OF_MEMORY
+        assert largest - before < bound * 2
+    finally:
+        child.end()
 
 
 def test_frames_survive_a_cancelled_read() -> None:

@@ -1,0 +1,65 @@
+"""engine: the memory that a child process may use, kept from inside it.
+
+Where the kernel keeps a limit on address space (Linux), an allocation beyond it fails, and the
+process ends by its own abort. Address space is more than memory, because threads and allocators
+reserve what they never touch, so a thread also compares the resident size with the bound many times
+a second and ends the process. On macOS, whose kernel does not keep RLIMIT_AS, that thread is the
+only guard, and looks at the largest resident size so far. Nothing here can be undone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from sql import limits
+
+MEMORY_EXIT_CODE: Final = 77
+"""The exit code of a process that grew beyond its bound."""
+
+LOOK_SECONDS: Final = 0.05
+
+_STATM: Final = Path("/proc/self/statm")
+
+
+def confine(growth_bytes: int) -> None:
+    """Let this process grow by growth_bytes from what it is now, and end it if it grows further."""
+    address_bytes, resident_bytes = _sizes()
+    if address_bytes:
+        wanted = address_bytes + growth_bytes + limits.ADDRESS_SPACE_SPARE_BYTES
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    watching = threading.Thread(
+        target=_watch, args=(resident_bytes + growth_bytes,), name="memory", daemon=True
+    )
+    watching.start()
+
+
+def yield_to_others() -> None:
+    """Let the serving process go first wherever both want a processor."""
+    os.nice(5)
+
+
+def _watch(resident_bytes_max: int) -> None:
+    while True:
+        time.sleep(LOOK_SECONDS)
+        if _sizes()[1] > resident_bytes_max:
+            os._exit(MEMORY_EXIT_CODE)
+
+
+def _sizes() -> tuple[int, int]:
+    """Return the process's address space (0 where it is not told) and its resident size."""
+    try:
+        pages = _STATM.read_bytes().split()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return 0, peak if sys.platform == "darwin" else peak * 1024
+    page_bytes = resource.getpagesize()
+    return int(pages[0]) * page_bytes, int(pages[1]) * page_bytes

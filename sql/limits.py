@@ -1,0 +1,37 @@
+"""rule: every bound that a SQL client can meet, in one table.
+
+Sizes are bytes, lengths are characters, times are what the name's last word says. A setting may
+choose some of them (docs/CONFIG.md); the formulas that make a process's bound of it stand here too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Queries in worker processes.
+PLANNING_SECONDS_MAX: Final = 30.0
+"""From a query's arrival in a worker until its physical plan is ready. The statement's own time
+limit covers planning as well."""
+WORKER_UNTRACKED_BYTES: Final = 512 << 20
+"""What a worker may use beside its memory pool: plans, Arrow buffers in flight, Parquet pages."""
+ADDRESS_SPACE_SPARE_BYTES: Final = 1 << 30
+"""Address space beside memory: thread stacks, and what allocators reserve before they use it."""
+QUERIES_WAITING_MAX: Final = 200
+"""Queries that may wait for a worker; more are refused."""
+QUERIES_WAITING_OF_ONE_MAX: Final = 100
+"""Of these, queries of one principal."""
+RELATIONS_MAX: Final = 1_000
+"""Relations that a query reads once every common table expression stands where it is named. The
+engine's planner copies them so, and 16 expressions that name the one before twice make 65,536."""
+JOINS_MAX: Final = 200
+"""Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
+
+COLUMNS_MAX: Final = 20_000
+"""Columns of a statement's tables and of every SELECT in it, together."""
+LIST_MEMBERS_MAX: Final = 16_384
+"""Members of an IN list, and rows of VALUES: Snowflake's own bound."""
+
+
+def worker_bytes_max(memory_bytes: int) -> int:
+    """Return how much a worker may grow beyond its size at start. memory_bytes: of its pool."""
+    return memory_bytes + memory_bytes // 2 + WORKER_UNTRACKED_BYTES
