@@ -1,13 +1,16 @@
 """engine: what the S3 face may do in a table bucket: layout, write-once, tombstones, whose data.
 
-Answers come from the location rows of the index, a few point reads per key, so a table that was
-created a moment ago is known, and one that was renamed is still the owner of its files. General
-buckets have no rules here. Reads are never judged: what is absent is simply not there.
+A ruling comes from one view of the index, a few point reads per key: the bucket, the locations
+above the key, the name of what owns them. So a table that was created a moment ago is known, and
+one that was renamed is still the owner of its files. A ruling expects every row that it was made
+of: the index refuses what is written on it once a table was created, renamed or dropped there, or
+the bucket's settings changed. General buckets have no rules here. Reads are never judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
 from catalog import claims, content, idents, layout, locations, records
@@ -26,125 +29,67 @@ Layout = Literal["off", "names", "strict"]
 
 
 class TableGuard:
-    """The answers for table buckets. account_id: of buckets that name no owner."""
+    """The rulings of general buckets and table buckets.
+
+    account_id: of buckets that name no owner.
+    """
 
     def __init__(self, *, store: CatalogStore, region: str, account_id: str) -> None:
         self._store = store
         self._region = region
         self._account_id = account_id
 
-    def check_write(self, bucket: str, key: str) -> None:
-        """Raise LayoutRefused if nothing may ever be written at key."""
-        info = self._table_bucket(bucket)
-        if info is None or layout_mode(info) == "off":
-            return
+    def at(self, bucket: str, key: str) -> guard.Ruling:
+        """Return what holds for a key now; a bucket that does not exist has no rules."""
         with self._store.index.view() as view:
-            found = claims.find_location(view, info.bucket_id, key)
-        layout.judge(
-            key,
-            location=None if found is None else found[0],
-            require_registered=info.settings.get(REQUIRE_REGISTERED) is True,
-        )
-
-    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
-        """Raise LayoutRefused if key is a directory marker and the body is not empty."""
-        info = self._table_bucket(bucket)
-        if info is not None and layout_mode(info) != "off":
-            layout.check_body(key, size_bytes=size_bytes)
-
-    def content_check(self, bucket: str, key: str) -> guard.ContentCheck | None:
-        """Return what a body must be at key in a strict bucket: what its name says."""
-        info = self._table_bucket(bucket)
-        if info is None or layout_mode(info) != "strict":
-            return None
-        with self._store.index.view() as view:
-            found = claims.find_location(view, info.bucket_id, key)
-            owner = None if found is None else self._owner(view, records.Place(bucket=info), found)
-        kind = layout.judge(key, location=None if found is None else found[0]).kind
-        if kind in ("marker", "scratch"):
-            return None
-
-        def judge(seen: guard.Content) -> None:
-            content.check_content(
-                key,
-                kind=kind,
-                size_bytes=seen.size_bytes,
-                head=seen.head,
-                tail=seen.tail,
-                whole=seen.whole,
-                owner=owner,
-            )
-
-        return guard.ContentCheck(
-            edge_bytes=content.EDGE_BYTES,
-            whole_bytes_max=content.whole_bytes_max(key),
-            judge=judge,
-        )
-
-    def write_once(self, bucket: str, key: str) -> bool:
-        """Say whether key is a file of a table, which never changes."""
-        info = self._table_bucket(bucket)
-        if info is None:
-            return False
-        with self._store.index.view() as view:
-            return self._is_table_file(view, info, key)
-
-    def refuse_overwrite(self, key: str) -> NoReturn:
-        """Raise what a file of a table answers to other bytes."""
-        layout.refuse_write_once(key)
-
-    def is_aws_strict(self, bucket: str) -> bool:
-        """Say whether the bucket offers on objects only what AWS offers on tables' storage."""
-        info = self._table_bucket(bucket)
-        return info is not None and info.settings.get(AWS_STRICT) is True
-
-    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
-        """Say what a DELETE does: files of tables are only hidden, for the sweep to free."""
-        info = self._table_bucket(bucket)
-        if info is None:
-            return "remove"
-        if info.settings.get(AWS_STRICT) is True:
-            return "refuse"
-        with self._store.index.view() as view:
-            return "tombstone" if self._is_table_file(view, info, key) else "remove"
-
-    def resource_of(self, bucket: str, key: str, access: guard.Access) -> guard.Resource | None:
-        """Return the table whose data a key is, and what access to it is called.
-
-        Below no table's location it is the bucket itself, and listing it whole is for
-        administrators: names of tables are not for everybody.
-        """
-        info = self._table_bucket(bucket)
-        if info is None:
-            return None
-        account = info.owner or self._account_id
-        place = records.Place(bucket=info)
-        with self._store.index.view() as view:
-            found = claims.find_location(view, info.bucket_id, key)
-            # A prefix that ends within a table's name lists its neighbours as well.
-            if found is None or (access == "list" and key == found[0].path):
-                arn = arns.table_bucket_arn(self._region, account, bucket)
-                return guard.Resource(
-                    action="lake:Admin" if access == "list" else _ACTIONS[access],
-                    arn=arn,
-                    context=(("lake:branch", place.branch),),
+            reading = _Noting(view)
+            try:
+                info = self._store.buckets.get(bucket, reading)
+            except storage_errors.NoSuchBucket:
+                return guard.PlainRuling(bucket=None)
+            if info.kind != "table":
+                return guard.PlainRuling(bucket=info)
+            place = records.Place(bucket=info)
+            account = info.owner or self._account_id
+            context: tuple[tuple[str, str], ...] = (("lake:branch", place.branch),)
+            bucket_arn = arns.table_bucket_arn(self._region, account, bucket)
+            at_bucket = _Subject(arn=bucket_arn, context=context)
+            known = claims.find_location(reading, info.bucket_id, key)
+            if known is None:
+                return TableRuling(
+                    key=key, bucket=info, expects=tuple(reading.expects), at_bucket=at_bucket
                 )
-            context = self._context(view, place, found[1])
-        return guard.Resource(
-            action=_ACTIONS[access],
-            arn=arns.table_arn(self._region, account, bucket, found[1].object_uuid),
-            context=context,
+            location, row = known
+            name = self._store.name_of_object(reading, place, row.object_uuid)
+            owner = None
+            if info.settings.get(LAYOUT) == "strict":
+                owner = self._owner(view, place, location, name)
+            namespace_id = row.namespace_id if name is None else name.namespace_id
+            if namespace_id:
+                namespace = self._store.namespace_of(view, place, namespace_id)
+                context += (
+                    ("s3tables:namespace", idents.dotted(namespace)),
+                    ("s3tables:tableName", row.name if name is None else name.name),
+                )
+        table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
+        return TableRuling(
+            key=key,
+            bucket=info,
+            expects=tuple(reading.expects),
+            at_bucket=at_bucket,
+            at_table=_Subject(arn=table_arn, context=context),
+            location=location,
+            owner=owner,
         )
 
     def _owner(
         self,
         reading: batch.Reading,
         place: records.Place,
-        found: tuple[layout.Location, records.LocationRow],
+        location: layout.Location,
+        name: records.Name | None,
     ) -> content.Owner:
         """Return whose metadata may lie below a location: with the uuid it has now, if any."""
-        location, row = found
-        name = self._store.name_of_object(reading, place, row.object_uuid)
         uuid = None
         if name is not None:
             ident = idents.TableIdent(
@@ -160,39 +105,138 @@ class TableGuard:
             location=locations.format_uri(place.table_bucket, location.path),
         )
 
-    def _context(
-        self, reading: batch.Reading, place: records.Place, row: records.LocationRow
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the condition keys of a location's owner: its name now, or the one it is for."""
-        name = self._store.name_of_object(reading, place, row.object_uuid)
-        namespace_id = row.namespace_id if name is None else name.namespace_id
-        context = [("lake:branch", place.branch)]
-        if namespace_id:
-            namespace = self._store.namespace_of(reading, place, namespace_id)
-            context.append(("s3tables:namespace", idents.dotted(namespace)))
-            context.append(("s3tables:tableName", row.name if name is None else name.name))
-        return tuple(context)
 
-    def _is_table_file(
-        self, reading: batch.Reading, info: storage_model.BucketInfo, key: str
-    ) -> bool:
-        found = claims.find_location(reading, info.bucket_id, key)
-        if found is None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Subject:
+    """What a right is about. context: its condition keys."""
+
+    arn: str
+    context: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableRuling:
+    """What holds for a key of a table bucket.
+
+    at_bucket, at_table: what access to the key is access to; at_table, location and owner are None
+    below no known location. owner: whose metadata may lie there, known in strict buckets alone.
+    """
+
+    key: str
+    bucket: storage_model.BucketInfo
+    expects: tuple[batch.Expect, ...]
+    at_bucket: _Subject
+    at_table: _Subject | None = None
+    location: layout.Location | None = None
+    owner: content.Owner | None = None
+
+    @property
+    def is_aws_strict(self) -> bool:
+        """Whether the bucket offers on objects only what AWS offers on tables' storage."""
+        return self.bucket.settings.get(AWS_STRICT) is True
+
+    @property
+    def is_write_once(self) -> bool:
+        """Whether the key is a file of a table, which never changes."""
+        if self.location is None:
             return False
         try:
-            verdict = layout.judge(key, location=found[0])
+            verdict = layout.judge(self.key, location=self.location)
         except guard.LayoutRefused:
             # Where no name is judged, every file there may be the table's. Elsewhere nothing can be
             # written under such a name; what lay there before the table did may go.
-            return info.settings.get(LAYOUT) == "off" and not key.endswith("/")
-        return not layout.is_mutable(key, verdict.kind)
+            return self.bucket.settings.get(LAYOUT) == "off" and not self.key.endswith("/")
+        return not layout.is_mutable(self.key, verdict.kind)
 
-    def _table_bucket(self, name: str) -> storage_model.BucketInfo | None:
-        try:
-            info = self._store.buckets.get(name)
-        except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
+    @property
+    def on_delete(self) -> guard.OnDelete:
+        """What a DELETE does: files of tables are only hidden, for the sweep to free."""
+        if self.is_aws_strict:
+            return "refuse"
+        return "tombstone" if self.is_write_once else "remove"
+
+    @property
+    def content_check(self) -> guard.ContentCheck | None:
+        """What a body must be at the key in a strict bucket: what its name says."""
+        if layout_mode(self.bucket) != "strict":
             return None
-        return info if info.kind == "table" else None
+        kind = layout.judge(self.key, location=self.location).kind
+        if kind in ("marker", "scratch"):
+            return None
+
+        def judge(seen: guard.Content) -> None:
+            content.check_content(
+                self.key,
+                kind=kind,
+                size_bytes=seen.size_bytes,
+                head=seen.head,
+                tail=seen.tail,
+                whole=seen.whole,
+                owner=self.owner,
+            )
+
+        return guard.ContentCheck(
+            edge_bytes=content.EDGE_BYTES,
+            whole_bytes_max=content.whole_bytes_max(self.key),
+            judge=judge,
+        )
+
+    def resource(self, access: guard.Access) -> guard.Resource:
+        """Return the table whose data a key is, and what access to it is called.
+
+        Below no table's location it is the bucket itself, and listing it whole is for
+        administrators: names of tables are not for everybody.
+        """
+        # A prefix that ends within a table's name lists its neighbours as well.
+        is_above = self.location is None or (access == "list" and self.key == self.location.path)
+        if self.at_table is None or is_above:
+            action = "lake:Admin" if access == "list" else _ACTIONS[access]
+            subject = self.at_bucket
+        else:
+            action, subject = _ACTIONS[access], self.at_table
+        return guard.Resource(action=action, arn=subject.arn, context=subject.context)
+
+    def check_write(self) -> None:
+        """Raise LayoutRefused if nothing may be written at the key."""
+        if layout_mode(self.bucket) != "off":
+            layout.judge(
+                self.key,
+                location=self.location,
+                require_registered=self.bucket.settings.get(REQUIRE_REGISTERED) is True,
+            )
+
+    def check_body(self, size_bytes: int) -> None:
+        """Raise LayoutRefused if the key is a directory marker and the body is not empty."""
+        if layout_mode(self.bucket) != "off":
+            layout.check_body(self.key, size_bytes=size_bytes)
+
+    def refuse_overwrite(self) -> NoReturn:
+        """Raise what a file of a table answers to other bytes."""
+        layout.refuse_write_once(self.key)
+
+
+class _Noting:
+    """A reading that notes every row it was asked for, as an expectation of the commit to come."""
+
+    __slots__ = ("_reading", "expects")
+
+    def __init__(self, reading: batch.Reading) -> None:
+        self._reading = reading
+        self.expects: list[batch.Expect] = []
+
+    @property
+    def is_committed(self) -> bool:
+        return self._reading.is_committed
+
+    def get(self, store: batch.Store, key: bytes) -> bytes | None:
+        value = self._reading.get(store, key)
+        self.expects.append(batch.Expect(store=store, key=key, value=value))
+        return value
+
+    def scan(
+        self, store: batch.Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        raise AssertionError("a ruling is made of single rows, which can be expected")
 
 
 _ACTIONS: Final[Mapping[guard.Access, str]] = {

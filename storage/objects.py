@@ -1,8 +1,9 @@
 """engine: objects: put, read, copy, delete, tombstone, list.
 
 Reads are synchronous and take microseconds: one look at the index, which never waits for a writer.
-Every write is judged and made in one derivation inside the writer's transaction, so a precondition
-holds at the very moment the object becomes visible, and of two writers exactly one wins. What an
+Every write is judged and made inside the writer's transaction, so a precondition holds at the very
+moment the object becomes visible, and of two writers exactly one wins. Rows that a decision above
+was made of are expected there, so that it holds at that moment as well. What an
 overwritten object's body leaves behind is freed later, by the sweep.
 
 An object in a table bucket may be tombstoned: hidden from listings, still served, until a sweep
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from storage import (
     bodies,
@@ -28,7 +29,20 @@ from storage import (
     names,
     records,
 )
-from storage.batch import Batch, Delete, Derivation, Entering, Put, Reading, Store, Write
+from storage.batch import (
+    Batch,
+    Decided,
+    Decision,
+    Delete,
+    Derivation,
+    Entering,
+    Expect,
+    Lookup,
+    Put,
+    Reading,
+    Store,
+    Write,
+)
 from storage.blobs import Blobs
 from storage.index import Index
 from storage.model import (
@@ -60,8 +74,14 @@ COMPARISONS_MAX = 4
 SEQUENCE_BITS = 20
 """A sequence number is Unix milliseconds and this many bits for writes within one."""
 
+InBucket: TypeAlias = str | BucketInfo
+"""A bucket by its name, or as it was looked up before, which spares another look."""
+
 Equal: TypeAlias = tuple[tuple[Segment, ...], Body]
 """The segments of a stored body, and a body that was found to have the very same bytes."""
+
+
+Result = TypeVar("Result")
 
 
 class Unproven(Exception):
@@ -90,14 +110,14 @@ class Objects:
         self._now_ms = now_ms
         self._new_id = new_id
 
-    def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
+    def head(self, bucket: InBucket, key: str, *, version_id: str | None = None) -> ObjectInfo:
         """Return an object, tombstoned or not. Raises NoSuchBucket, NoSuchKey, NoSuchVersion."""
+        name = name_of(bucket)
         with self._index.view() as view:
-            bucket_id = records.bucket_id(buckets.find(view, bucket))
-            value = find(view, bucket_id, key)
+            value = find(view, id_of(view, bucket), key)
         if value is None:
-            raise _no_such_key(bucket, key)
-        info = records.object_info(bucket, key, value)
+            raise _no_such_key(name, key)
+        info = records.object_info(name, key, value)
         if version_id is not None and version_id != info.version_id:
             raise errors.NoSuchVersion(
                 f"{key!r} has no version {version_id!r}", key=key, version_id=version_id
@@ -133,42 +153,44 @@ class Objects:
 
     async def put(
         self,
-        bucket: str,
+        bucket: InBucket,
         key: str,
         received: Received,
         *,
         attributes: ObjectAttributes,
         precondition: Precondition = ALWAYS,
+        expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
         """Give a received body its name and return the object.
 
         received must hold an MD5 unless attributes bring an ETag. A write-once key that holds the
-        very same bytes keeps them and takes the attributes. On any refusal the body is discarded.
-        Raises NoSuchBucket, InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
+        very same bytes keeps them and takes the attributes. expects: rows that the caller's right
+        to write was decided on. If one has changed, ExpectationFailed is raised and the body stays,
+        for another attempt; on any other refusal the body is discarded. Raises NoSuchBucket,
+        InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
         """
-        made: list[tuple[ObjectInfo, bool]] = []
         try:
-            encoded = names.check_key(key)
-            bucket_id = self._bucket_id(bucket)
+            name, encoded = name_of(bucket), names.check_key(key)
+            bucket_id = id_of(self._index, bucket)
             born = self._born(received, attributes)
 
-            def plan(equal: Equal | None) -> Batch:
-                def derive(reading: Reading) -> Sequence[Write]:
+            def decide(equal: Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
+                def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
                     info, used, writes = _plan_put(
-                        reading, bucket, bucket_id, key, encoded, born, precondition, equal
+                        reading, name, bucket_id, key, encoded, born, precondition, equal
                     )
-                    made[:] = [(info, used)]
-                    return writes
+                    derive = _tidy(bucket_id, encoded)
+                    change = Batch(expects=expects, writes=tuple(writes), derive=derive)
+                    return Decided(result=(info, used), batch=change)
 
-                return Batch(derive=(derive, *_tidy(bucket_id, encoded)))
+                return put
 
-            await commit_once(self._index, self._blobs, key, plan)
-        except (errors.CommitUnknown, errors.IndexClosed):
+            info, used = await decide_once(self._index, self._blobs, key, decide)
+        except (errors.CommitUnknown, errors.IndexClosed, errors.ExpectationFailed):
             raise
         except Exception:
             await self._blobs.discard(received)
             raise
-        info, used = made[0]
         if not used:
             await self._blobs.discard(received)
         return info
@@ -227,19 +249,20 @@ class Objects:
     async def copy(
         self,
         source: ObjectInfo,
-        bucket: str,
+        bucket: InBucket,
         key: str,
         *,
         attributes: ObjectAttributes,
         precondition: Precondition = ALWAYS,
+        expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
         """Give a stored body a second name and return the new object. No byte is copied.
 
         The ETag is attributes' or the source's. Raises SourceGone if the source was overwritten
-        or removed meanwhile, and what `put` raises.
+        or removed meanwhile, ExpectationFailed, and what `put` raises.
         """
-        encoded = names.check_key(key)
-        bucket_id = self._bucket_id(bucket)
+        name, encoded = name_of(bucket), names.check_key(key)
+        bucket_id = id_of(self._index, bucket)
         born = _Born(
             size_bytes=source.size_bytes,
             etag=attributes.etag or source.etag,
@@ -250,42 +273,54 @@ class Objects:
             body=None,
             shared=source.body.segments,
         )
-        made: list[ObjectInfo] = []
 
-        def plan(equal: Equal | None) -> Batch:
-            def derive(reading: Reading) -> Sequence[Write]:
+        def decide(equal: Equal | None) -> Decision[ObjectInfo]:
+            def copy(reading: Reading) -> Decided[ObjectInfo]:
                 check_source(reading, source)
                 info, _, writes = _plan_put(
-                    reading, bucket, bucket_id, key, encoded, born, precondition, equal
+                    reading, name, bucket_id, key, encoded, born, precondition, equal
                 )
-                made[:] = [info]
-                return writes
+                derive = _tidy(bucket_id, encoded)
+                change = Batch(expects=expects, writes=tuple(writes), derive=derive)
+                return Decided(result=info, batch=change)
 
-            return Batch(derive=(derive, *_tidy(bucket_id, encoded)))
+            return copy
 
-        await commit_once(self._index, self._blobs, key, plan)
-        return made[0]
+        return await decide_once(self._index, self._blobs, key, decide)
 
-    async def delete(self, bucket: str, key: str, *, precondition: Precondition = ALWAYS) -> None:
-        """Remove an object; an absent one is no fault. Raises NoSuchBucket, PreconditionFailed."""
+    async def delete(
+        self,
+        bucket: InBucket,
+        key: str,
+        *,
+        precondition: Precondition = ALWAYS,
+        expects: tuple[Expect, ...] = (),
+    ) -> None:
+        """Remove an object; an absent one is no fault.
+
+        expects: rows that the removal was decided on. Raises NoSuchBucket, PreconditionFailed,
+        ExpectationFailed.
+        """
         encoded = names.check_key(key)
-        bucket_id = self._bucket_id(bucket)
+        bucket_id = id_of(self._index, bucket)
         await self._index.commit(
             Batch(
+                expects=expects,
                 derive=plan_delete(bucket_id, encoded, precondition, now_ms=self._now_ms()),
                 makes_room=True,
             )
         )
 
     async def delete_many(
-        self, bucket: str, wanted: Sequence[str]
+        self, bucket: InBucket, wanted: Sequence[str], *, expects: tuple[Expect, ...] = ()
     ) -> list[tuple[str, errors.StorageError | None]]:
         """Remove up to DELETE_KEYS_MAX objects in one transaction; say for each what went wrong.
 
-        Raises NoSuchBucket.
+        expects: rows that the removal was decided on. Raises NoSuchBucket, and ExpectationFailed:
+        then nothing is removed.
         """
         assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
-        bucket_id = self._bucket_id(bucket)
+        bucket_id = id_of(self._index, bucket)
         now_ms = self._now_ms()
         outcome: list[tuple[str, errors.StorageError | None]] = []
         derive: list[Derivation] = []
@@ -296,21 +331,37 @@ class Objects:
             except errors.InvalidKey as error:
                 outcome.append((key, error))
         if derive:
-            await self._index.commit(Batch(derive=tuple(derive), makes_room=True))
+            await self._index.commit(Batch(expects=expects, derive=tuple(derive), makes_room=True))
         return outcome
 
-    async def tombstone(self, bucket: str, key: str, *, by: str) -> None:
-        """Hide an object from listings; it is still served. An absent one is no fault."""
+    async def tombstone(
+        self,
+        bucket: InBucket,
+        key: str,
+        *,
+        by: str,
+        precondition: Precondition = ALWAYS,
+        expects: tuple[Expect, ...] = (),
+    ) -> None:
+        """Hide an object from listings; it is still served. An absent one is no fault.
+
+        expects: rows that this was decided on. Raises NoSuchBucket, PreconditionFailed,
+        ExpectationFailed.
+        """
         encoded = names.check_key(key)
-        bucket_id = self._bucket_id(bucket)
+        bucket_id = id_of(self._index, bucket)
         now_ms = self._now_ms()
 
         def derive(reading: Reading) -> Sequence[Write]:
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
-            if address is None or value is None or records.is_tombstoned(value):
+            record = None if value is None else records.decode_object(value)
+            conditions.check_write(
+                precondition, key=key, etag=None if record is None else record.etag
+            )
+            if address is None or record is None or record.tombstoned_at_ms is not None:
                 return ()
-            hidden = records.with_tombstone(records.decode_object(value), now_ms)
+            hidden = records.with_tombstone(record, now_ms)
             _, placing = keys.place(reading, Store.TOMBSTONES, bucket_id, encoded)
             return (
                 *placing,
@@ -322,27 +373,37 @@ class Objects:
                 ),
             )
 
-        await self._index.commit(Batch(derive=(derive,), makes_room=True))
+        await self._index.commit(Batch(expects=expects, derive=(derive,), makes_room=True))
 
-    async def set_tags(self, bucket: str, key: str, tags: Mapping[str, str]) -> None:
-        """Replace an object's tags; nothing else of it changes. Raises NoSuchBucket, NoSuchKey."""
+    async def set_tags(
+        self,
+        bucket: InBucket,
+        key: str,
+        tags: Mapping[str, str],
+        *,
+        expects: tuple[Expect, ...] = (),
+    ) -> None:
+        """Replace an object's tags; nothing else of it changes.
+
+        expects: rows that this was decided on. Raises NoSuchBucket, NoSuchKey, ExpectationFailed.
+        """
         encoded = names.check_key(key)
-        bucket_id = self._bucket_id(bucket)
+        bucket_id = id_of(self._index, bucket)
 
         def derive(reading: Reading) -> Sequence[Write]:
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
             if address is None or value is None:
-                raise _no_such_key(bucket, key)
+                raise _no_such_key(name_of(bucket), key)
             tagged = records.with_tags(records.decode_object(value), tags)
             return (Put(store=Store.OBJECTS, key=address, value=records.encode(tagged)),)
 
-        await self._index.commit(Batch(derive=(derive,)))
+        await self._index.commit(Batch(expects=expects, derive=(derive,)))
 
     async def restore(self, bucket: str, key: str) -> None:
         """Take an object's tombstone away. Raises NoSuchBucket, NoSuchKey."""
         encoded = names.check_key(key)
-        bucket_id = self._bucket_id(bucket)
+        bucket_id = id_of(self._index, bucket)
 
         def derive(reading: Reading) -> Sequence[Write]:
             address = keys.locate(reading, bucket_id, encoded)
@@ -484,9 +545,6 @@ class Objects:
             paused_at = None  # it looked beyond the prefix, where nothing is asked for
         return found, paused_at
 
-    def _bucket_id(self, bucket: str) -> int:
-        return records.bucket_id(buckets.find(self._index, bucket))
-
     def _born(
         self, received: Received, attributes: ObjectAttributes, *, now_ms: int | None = None
     ) -> _Born:
@@ -584,19 +642,19 @@ class _Born:
         )
 
 
-async def commit_once(
-    index: Index, blobs: Blobs, key: str, plan: Callable[[Equal | None], Batch]
-) -> None:
-    """Commit a write to a key that may be write-once; bytes are compared where digests cannot tell.
+async def decide_once(
+    index: Index, blobs: Blobs, key: str, decide: Callable[[Equal | None], Decision[Result]]
+) -> Result:
+    """Write to a key that may be write-once; bytes are compared where digests cannot tell.
 
-    plan: returns the Batch, given two bodies that are known to be equal. Its commit raises
-    Unproven for two of which that is not known. Raises ContentDiffers, ExpectationFailed,
-    and what a commit raises.
+    decide: returns the decision, given two bodies that are known to be equal. The decision raises
+    Unproven for two of which that is not known. Raises ContentDiffers, ExpectationFailed, and what
+    the decision raises.
     """
     equal: Equal | None = None
     for _ in range(COMPARISONS_MAX):
         try:
-            return await index.commit(plan(equal))
+            return await index.decide(decide(equal))
         except Unproven as unproven:
             stored, body = unproven.equal
             if not await blobs.are_equal(SegmentBody(segments=stored), body):
@@ -637,6 +695,18 @@ def check_same(
         raise Unproven(str(differs), equal=(before.segments, body))
     if not same:
         raise differs
+
+
+def name_of(bucket: InBucket) -> str:
+    """Return a bucket's name."""
+    return bucket if isinstance(bucket, str) else bucket.name
+
+
+def id_of(reading: Lookup, bucket: InBucket) -> int:
+    """Return a bucket's id, looked up unless it is known. Raises NoSuchBucket."""
+    if isinstance(bucket, str):
+        return records.bucket_id(buckets.find(reading, bucket))
+    return bucket.bucket_id
 
 
 def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:

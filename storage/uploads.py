@@ -24,7 +24,17 @@ from storage import (
     objects,
     records,
 )
-from storage.batch import Batch, Delete, Derivation, Put, Reading, Store, Write
+from storage.batch import (
+    Batch,
+    Decided,
+    Delete,
+    Derivation,
+    Expect,
+    Put,
+    Reading,
+    Store,
+    Write,
+)
 from storage.blobs import Blobs, cut
 from storage.index import Index
 from storage.model import (
@@ -73,17 +83,21 @@ class Uploads:
 
     async def create(
         self,
-        bucket: str,
+        bucket: objects.InBucket,
         key: str,
         *,
         attributes: ObjectAttributes,
         checksum_algorithm: str | None = None,
         checksum_type: ChecksumType = "COMPOSITE",
+        expects: tuple[Expect, ...] = (),
     ) -> UploadInfo:
-        """Begin an upload. Raises NoSuchBucket, InvalidKey.
+        """Begin an upload.
 
-        checksum_algorithm: the one that every part will bring, if the client named one.
+        checksum_algorithm: the one that every part will bring, if the client named one. expects:
+        rows that this was decided on. Raises NoSuchBucket, InvalidKey, ExpectationFailed.
         """
+        name = objects.name_of(bucket)
+        bucket_id = objects.id_of(self._index, bucket)
         encoded = names.check_key(key)
         upload_id = self._new_id()
         record = records.UploadRecord(
@@ -94,7 +108,7 @@ class Uploads:
         )
 
         def derive(reading: Reading) -> Sequence[Write]:
-            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            objects.check_bucket(reading, name, bucket_id)
             address, placing = keys.place(reading, Store.UPLOADS, bucket_id, encoded)
             row = address + bytes.fromhex(upload_id)
             return (
@@ -102,8 +116,8 @@ class Uploads:
                 Put(store=Store.UPLOADS, key=row, value=records.encode(record)),
             )
 
-        await self._index.commit(Batch(derive=(derive,)))
-        return _upload_info(bucket, key, upload_id, record)
+        await self._index.commit(Batch(expects=expects, derive=(derive,)))
+        return _upload_info(name, key, upload_id, record)
 
     def get(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
         """Return an upload under way. Raises NoSuchBucket, NoSuchUpload."""
@@ -221,6 +235,7 @@ class Uploads:
         precondition: Precondition = ALWAYS,
         size_bytes: int | None = None,
         part_checksums: Mapping[int, Mapping[str, str]] | None = None,
+        expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
         """Make the named parts, (number, bare ETag) each, the object.
 
@@ -232,9 +247,8 @@ class Uploads:
         encoded = names.check_key(key)
         _check_order(parts)
         now_ms = self._now_ms()
-        made: list[ObjectInfo] = []
 
-        def derive(reading: Reading, equal: objects.Equal | None) -> Sequence[Write]:
+        def complete(reading: Reading, equal: objects.Equal | None) -> Decided[ObjectInfo]:
             bucket_id = records.bucket_id(buckets.find(reading, bucket))
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
@@ -244,8 +258,7 @@ class Uploads:
             except errors.NoSuchUpload:
                 if value is None or not _is_repeat(before, upload_id, parts):
                     raise
-                made[:] = [records.object_info(bucket, key, value)]
-                return ()
+                return Decided(result=records.object_info(bucket, key, value))
             stored = dict(_parts_of(reading, upload_id, 1))
             chosen = _choose(parts, stored, self._part_bytes_min, part_checksums or {})
             born = _join(upload_id, upload, chosen, before, now_ms)
@@ -276,16 +289,21 @@ class Uploads:
             writes.append(Put(store=Store.OBJECTS, key=address, value=encoded_record))
             if before is not None and before.tombstoned_at_ms is not None:
                 writes.append(Delete(store=Store.TOMBSTONES, key=address))
-            made[:] = [records.object_info(bucket, key, encoded_record)]
-            return writes
-
-        def plan(equal: objects.Equal | None) -> Batch:
-            return Batch(
-                derive=(lambda reading: derive(reading, equal), self._tidy(bucket, encoded))
+            return Decided(
+                result=records.object_info(bucket, key, encoded_record),
+                batch=Batch(
+                    expects=expects,
+                    writes=tuple(writes),
+                    derive=(self._tidy(bucket, encoded),),
+                ),
             )
 
-        await objects.commit_once(self._index, self._blobs, key, plan)
-        return made[0]
+        return await objects.decide_once(
+            self._index,
+            self._blobs,
+            key,
+            lambda equal: lambda reading: complete(reading, equal),
+        )
 
     def joined(
         self, bucket: str, key: str, upload_id: str, parts: Sequence[tuple[int, str]]

@@ -1,8 +1,8 @@
 """face: DeleteObjects, up to a thousand keys at once, each with an answer of its own.
 
-Every key is authorised and asked of the guard as a single DELETE would be. Those that are simply
-removed go some at a time in one index transaction, as do those that are not; both share syncs.
-Nobody without a credential may ask at all: which keys it is about stands in the body.
+Every key is authorised and ruled as in a single DELETE. Those that are simply removed go some at a
+time in one index transaction, which expects what their rulings were made of; if that has changed,
+each of them is deleted by itself. An anonymous caller is refused: the keys stand in the body.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from server.s3 import (
     wire,
     wire_errors,
 )
+from storage import errors as storage_errors
 from storage import model
 
 KEYS_AT_ONCE: Final = 32
@@ -49,7 +50,7 @@ async def delete_objects(
         )
     data = await incoming.read_document(request, caller, integrity=integrity)
     deletes = await incoming.parsed(documents.parse_deletes, data)
-    house.buckets.get(bucket)
+    engines.bucket_of(house.guard.at(bucket, ""), bucket)
     failed: dict[int, Exception] = {}
     together: list[int] = []
     alone: list[int] = []
@@ -91,7 +92,7 @@ def _is_plain(
     house.authoriser.check(caller.principal, demand)
     if target.version_id not in (None, model.NULL_VERSION):
         raise errors.InvalidArgument("Invalid version id specified")
-    return target.etag is None and house.guard.on_delete(bucket, target.key) == "remove"
+    return target.etag is None and house.guard.at(bucket, target.key).on_delete == "remove"
 
 
 async def _remove(
@@ -101,25 +102,24 @@ async def _remove(
     numbers: Sequence[int],
     caller: callers.Caller,
 ) -> list[_Fault]:
-    """Remove what is still to be removed: a table may have been registered over it meanwhile.
-
-    Nobody else gets a turn between the guard's answers and the queueing of the deletion.
-    """
-    plain: list[int] = []
-    changed: list[int] = []
+    """Remove keys in one transaction; each by itself if a table was made around one meanwhile."""
+    rulings = [house.guard.at(bucket, targets[number].key) for number in numbers]
+    expects = tuple(dict.fromkeys(expect for ruling in rulings for expect in ruling.expects))
     try:
-        for number in numbers:
-            verdict = house.guard.on_delete(bucket, targets[number].key)
-            (plain if verdict == "remove" else changed).append(number)
-        outcome = await house.objects.delete_many(bucket, [targets[each].key for each in plain])
+        outcome = await house.objects.delete_many(
+            engines.bucket_of(rulings[0], bucket),
+            [targets[number].key for number in numbers],
+            expects=expects,
+        )
+    except storage_errors.ExpectationFailed:
+        return await _delete_each(house, bucket, targets, numbers, caller)
     except Exception as error:  # noqa: BLE001 - `_known` tells whose fault it is
         return [(number, error) for number in numbers]
-    faults: list[_Fault] = [
+    return [
         (number, fault)
-        for number, (_, fault) in zip(plain, outcome, strict=True)
+        for number, (_, fault) in zip(numbers, outcome, strict=True)
         if fault is not None
     ]
-    return faults + await _delete_each(house, bucket, targets, changed, caller)
 
 
 async def _delete_each(
@@ -146,7 +146,7 @@ async def _delete(
     precondition = (
         model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
     )
-    await objects.delete(house, bucket, target.key, precondition, by=caller.principal.arn)
+    await objects.delete(house, bucket, target.key, precondition, caller)
 
 
 def _known(error: Exception) -> Exception:

@@ -95,7 +95,7 @@ def of_operation(operation: operations.Operation, answers: guard.Guard) -> tuple
 
 def key(answers: guard.Guard, bucket: str, name: str, action: str) -> model.Demand:
     """Return what an action on one object demands. action: that of a general bucket."""
-    resource = answers.resource_of(bucket, name, _ACCESS[action])
+    resource = answers.at(bucket, name).resource(_ACCESS[action])
     place = f"{bucket}/{name}"
     if resource is None:
         return model.Demand(action=action, resource=arns.object_arn(bucket, name), place=place)
@@ -113,7 +113,7 @@ def listing(
     action: str = "s3:ListBucket",
 ) -> model.Demand:
     """Return what it takes to list keys that begin with prefix."""
-    resource = answers.resource_of(bucket, prefix, "list")
+    resource = answers.at(bucket, prefix).resource("list")
     place = f"{bucket}/{prefix}"
     context: dict[str, model.ContextValue] = {"s3:prefix": prefix}
     if limits:

@@ -7,9 +7,9 @@ Handlers are functions of (engines, operation, request, caller). What several of
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from server.access import decide, principals
 from server.access import model as access_model
@@ -19,17 +19,21 @@ from storage import errors as storage_errors
 
 READ_BYTES: Final = 1 << 20
 """How much of a body is read at once to look at its content."""
+ATTEMPTS_MAX: Final = 20
+"""Times that a change is judged anew because what it was judged on has changed."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engines:
-    """The engines behind the face. root: whose name stands for the server's own account."""
+    """The engines behind the face, for one request. root: the server's own account's principal."""
 
     buckets: buckets.Buckets
     objects: objects.Objects
     uploads: uploads.Uploads
     blobs: blobs.Blobs
-    guard: guard.Guard
+    guard: guard.Rulings
     authoriser: decide.Authoriser
     root: access_model.Principal
     region: str
@@ -40,12 +44,57 @@ def check_writable(engines: Engines, bucket: str, key: str, size_bytes: int | No
 
     size_bytes: None where it is not known yet. Called before the first byte of a body is read.
     """
-    engines.buckets.get(bucket)
-    engines.guard.check_write(bucket, key)
+    ruling = engines.guard.at(bucket, key)
+    bucket_of(ruling, bucket)
+    ruling.check_write()
     if not operations.is_text(key):
         raise errors.InvalidUri("Couldn't parse the specified URI.")
     if size_bytes is not None:
-        engines.guard.check_body(bucket, key, size_bytes)
+        ruling.check_body(size_bytes)
+
+
+def bucket_of(ruling: guard.Ruling, name: str) -> model.BucketInfo:
+    """Return the bucket that a ruling is about. Raises NoSuchBucket."""
+    if ruling.bucket is None:
+        raise storage_errors.NoSuchBucket(f"the bucket {name!r} does not exist", name=name)
+    return ruling.bucket
+
+
+async def settle(
+    engines: Engines,
+    bucket: str,
+    key: str,
+    change: Callable[[guard.Ruling], Awaitable[Result]],
+    *,
+    judge: Callable[[], Awaitable[None]],
+) -> Result:
+    """Change a key on a ruling that holds in the very transaction that changes it.
+
+    change: hands the ruling's `expects` to storage. Where those rows have changed since the ruling,
+    for instance because a table was created around the key, `judge` is awaited and change tried
+    anew; judge raises if the caller may no longer do it. Raises ExpectationFailed if the rows never
+    stop changing.
+    """
+    for number in range(1, ATTEMPTS_MAX + 1):
+        ruling = engines.guard.at(bucket, key)
+        try:
+            return await change(ruling)
+        except storage_errors.ContentDiffers:
+            ruling.refuse_overwrite()
+        except storage_errors.ExpectationFailed:
+            if number == ATTEMPTS_MAX:
+                raise
+            engines.guard.forget(bucket, key)
+            await judge()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def authorise(
+    engines: Engines, principal: access_model.Principal, operation: operations.Operation
+) -> None:
+    """Raise AccessDenied unless the operation is allowed, as its keys are ruled now."""
+    for demand in demands.of_operation(operation, engines.guard):
+        engines.authoriser.check(principal, demand)
 
 
 def check_owners(engines: Engines, expecting: operations.Expecting) -> None:
@@ -66,10 +115,10 @@ def check_owners(engines: Engines, expecting: operations.Expecting) -> None:
 
 
 async def check_content(
-    engines: Engines, bucket: str, key: str, body: model.Body, size_bytes: int
+    engines: Engines, ruling: guard.Ruling, body: model.Body, size_bytes: int
 ) -> None:
-    """Raise LayoutRefused unless these bytes may lie at key. Called before they get its name."""
-    check = engines.guard.content_check(bucket, key)
+    """Raise LayoutRefused unless these bytes may lie at a key. Called before they get its name."""
+    check = ruling.content_check
     if check is None:
         return
     edge_bytes = min(check.edge_bytes, size_bytes)
@@ -104,29 +153,25 @@ def _read(store: blobs.Blobs, pieces: Sequence[bytes | model.FileSlice]) -> byte
     )
 
 
-def precondition_of(
-    engines: Engines, bucket: str, key: str, asked: model.Precondition
-) -> model.Precondition:
-    """Return what storage is to judge: the client's conditions, and write-once if it applies.
-
-    What can be known to fail already is raised here, before the body is sent for nothing.
-    """
-    if asked is not model.ALWAYS:
-        try:
-            etag = engines.objects.head(bucket, key).etag
-        except storage_errors.NoSuchKey:
-            etag = None
-        conditions.check_write(asked, key=key, etag=etag)
-    return guarded(engines, bucket, key, asked)
+def check_precondition(
+    engines: Engines, bucket: str, key: str, precondition: model.Precondition
+) -> None:
+    """Raise if a client's conditions fail already, before a body is sent for nothing."""
+    if precondition is model.ALWAYS:
+        return
+    ruling = engines.guard.at(bucket, key)
+    try:
+        etag = engines.objects.head(bucket_of(ruling, bucket), key).etag
+    except storage_errors.NoSuchKey:
+        etag = None
+    conditions.check_write(precondition, key=key, etag=etag)
 
 
-def guarded(
-    engines: Engines, bucket: str, key: str, asked: model.Precondition
-) -> model.Precondition:
-    """Return the conditions with write-once, if it applies now."""
-    if not asked.write_once and engines.guard.write_once(bucket, key):
-        return dataclasses.replace(asked, write_once=True)
-    return asked
+def guarded(precondition: model.Precondition, ruling: guard.Ruling) -> model.Precondition:
+    """Return what storage is to judge: the client's conditions, and write-once if it applies."""
+    if ruling.is_write_once:
+        return dataclasses.replace(precondition, write_once=True)
+    return precondition
 
 
 def find(
@@ -141,7 +186,8 @@ def find(
     An absent key is NoSuchKey only to those who may list it; others learn nothing.
     """
     try:
-        return engines.objects.head(bucket, key, version_id=version_id)
+        ruling = engines.guard.at(bucket, key)
+        return engines.objects.head(bucket_of(ruling, bucket), key, version_id=version_id)
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
         demand = demands.listing(engines.guard, bucket, key)
         if not engines.authoriser.permits(principal, demand):

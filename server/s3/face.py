@@ -7,6 +7,7 @@ is missing. Decides nothing; rules and engines do.
 from __future__ import annotations
 
 import urllib.parse
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from server import asgi, dispatch, exchange
@@ -44,10 +45,19 @@ NOT_ON_TABLES: Final = (
 """What AWS does not offer on tables' storage; a bucket can be told not to offer it either."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identified:
+    """What a request asks for. rulings: what the guard says of its keys, each asked about once."""
+
+    expecting: operations.Expecting | None
+    operation: operations.Operation
+    rulings: guard.Rulings
+
+
 class Face:
     """The S3 face.
 
-    root: the server's own principal, whose account owns what nobody else does. guard: who knows
+    root: the server's own principal, whose account owns what nobody else does. guard: what knows
     tables. domain: the configured one for virtual-hosted buckets, besides `localhost`.
     """
 
@@ -63,20 +73,14 @@ class Face:
         region: str,
         domain: str | None = None,
     ) -> None:
-        self._domain = domain
+        self._storage = storage
         self._guard = guard
-        self._house = engines.Engines(
-            buckets=storage.buckets,
-            objects=storage.objects,
-            uploads=storage.uploads,
-            blobs=storage.blobs,
-            guard=guard,
-            authoriser=authoriser,
-            root=root,
-            region=region,
-        )
+        self._authoriser = authoriser
+        self._root = root
+        self._region = region
+        self._domain = domain
 
-    def identify(self, request: asgi.Request) -> operations.Operation | operations.Expecting:
+    def identify(self, request: asgi.Request) -> Identified:
         """Return which operation the request is."""
         headers = fields.select_headers(request.headers.raw)
         operation = operations.identify(
@@ -88,38 +92,54 @@ class Face:
         )
         owner = headers.get("x-amz-expected-bucket-owner")
         source_owner = headers.get("x-amz-source-expected-bucket-owner")
-        if owner is None and source_owner is None:
-            return operation
-        return operations.Expecting(operation=operation, owner=owner, source_owner=source_owner)
+        expecting = None
+        if owner is not None or source_owner is not None:
+            expecting = operations.Expecting(
+                operation=operation, owner=owner, source_owner=source_owner
+            )
+        return Identified(
+            expecting=expecting, operation=operation, rulings=guard.Rulings(self._guard)
+        )
 
-    def authentication(
-        self, operation: operations.Operation | operations.Expecting
-    ) -> exchange.Authentication:
+    def authentication(self, operation: Identified) -> exchange.Authentication:
         """Return SIGNED_OR_ANONYMOUS: what an anonymous caller may do, policies say."""
         return exchange.Authentication.SIGNED_OR_ANONYMOUS
 
     def demands(
-        self,
-        operation: operations.Operation | operations.Expecting,
-        principal: access_model.Principal,
+        self, operation: Identified, principal: access_model.Principal
     ) -> tuple[access_model.Demand, ...]:
         """Return everything that must be allowed before the operation is begun."""
-        if isinstance(operation, operations.Expecting):
-            operation = operation.operation
-        return demands.of_operation(operation, self._guard)
+        return demands.of_operation(operation.operation, operation.rulings)
 
     async def handle(
+        self, operation: Identified, request: asgi.Request, caller: callers.Caller
+    ) -> asgi.Response:
+        """Do the operation."""
+        house = engines.Engines(
+            buckets=self._storage.buckets,
+            objects=self._storage.objects,
+            uploads=self._storage.uploads,
+            blobs=self._storage.blobs,
+            guard=operation.rulings,
+            authoriser=self._authoriser,
+            root=self._root,
+            region=self._region,
+        )
+        if operation.expecting is not None:
+            engines.check_owners(house, operation.expecting)
+        return await self._dispatch(house, operation.operation, request, caller)
+
+    async def _dispatch(
         self,
-        operation: operations.Operation | operations.Expecting,
+        house: engines.Engines,
+        operation: operations.Operation,
         request: asgi.Request,
         caller: callers.Caller,
     ) -> asgi.Response:
-        """Do the operation."""
-        house = self._house
-        if isinstance(operation, operations.Expecting):
-            engines.check_owners(house, operation)
-            operation = operation.operation
-        if isinstance(operation, NOT_ON_TABLES) and self._guard.is_aws_strict(operation.bucket):
+        if (
+            isinstance(operation, NOT_ON_TABLES)
+            and house.guard.at(operation.bucket, _key_of(operation)).is_aws_strict
+        ):
             raise errors.MethodNotAllowed(
                 "The specified method is not allowed against this resource.",
                 Method=request.method,
@@ -192,3 +212,9 @@ class Face:
             resource=urllib.parse.unquote(request.raw_path, errors="replace"),
             request_id=request.request_id,
         )
+
+
+def _key_of(operation: operations.Operation) -> str:
+    """Return the key that an operation is about, or the prefix of those that it lists."""
+    key: str = getattr(operation, "key", "") or getattr(operation, "prefix", "")
+    return key

@@ -1,8 +1,10 @@
-"""rule: what the S3 face asks of whoever knows tables.
+"""rule: what a key is, as far as the S3 face must know: a plain object, or a file of a table.
 
-The S3 face serves table buckets and general buckets alike; what differs in a table bucket is
-answered by a Guard that `mini.py` passes in. This module knows no table: it names the questions,
-and answers them for a house without tables.
+The S3 face serves general buckets and table buckets. Whether a key may be written, what a DELETE
+does and which right it takes depends on the tables, which this package does not know: a Guard that
+`mini.py` passes in returns one Ruling per key. A Ruling is a value. It names the index rows that it
+was made of, and a write expects those rows in its own transaction, so that the Ruling still holds
+where the write happens. Keys are decoded text, as the client means them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, Protocol, TypeAlias
+
+from storage import batch, model
 
 OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
 Access: TypeAlias = Literal["read", "write", "list"]
@@ -63,63 +67,95 @@ class ContentCheck:
     judge: Callable[[Content], None]
 
 
+class Ruling(Protocol):
+    """What holds for one key in one state of the index. Nothing here reads the index."""
+
+    @property
+    def bucket(self) -> model.BucketInfo | None:
+        """The bucket; None if there is none of that name."""
+
+    @property
+    def expects(self) -> tuple[batch.Expect, ...]:
+        """The rows of the index that the ruling was made of, beside the bucket's id."""
+
+    @property
+    def is_aws_strict(self) -> bool:
+        """Whether objects of the bucket cannot be listed, deleted, copied or tagged."""
+
+    @property
+    def is_write_once(self) -> bool:
+        """Whether the key, once written, only accepts identical bytes."""
+
+    @property
+    def on_delete(self) -> OnDelete:
+        """What a DELETE of the key does: remove it, write a tombstone, or be refused."""
+
+    @property
+    def content_check(self) -> ContentCheck | None:
+        """What a body must pass before it gets the name; None if any will do."""
+
+    def resource(self, access: Access) -> Resource | None:
+        """Return what access to the key must be allowed to do; None means the plain S3 action."""
+
+    def check_write(self) -> None:
+        """Raise LayoutRefused if nothing may be written at the key. Needs no body."""
+
+    def check_body(self, size_bytes: int) -> None:
+        """Raise LayoutRefused (marker-body) if a body of this decoded size may not lie there."""
+
+    def refuse_overwrite(self) -> NoReturn:
+        """Raise LayoutRefused (write-once): the key was written before, with other bytes."""
+
+
 class Guard(Protocol):
-    """The questions. Keys are decoded text, as the client means them."""
+    """Answers everything about a key at once."""
 
-    def check_write(self, bucket: str, key: str) -> None:
-        """Raise LayoutRefused if nothing may ever be written at key. Called before the body."""
-
-    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
-        """Raise LayoutRefused (marker-body) if a body of this decoded size may not lie at key."""
-
-    def content_check(self, bucket: str, key: str) -> ContentCheck | None:
-        """Return what a body must pass before it gets the name key; None if any will do."""
-
-    def write_once(self, bucket: str, key: str) -> bool:
-        """Say whether key, once written, only accepts identical bytes."""
-
-    def refuse_overwrite(self, key: str) -> NoReturn:
-        """Raise LayoutRefused (write-once): key was written before, with other bytes."""
-
-    def is_aws_strict(self, bucket: str) -> bool:
-        """Say whether objects of the bucket cannot be listed, deleted, copied or tagged."""
-
-    def on_delete(self, bucket: str, key: str) -> OnDelete:
-        """Say what a DELETE of key does: remove it, write a tombstone, or be refused."""
-
-    def resource_of(self, bucket: str, key: str, access: Access) -> Resource | None:
-        """Return what access to key must be allowed to do; None means the plain S3 action."""
+    def at(self, bucket: str, key: str) -> Ruling:
+        """Return what holds for a key now. key: of an object, or a prefix that is listed."""
 
 
-class OpenGuard:
-    """The answers where no bucket is a table bucket."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlainRuling:
+    """A key of a general bucket, or of one that does not exist: no rule but the bucket's own."""
 
-    def check_write(self, bucket: str, key: str) -> None:
-        """Refuse nothing."""
+    bucket: model.BucketInfo | None
+    expects: tuple[batch.Expect, ...] = ()
+    is_aws_strict: bool = False
+    is_write_once: bool = False
+    on_delete: OnDelete = "remove"
+    content_check: ContentCheck | None = None
 
-    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
-        """Refuse nothing."""
-
-    def content_check(self, bucket: str, key: str) -> ContentCheck | None:
-        """Look at no body."""
-        return None
-
-    def write_once(self, bucket: str, key: str) -> bool:
-        """Let every key be overwritten."""
-        return False
-
-    def refuse_overwrite(self, key: str) -> NoReturn:
-        """Never called."""
-        raise AssertionError("nothing is written once here")
-
-    def is_aws_strict(self, bucket: str) -> bool:
-        """Offer every operation."""
-        return False
-
-    def on_delete(self, bucket: str, key: str) -> OnDelete:
-        """Remove every key."""
-        return "remove"
-
-    def resource_of(self, bucket: str, key: str, access: Access) -> Resource | None:
+    def resource(self, access: Access) -> Resource | None:
         """Ask for the plain S3 action."""
         return None
+
+    def check_write(self) -> None:
+        """Refuse nothing."""
+
+    def check_body(self, size_bytes: int) -> None:
+        """Refuse nothing."""
+
+    def refuse_overwrite(self) -> NoReturn:
+        """Never called: the key may be overwritten."""
+        raise AssertionError("a key of a general bucket is not written once")
+
+
+class Rulings:
+    """A Guard for one request: it asks about each key once, until it is told to forget."""
+
+    __slots__ = ("_guard", "_rulings")
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._rulings: dict[tuple[str, str], Ruling] = {}
+
+    def at(self, bucket: str, key: str) -> Ruling:
+        """Return what held for a key when the request first asked about it."""
+        ruling = self._rulings.get((bucket, key))
+        if ruling is None:
+            ruling = self._rulings[bucket, key] = self._guard.at(bucket, key)
+        return ruling
+
+    def forget(self, bucket: str, key: str) -> None:
+        """Ask about a key anew: the rows that its ruling was made of have changed."""
+        self._rulings.pop((bucket, key), None)

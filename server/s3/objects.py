@@ -6,9 +6,21 @@ bodies that pass as slices of files or straight into storage.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from server import asgi
 from server.auth import callers
-from server.s3 import documents, engines, errors, fields, incoming, operations, wire
+from server.s3 import (
+    demands,
+    documents,
+    engines,
+    errors,
+    fields,
+    guard,
+    incoming,
+    operations,
+    wire,
+)
 from storage import byteranges, checksums, conditions, model
 from storage import errors as storage_errors
 
@@ -49,7 +61,7 @@ async def put_object(
     bucket, key = operation.bucket, operation.key
     size_bytes = incoming.check_size(operation.size_bytes)
     engines.check_writable(house, bucket, key, size_bytes)
-    precondition = engines.precondition_of(house, bucket, key, operation.conditions)
+    engines.check_precondition(house, bucket, key, operation.conditions)
     received, sent = await incoming.receive(
         house.blobs, request, caller, size_bytes=size_bytes, integrity=operation.integrity
     )
@@ -62,19 +74,35 @@ async def put_object(
         storage_class=written.storage_class,
         owner=caller.principal.account_id,
     )
+
+    async def put(ruling: guard.Ruling) -> model.ObjectInfo:
+        try:
+            await engines.check_content(house, ruling, received.body, received.size_bytes)
+        except BaseException:
+            await house.blobs.discard(received)
+            raise
+        return await house.objects.put(
+            engines.bucket_of(ruling, bucket),
+            key,
+            received,
+            attributes=attributes,
+            precondition=engines.guarded(operation.conditions, ruling),
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        try:
+            engines.authorise(house, caller.principal, operation)
+            engines.check_writable(house, bucket, key, received.size_bytes)
+        except BaseException:
+            await house.blobs.discard(received)
+            raise
+
     try:
-        await engines.check_content(house, bucket, key, received.body, received.size_bytes)
-    except BaseException:
+        info = await engines.settle(house, bucket, key, put, judge=judge)
+    except storage_errors.ExpectationFailed:
         await house.blobs.discard(received)
         raise
-    # While the body came, the key may have become a file of a table.
-    precondition = engines.guarded(house, bucket, key, precondition)
-    try:
-        info = await house.objects.put(
-            bucket, key, received, attributes=attributes, precondition=precondition
-        )
-    except storage_errors.ContentDiffers:
-        house.guard.refuse_overwrite(key)
     return asgi.Response(200, (("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
 
 
@@ -103,15 +131,28 @@ async def copy_object(
             "encryption attributes."
         )
     engines.check_writable(house, bucket, key, source.size_bytes)
-    precondition = engines.precondition_of(house, bucket, key, operation.conditions)
-    await engines.check_content(house, bucket, key, source.body, source.size_bytes)
+    engines.check_precondition(house, bucket, key, operation.conditions)
+    await engines.check_content(house, house.guard.at(bucket, key), source.body, source.size_bytes)
     attributes = await _attributes_of_copy(house, operation, source, caller)
-    try:
-        info = await house.objects.copy(
-            source, bucket, key, attributes=attributes, precondition=precondition
+
+    async def copy(ruling: guard.Ruling) -> model.ObjectInfo:
+        return await house.objects.copy(
+            source,
+            engines.bucket_of(ruling, bucket),
+            key,
+            attributes=attributes,
+            precondition=engines.guarded(operation.conditions, ruling),
+            expects=ruling.expects,
         )
-    except storage_errors.ContentDiffers:
-        house.guard.refuse_overwrite(key)
+
+    async def judge() -> None:
+        engines.authorise(house, caller.principal, operation)
+        engines.check_writable(house, bucket, key, source.size_bytes)
+        await engines.check_content(
+            house, house.guard.at(bucket, key), source.body, source.size_bytes
+        )
+
+    info = await engines.settle(house, bucket, key, copy, judge=judge)
     body = wire.copy_result(
         "CopyObjectResult",
         etag=info.etag,
@@ -128,9 +169,7 @@ async def delete_object(
     caller: callers.Caller,
 ) -> asgi.Response:
     _check_version(operation.version_id)
-    await delete(
-        house, operation.bucket, operation.key, operation.conditions, by=caller.principal.arn
-    )
+    await delete(house, operation.bucket, operation.key, operation.conditions, caller)
     return asgi.Response(204)
 
 
@@ -155,8 +194,7 @@ async def put_object_tagging(
     data = await incoming.read_document(request, caller, integrity=operation.integrity)
     tags = documents.parse_tagging(data)
     _check_version(operation.version_id)
-    engines.find(house, caller.principal, operation.bucket, operation.key)
-    await house.objects.set_tags(operation.bucket, operation.key, tags)
+    await _set_tags(house, operation, tags, caller)
     return asgi.Response(200)
 
 
@@ -167,32 +205,49 @@ async def delete_object_tagging(
     caller: callers.Caller,
 ) -> asgi.Response:
     _check_version(operation.version_id)
-    engines.find(house, caller.principal, operation.bucket, operation.key)
-    await house.objects.set_tags(operation.bucket, operation.key, {})
+    await _set_tags(house, operation, {}, caller)
     return asgi.Response(204)
 
 
 async def delete(
-    house: engines.Engines, bucket: str, key: str, precondition: model.Precondition, *, by: str
+    house: engines.Engines,
+    bucket: str,
+    key: str,
+    precondition: model.Precondition,
+    caller: callers.Caller,
 ) -> None:
     """Do what a DELETE of key means in this bucket: remove it, hide it, or refuse."""
-    house.buckets.get(bucket)
+    engines.bucket_of(house.guard.at(bucket, key), bucket)
     if not operations.is_text(key):
         return
-    match house.guard.on_delete(bucket, key):
-        case "remove":
-            await house.objects.delete(bucket, key, precondition=precondition)
-        case "tombstone":
-            if precondition is not model.ALWAYS:
-                # Files below a table never change, so what holds now holds when it is hidden.
-                engines.precondition_of(house, bucket, key, precondition)
-            await house.objects.tombstone(bucket, key, by=by)
-        case "refuse":
-            raise errors.MethodNotAllowed(
-                "The specified method is not allowed against this resource.",
-                Method="DELETE",
-                ResourceType="OBJECT",
-            )
+
+    async def change(ruling: guard.Ruling) -> None:
+        place = engines.bucket_of(ruling, bucket)
+        match ruling.on_delete:
+            case "remove":
+                await house.objects.delete(
+                    place, key, precondition=precondition, expects=ruling.expects
+                )
+            case "tombstone":
+                await house.objects.tombstone(
+                    place,
+                    key,
+                    by=caller.principal.arn,
+                    precondition=precondition,
+                    expects=ruling.expects,
+                )
+            case "refuse":
+                raise errors.MethodNotAllowed(
+                    "The specified method is not allowed against this resource.",
+                    Method="DELETE",
+                    ResourceType="OBJECT",
+                )
+
+    async def judge() -> None:
+        demand = demands.key(house.guard, bucket, key, "s3:DeleteObject")
+        house.authoriser.check(caller.principal, demand)
+
+    await engines.settle(house, bucket, key, change, judge=judge)
 
 
 def find_source(
@@ -279,6 +334,26 @@ async def _attributes_of_copy(
         etag=source.etag,
         part_sizes_bytes=before.part_sizes_bytes,
     )
+
+
+async def _set_tags(
+    house: engines.Engines,
+    operation: operations.PutObjectTagging | operations.DeleteObjectTagging,
+    tags: Mapping[str, str],
+    caller: callers.Caller,
+) -> None:
+    bucket, key = operation.bucket, operation.key
+    engines.find(house, caller.principal, bucket, key)
+
+    async def change(ruling: guard.Ruling) -> None:
+        await house.objects.set_tags(
+            engines.bucket_of(ruling, bucket), key, tags, expects=ruling.expects
+        )
+
+    async def judge() -> None:
+        engines.authorise(house, caller.principal, operation)
+
+    await engines.settle(house, bucket, key, change, judge=judge)
 
 
 def _check_version(version_id: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from server import asgi
 from server.auth import callers
-from server.s3 import documents, engines, errors, incoming, objects, operations, wire
+from server.s3 import documents, engines, errors, guard, incoming, objects, operations, wire
 from storage import checksums, model
 from storage import errors as storage_errors
 
@@ -27,21 +27,31 @@ async def create_upload(
     request: asgi.Request,
     caller: callers.Caller,
 ) -> asgi.Response:
-    engines.check_writable(house, operation.bucket, operation.key, None)
+    bucket, key = operation.bucket, operation.key
+    engines.check_writable(house, bucket, key, None)
     written = operation.written
-    upload = await house.uploads.create(
-        operation.bucket,
-        operation.key,
-        attributes=model.ObjectAttributes(
-            headers=written.headers,
-            user_metadata=written.user_metadata,
-            tags=written.tags,
-            storage_class=written.storage_class,
-            owner=caller.principal.account_id,
-        ),
-        checksum_algorithm=operation.checksum_algorithm,
-        checksum_type=operation.checksum_type or "FULL_OBJECT",
-    )
+
+    async def create(ruling: guard.Ruling) -> model.UploadInfo:
+        return await house.uploads.create(
+            engines.bucket_of(ruling, bucket),
+            key,
+            attributes=model.ObjectAttributes(
+                headers=written.headers,
+                user_metadata=written.user_metadata,
+                tags=written.tags,
+                storage_class=written.storage_class,
+                owner=caller.principal.account_id,
+            ),
+            checksum_algorithm=operation.checksum_algorithm,
+            checksum_type=operation.checksum_type or "FULL_OBJECT",
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        engines.authorise(house, caller.principal, operation)
+        engines.check_writable(house, bucket, key, None)
+
+    upload = await engines.settle(house, bucket, key, create, judge=judge)
     headers = wire.XML_HEADERS
     if upload.checksum_algorithm is not None:
         headers = (
@@ -126,24 +136,33 @@ async def complete_upload(
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
     data = await incoming.read_document(request, caller)
     named = await incoming.parsed(documents.parse_complete, data)
-    engines.check_writable(house, bucket, key, None)
-    if len(named) <= PARTS_AT_ONCE_MAX:
-        _check_whole(house, operation, named)
-    else:
-        await asyncio.to_thread(_check_whole, house, operation, named)
-    precondition = engines.precondition_of(house, bucket, key, operation.conditions)
-    await _check_content(house, operation, named)
-    try:
-        info = await house.uploads.complete(
+
+    async def check() -> None:
+        engines.check_writable(house, bucket, key, None)
+        if len(named) <= PARTS_AT_ONCE_MAX:
+            _check_whole(house, operation, named)
+        else:
+            await asyncio.to_thread(_check_whole, house, operation, named)
+        engines.check_precondition(house, bucket, key, operation.conditions)
+        await _check_content(house, operation, named)
+
+    async def judge() -> None:
+        engines.authorise(house, caller.principal, operation)
+        await check()
+
+    async def complete(ruling: guard.Ruling) -> model.ObjectInfo:
+        return await house.uploads.complete(
             bucket,
             key,
             upload_id,
             [(part.part_number, part.etag) for part in named],
-            precondition=precondition,
+            precondition=engines.guarded(operation.conditions, ruling),
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
+            expects=ruling.expects,
         )
-    except storage_errors.ContentDiffers:
-        house.guard.refuse_overwrite(key)
+
+    await check()
+    info = await engines.settle(house, bucket, key, complete, judge=judge)
     location = f"{request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
     return asgi.Response(200, wire.XML_HEADERS, body)
@@ -255,7 +274,7 @@ def _check_whole(
     if len(parts) != len(named):
         return
     size_bytes = sum(part.size_bytes for part in parts)
-    house.guard.check_body(operation.bucket, operation.key, size_bytes)
+    house.guard.at(operation.bucket, operation.key).check_body(size_bytes)
     if operation.object_size_bytes not in (None, size_bytes):
         raise errors.InvalidRequest(
             "The provided 'x-amz-mp-object-size' header value "
@@ -279,7 +298,8 @@ async def _check_content(
 ) -> None:
     """Raise unless the named parts make a body that may lie at the key; their ETags pin it."""
     bucket, key = operation.bucket, operation.key
-    if house.guard.content_check(bucket, key) is None:
+    ruling = house.guard.at(bucket, key)
+    if ruling.content_check is None:
         return
     parts = [(part.part_number, part.etag) for part in named]
     try:
@@ -288,7 +308,7 @@ async def _check_content(
         # Finished already: storage knows whether this is a repetition.
         return
     size_bytes = sum(segment.length for segment in body.segments)
-    await engines.check_content(house, bucket, key, body, size_bytes)
+    await engines.check_content(house, ruling, body, size_bytes)
 
 
 def _all_parts(

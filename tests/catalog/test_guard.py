@@ -24,7 +24,7 @@ def answers(lake: lakes.Lake) -> guard.TableGuard:
 
 def rule_of(answers: guard.TableGuard, key: str, bucket: str = "lake") -> str | None:
     try:
-        answers.check_write(bucket, key)
+        answers.at(bucket, key).check_write()
     except questions.LayoutRefused as refused:
         return refused.rule
     return None
@@ -43,17 +43,17 @@ def test_a_table_bucket_takes_what_the_layout_takes(answers: guard.TableGuard) -
 def test_a_general_bucket_takes_everything(answers: guard.TableGuard) -> None:
     for bucket in ("plain", "none"):
         assert rule_of(answers, "f.csv", bucket) is None
-        answers.check_body(bucket, "dir/", 5)
-        assert not answers.write_once(bucket, "ns/t/data/f.parquet")
-        assert answers.on_delete(bucket, "ns/t/data/f.parquet") == "remove"
-        assert answers.resource_of(bucket, "ns/t/data/f.parquet", "read") is None
+        answers.at(bucket, "dir/").check_body(5)
+        assert not answers.at(bucket, "ns/t/data/f.parquet").is_write_once
+        assert answers.at(bucket, "ns/t/data/f.parquet").on_delete == "remove"
+        assert answers.at(bucket, "ns/t/data/f.parquet").resource("read") is None
 
 
 def test_a_directory_marker_is_empty(answers: guard.TableGuard) -> None:
-    answers.check_body("lake", "ns/t/data/", 0)
-    answers.check_body("lake", "ns/t/data/f.parquet", 5)
+    answers.at("lake", "ns/t/data/").check_body(0)
+    answers.at("lake", "ns/t/data/f.parquet").check_body(5)
     with pytest.raises(questions.LayoutRefused) as refused:
-        answers.check_body("lake", "ns/t/data/", 5)
+        answers.at("lake", "ns/t/data/").check_body(5)
     assert refused.value.rule == "marker-body"
 
 
@@ -72,20 +72,20 @@ def test_a_directory_marker_is_empty(answers: guard.TableGuard) -> None:
 def test_a_tables_files_are_written_once_and_deleted_by_the_sweep_alone(
     answers: guard.TableGuard, key: str, once: bool
 ) -> None:
-    assert answers.write_once("lake", key) is once
-    assert answers.on_delete("lake", key) == ("tombstone" if once else "remove")
+    assert answers.at("lake", key).is_write_once is once
+    assert answers.at("lake", key).on_delete == ("tombstone" if once else "remove")
 
 
 def test_a_dropped_tables_files_stay_protected(lake: lakes.Lake, answers: guard.TableGuard) -> None:
     lake.run(lake.tables.drop(lake.ident("ns.t"), purge=True, by=BY))
-    assert answers.write_once("lake", "ns/t/data/f.parquet")
-    assert answers.on_delete("lake", "ns/t/data/f.parquet") == "tombstone"
+    assert answers.at("lake", "ns/t/data/f.parquet").is_write_once
+    assert answers.at("lake", "ns/t/data/f.parquet").on_delete == "tombstone"
 
 
 def test_a_staged_place_is_known(lake: lakes.Lake, answers: guard.TableGuard) -> None:
     lake.run(lake.tables.create(lake.ident("ns.s"), schema=lakes.SCHEMA, stage=True, by=BY))
-    assert answers.write_once("lake", "ns/s/data/f.parquet")
-    resource = answers.resource_of("lake", "ns/s/data/f.parquet", "write")
+    assert answers.at("lake", "ns/s/data/f.parquet").is_write_once
+    resource = answers.at("lake", "ns/s/data/f.parquet").resource("write")
     assert resource is not None
     assert dict(resource.context)["s3tables:tableName"] == "s"
 
@@ -100,7 +100,7 @@ def test_a_key_below_a_table_is_its_data_under_its_present_name(
         ("list", "s3tables:GetTableData"),
         ("write", "s3tables:PutTableData"),
     ):
-        assert answers.resource_of("lake", "ns/t/data/f.parquet", access) == questions.Resource(  # type: ignore[arg-type] - a literal in a loop
+        assert answers.at("lake", "ns/t/data/f.parquet").resource(access) == questions.Resource(  # type: ignore[arg-type] - a literal in a loop
             action=action,
             arn=arn,
             context=(
@@ -110,7 +110,7 @@ def test_a_key_below_a_table_is_its_data_under_its_present_name(
             ),
         )
     lake.run(lake.tables.rename(lake.ident("ns.t"), lake.ident("ns.u"), by=BY))
-    resource = answers.resource_of("lake", "ns/t/data/f.parquet", "read")
+    resource = answers.at("lake", "ns/t/data/f.parquet").resource("read")
     assert resource is not None
     assert resource.arn == arn
     assert dict(resource.context)["s3tables:tableName"] == "u"
@@ -126,10 +126,10 @@ def test_outside_every_table_it_is_the_bucket_and_listing_is_for_administrators(
         ("ns/", "list", "lake:Admin"),
         ("ns/t", "list", "lake:Admin"),
     ):
-        resource = answers.resource_of("lake", key, access)  # type: ignore[arg-type] - a literal in a loop
+        resource = answers.at("lake", key).resource(access)  # type: ignore[arg-type] - a literal in a loop
         assert resource is not None
         assert (resource.action, resource.arn) == (action, BUCKET_ARN)
-    inside = answers.resource_of("lake", "ns/t/", "list")
+    inside = answers.at("lake", "ns/t/").resource("list")
     assert inside is not None
     assert inside.action == "s3tables:GetTableData"
 
@@ -161,9 +161,9 @@ def test_a_layout_mode_that_is_not_done_takes_no_write(
 ) -> None:
     lake.run(lake.storage.buckets.update("lake", {"layout": mode}))
     for refuse in (
-        lambda: answers.check_write("lake", "ns/t/data/f.parquet"),
-        lambda: answers.check_body("lake", "ns/t/data/f.parquet", 1),
-        lambda: answers.content_check("lake", "ns/t/data/f.parquet"),
+        lambda: answers.at("lake", "ns/t/data/f.parquet").check_write(),
+        lambda: answers.at("lake", "ns/t/data/f.parquet").check_body(1),
+        lambda: answers.at("lake", "ns/t/data/f.parquet").content_check,
     ):
         with pytest.raises(s3_errors.NotImplementedHere) as caught:
             refuse()
@@ -172,7 +172,7 @@ def test_a_layout_mode_that_is_not_done_takes_no_write(
 
 def content_rule(answers: guard.TableGuard, key: str, body: bytes) -> str | None:
     """The rule that a body at key breaks; `unseen` where no body is looked at."""
-    check = answers.content_check("lake", key)
+    check = answers.at("lake", key).content_check
     if check is None:
         return "unseen"
     try:
@@ -192,9 +192,9 @@ def content_rule(answers: guard.TableGuard, key: str, body: bytes) -> str | None
 def test_only_a_strict_bucket_looks_at_bodies(lake: lakes.Lake, answers: guard.TableGuard) -> None:
     for settings in ({}, {"layout": "names"}, {"layout": "off"}):
         lake.run(lake.storage.buckets.update("lake", settings))
-        assert answers.content_check("lake", "ns/t/data/f.parquet") is None
+        assert answers.at("lake", "ns/t/data/f.parquet").content_check is None
     lake.run(lake.storage.buckets.update("lake", {"layout": "strict"}))
-    assert answers.content_check("plain", "ns/t/data/f.parquet") is None
+    assert answers.at("plain", "ns/t/data/f.parquet").content_check is None
     assert content_rule(answers, "ns/t/data/f.parquet", b"PAR1" + bytes(8) + b"PAR1") is None
     assert content_rule(answers, "ns/t/data/f.parquet", b"a,b,c\n" * 9) == "content-magic"
     assert content_rule(answers, "x/y/data/f.parquet", b"a,b,c\n" * 9) == "content-magic"
@@ -249,18 +249,18 @@ def test_where_no_name_is_judged_every_file_of_a_table_is_protected(
     lake: lakes.Lake, answers: guard.TableGuard, key: str, protected: bool
 ) -> None:
     lake.run(lake.storage.buckets.update("lake", {"layout": "off"}))
-    answers.check_write("lake", key)
-    assert answers.write_once("lake", key) is protected
-    assert answers.on_delete("lake", key) == ("tombstone" if protected else "remove")
+    answers.at("lake", key).check_write()
+    assert answers.at("lake", key).is_write_once is protected
+    assert answers.at("lake", key).on_delete == ("tombstone" if protected else "remove")
 
 
 def test_a_strict_bucket_refuses_deletes(lake: lakes.Lake, answers: guard.TableGuard) -> None:
     lake.run(lake.storage.buckets.update("lake", {"aws_strict": True}))
-    assert answers.on_delete("lake", "ns/t/data/f.parquet") == "refuse"
-    assert answers.on_delete("plain", "x") == "remove"
-    assert answers.is_aws_strict("lake")
-    assert not answers.is_aws_strict("plain")
-    assert not answers.is_aws_strict("none")
+    assert answers.at("lake", "ns/t/data/f.parquet").on_delete == "refuse"
+    assert answers.at("plain", "x").on_delete == "remove"
+    assert answers.at("lake", "k").is_aws_strict
+    assert not answers.at("plain", "k").is_aws_strict
+    assert not answers.at("none", "k").is_aws_strict
 
 
 def test_a_view_has_no_data(lake: lakes.Lake, answers: guard.TableGuard) -> None:

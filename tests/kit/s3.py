@@ -37,6 +37,7 @@ from server.access import decide, principals, rootkeys, tokens
 from server.auth import verify
 from server.s3 import face, guard, operations, ownership, subresources
 from storage import disk, opening
+from tests.kit import guards
 
 START_SECONDS = 20
 REGION = "us-east-1"
@@ -70,7 +71,7 @@ class House:
 def serve(
     folder: Path,
     *,
-    answers: guard.Guard | None = None,
+    make_guard: Callable[[opening.Storage], guard.Guard] = guards.PlainGuard,
     users: Sequence[config.User] = (),
     domain: str | None = None,
     now_ms: Callable[[], int] | None = None,
@@ -97,7 +98,7 @@ def serve(
     )
     mounted = face.Face(
         storage=storage,
-        guard=answers or guard.OpenGuard(),
+        guard=make_guard(storage),
         authoriser=authoriser,
         root=known.root,
         region=REGION,

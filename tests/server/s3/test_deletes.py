@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from server.s3 import deletes, guard
+from storage import batch, model, opening
+from tests.kit import guards
 from tests.kit import s3 as kit
 
 
@@ -135,16 +137,18 @@ def test_a_thousand_keys_go_in_one_request(s3: Any, bucket: str) -> None:
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
-class TurnsGuard(guard.OpenGuard):
+class TurnsGuard(guards.PlainGuard):
     """Hides what begins with `hidden/`; counts in which turn of the loop it was asked how often."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: opening.Storage) -> None:
+        super().__init__(storage)
         self.turn = 0
         self.asked_in: Counter[int] = Counter()
 
-    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
+    def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling:
         self.asked_in[self.turn] += 1
-        return "tombstone" if key.startswith("hidden/") else "remove"
+        on_delete: guard.OnDelete = "tombstone" if key.startswith("hidden/") else "remove"
+        return guard.PlainRuling(bucket=bucket, on_delete=on_delete)
 
     @contextlib.asynccontextmanager
     async def counting_turns(self) -> AsyncIterator[None]:
@@ -163,8 +167,14 @@ class TurnsGuard(guard.OpenGuard):
 @pytest.mark.parametrize("folder", ["plain/", "hidden/"])
 def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) -> None:
     body = document(*(f"{folder}{number}" for number in range(1000)))
-    answers = TurnsGuard()
-    with kit.serve(tmp_path / "data", answers=answers) as place:
+    made: list[TurnsGuard] = []
+
+    def make_guard(storage: opening.Storage) -> TurnsGuard:
+        made.append(TurnsGuard(storage))
+        return made[0]
+
+    with kit.serve(tmp_path / "data", make_guard=make_guard) as place:
+        (answers,) = made
         kit.client(place).create_bucket(Bucket="raw")
 
         async def ask() -> kit.Answer:
@@ -179,26 +189,44 @@ def test_a_thousand_keys_leave_others_their_turn(tmp_path: Path, folder: str) ->
     assert max(answers.asked_in.values()) <= 2 * deletes.KEYS_AT_ONCE
 
 
-class RegisteringGuard(guard.OpenGuard):
-    """A table is registered over `t/` once every key was judged for the first time."""
+class RegisteringGuard(guards.PlainGuard):
+    """Hides what begins with `t/` once a row says so, as a registered table would.
 
-    def __init__(self, *, judged_before: int) -> None:
-        self.judged_before = judged_before
-        self.judged = 0
+    The row is written when every key was asked about once, before anything is deleted.
+    """
 
-    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
-        self.judged += 1
-        is_registered = self.judged > self.judged_before
-        return "tombstone" if is_registered and key.startswith("t/") else "remove"
+    ROW = (batch.Store.META, b"registered")
+
+    def __init__(self, storage: opening.Storage, *, registered_after: int) -> None:
+        super().__init__(storage)
+        self.left = registered_after
+
+    def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling:
+        store, row = self.ROW
+        value = self.storage.index.get(store, row)
+        self.left -= key != ""
+        if self.left == 0:
+            put = batch.Put(store=store, key=row, value=b"1")
+            self.storage.index.commit_now(batch.Batch(writes=(put,)))
+        is_hidden = value is not None and key.startswith("t/")
+        return guard.PlainRuling(
+            bucket=bucket,
+            on_delete="tombstone" if is_hidden else "remove",
+            expects=(batch.Expect(store=store, key=row, value=value),),
+        )
 
 
 def test_files_of_a_table_registered_in_the_middle_are_only_hidden(tmp_path: Path) -> None:
     named = [f"{folder}/{number}" for number in range(50) for folder in ("t", "other")]
-    answers = RegisteringGuard(judged_before=len(named))
-    with kit.serve(tmp_path / "data", answers=answers) as place:
+    kept = ("t/0", "t/49", "other/0", "other/49")
+
+    def make_guard(storage: opening.Storage) -> RegisteringGuard:
+        return RegisteringGuard(storage, registered_after=len(kept) + len(named))
+
+    with kit.serve(tmp_path / "data", make_guard=make_guard) as place:
         client = kit.client(place)
         client.create_bucket(Bucket="raw")
-        for key in ("t/0", "t/49", "other/0", "other/49"):
+        for key in kept:
             client.put_object(Bucket="raw", Key=key, Body=b"x")
         answer = kit.call(
             place, "POST", "/raw?delete", with_md5(document(*named)), document(*named)

@@ -81,17 +81,21 @@ def test_the_table_holds_every_operation() -> None:
 def test_an_operation_in_a_general_bucket_demands_the_s3_action(
     operation: operations.Operation, expected: list[tuple[str, str]]
 ) -> None:
-    found = demands.of_operation(operation, guard.OpenGuard())
+    found = demands.of_operation(operation, PlainGuard())
     assert [(demand.action, demand.resource) for demand in found] == expected
 
 
-class TableGuard(guard.OpenGuard):
+class TableRuling(guard.PlainRuling):
+    def resource(self, access: guard.Access) -> guard.Resource | None:
+        return guard.Resource(action=f"table:{access}", arn="T", context=(("lake:branch", "m"),))
+
+
+class TableGuard:
     """Every key of bucket `b` is data of one table."""
 
-    def resource_of(self, bucket: str, key: str, access: guard.Access) -> guard.Resource | None:
-        if bucket != "b":
-            return None
-        return guard.Resource(action=f"table:{access}", arn="T", context=(("lake:branch", "m"),))
+    def at(self, bucket: str, key: str) -> guard.Ruling:
+        ruling = TableRuling if bucket == "b" else guard.PlainRuling
+        return ruling(bucket=None)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,12 @@ def test_below_a_table_the_guard_says_what_is_demanded(
     assert demand.place == ("b/p/" if access == "list" else "b/k")
 
 
+class PlainGuard:
+    def at(self, bucket: str, key: str) -> guard.Ruling:
+        return guard.PlainRuling(bucket=None)
+
+
 def test_a_listing_shows_its_prefix_and_delimiter_to_policies() -> None:
     operation = operations.ListObjectsV2(bucket="b", prefix="p/", delimiter="/", max_keys=5)
-    (demand,) = demands.of_operation(operation, guard.OpenGuard())
+    (demand,) = demands.of_operation(operation, PlainGuard())
     assert demand.context == {"s3:prefix": "p/", "s3:delimiter": "/", "s3:max-keys": "5"}

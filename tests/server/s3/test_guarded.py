@@ -9,6 +9,7 @@ import base64
 import concurrent.futures
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import botocore.exceptions
@@ -17,65 +18,68 @@ import pytest
 from catalog import layout
 from server.s3 import guard
 from storage import model
-from tests.kit import collisions, folders
+from tests.kit import collisions, folders, guards
 from tests.kit import s3 as kit
 
 
-class FirstSegmentGuard(guard.OpenGuard):
-    """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps.
+@dataclass(frozen=True, kw_only=True)
+class FirstSegmentRuling(guard.PlainRuling):
+    key: str
 
-    `late/` is like `once/` from the second time on that it is asked about: a table was made.
-    `seen/` takes bodies that begin with AB and end with YZ, and of up to 99 bytes only ABYZ.
-    """
-
-    def check_write(self, bucket: str, key: str) -> None:
-        if key.startswith("refused/"):
+    def check_write(self) -> None:
+        if self.key.startswith("refused/"):
             raise guard.LayoutRefused(
-                rule="no-anchor", segment=key[8:], position=1, message=f"no anchor: {key[8:]}"
+                rule="no-anchor",
+                segment=self.key[8:],
+                position=1,
+                message=f"no anchor: {self.key[8:]}",
             )
 
-    def check_body(self, bucket: str, key: str, size_bytes: int) -> None:
-        if key.endswith("/") and size_bytes:
+    def check_body(self, size_bytes: int) -> None:
+        if self.key.endswith("/") and size_bytes:
             raise guard.LayoutRefused(
                 rule="marker-body", segment="m", position=0, message="must be empty"
             )
 
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
+    def refuse_overwrite(self) -> NoReturn:
+        layout.refuse_write_once(self.key)
 
-    def content_check(self, bucket: str, key: str) -> guard.ContentCheck | None:
-        if not key.startswith("seen/"):
-            return None
 
-        def judge(seen: guard.Content) -> None:
-            assert (seen.whole is not None) == (seen.size_bytes <= 99)
-            fits = (seen.head, seen.tail) == (b"AB", b"YZ") and seen.whole in (None, b"ABYZ")
-            if not fits:
-                raise guard.LayoutRefused(
-                    rule="content-magic", segment=key[5:], position=1, message="is something else"
-                )
+class FirstSegmentGuard(guards.PlainGuard):
+    """`refused/` takes no write, `once/` no other bytes, `hidden/` hides, `kept/` keeps.
 
-        return guard.ContentCheck(edge_bytes=2, whole_bytes_max=99, judge=judge)
+    `seen/` takes bodies that begin with AB and end with YZ, and of up to 99 bytes only ABYZ.
+    """
 
-    def write_once(self, bucket: str, key: str) -> bool:
-        if key.startswith("late/") and key not in self.asked:
-            self.asked.add(key)
-            return False
-        return key.startswith(("once/", "late/"))
+    def ruling(self, bucket: model.BucketInfo, key: str) -> guard.Ruling:
+        on_delete: guard.OnDelete = "remove"
+        if key.startswith(("hidden/", "kept/")):
+            on_delete = "tombstone" if key.startswith("hidden/") else "refuse"
+        return FirstSegmentRuling(
+            bucket=bucket,
+            key=key,
+            is_write_once=key.startswith("once/"),
+            on_delete=on_delete,
+            content_check=seen_check(key) if key.startswith("seen/") else None,
+        )
 
-    def refuse_overwrite(self, key: str) -> NoReturn:
-        layout.refuse_write_once(key)
 
-    def on_delete(self, bucket: str, key: str) -> guard.OnDelete:
-        if key.startswith("hidden/"):
-            return "tombstone"
-        return "refuse" if key.startswith("kept/") else "remove"
+def seen_check(key: str) -> guard.ContentCheck:
+    def judge(seen: guard.Content) -> None:
+        assert (seen.whole is not None) == (seen.size_bytes <= 99)
+        fits = (seen.head, seen.tail) == (b"AB", b"YZ") and seen.whole in (None, b"ABYZ")
+        if not fits:
+            raise guard.LayoutRefused(
+                rule="content-magic", segment=key[5:], position=1, message="is something else"
+            )
+
+    return guard.ContentCheck(edge_bytes=2, whole_bytes_max=99, judge=judge)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
     folder = tmp_path_factory.mktemp("guarded") / "data"
-    with kit.serve(folder, answers=FirstSegmentGuard()) as running:
+    with kit.serve(folder, make_guard=FirstSegmentGuard) as running:
         kit.call(running, "PUT", "/guarded")
         kit.call(running, "PUT", "/guarded/free", body=b"free")
         yield running
@@ -233,26 +237,6 @@ def test_a_write_once_key_takes_the_same_bytes_again_and_no_others(place: kit.Ho
     assert refused(other, "write-once")
     assert (other.element("Segment"), other.element("Position")) == ("k", "1")
     assert kit.call(place, "GET", target).body == b"first"
-
-
-def test_a_key_that_became_a_tables_while_its_body_came_is_not_overwritten(
-    place: kit.House,
-) -> None:
-    put_unguarded(place, "late/k", b"staged before the table was")
-    assert refused(kit.call(place, "PUT", "/guarded/late/k", body=b"other"), "write-once")
-    assert kit.call(place, "GET", "/guarded/late/k").body == b"staged before the table was"
-
-
-def put_unguarded(place: kit.House, key: str, data: bytes) -> None:
-    """Put an object without asking the guard."""
-
-    async def put() -> None:
-        received = await place.storage.blobs.store(data, digests=frozenset({"md5"}))
-        await place.storage.objects.put(
-            "guarded", key, received, attributes=model.ObjectAttributes()
-        )
-
-    place.run(put())
 
 
 def test_write_once_holds_for_copies_and_uploads(place: kit.House, client: Any) -> None:
