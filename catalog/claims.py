@@ -1,16 +1,23 @@
 """rule: taking a location for one thing, so that no other can ever be at, inside or around it.
 
 A claim is a Batch: it expects the rows it was decided on, so two claims that meet cannot both go
-through. Rows outlive the things they were made for, because files outlive them; a place whose
-owner is gone may be asked for by name, but is never handed out by itself.
+through. Rows outlive the things they were made for, because files outlive them. A place whose owner
+is gone may be asked for by name, by a caller with rights on its files, but is never handed out by
+itself. The same holds for a place that has files and never had an owner.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
-from catalog import errors, layout, locations, records
-from storage import batch
+from catalog import errors, layout, locations, owners, records
+from storage import batch, keys
+from storage import errors as storage_errors
+from storage import records as storage_records
+
+HIDDEN_MAX: Final = 1_000
+"""Directory markers and tombstones that are looked past to find a file below a location."""
 
 
 def claim(
@@ -23,25 +30,50 @@ def claim(
     namespace_id: int,
     name: str,
     now_ms: int,
+    permit: owners.Permit,
+    standing_uuid: str | None = None,
     reserved_until_ms: int = 0,
 ) -> batch.Batch:
     """Return the Batch that gives path to the thing with object_uuid.
 
-    namespace_id, name: of the thing; a staged create of the same name may be taken over.
-    reserved_until_ms: not 0 for a staged create. Raises InvalidLocation if path is not free.
+    namespace_id, name: of the thing; a staged create of the same name may be taken over. permit: is
+    asked for every other owner of the path, and for files there that have none. standing_uuid: of
+    the thing as it stands before, whose own places need no permission. reserved_until_ms: not 0 for
+    a staged create. Raises InvalidLocation if path is not free, and what permit raises.
     """
     key = records.location_key(place.bucket_id, path)
     value = reading.get(batch.Store.LOCATIONS, key)
     expects = [batch.Expect(store=batch.Store.LOCATIONS, key=key, value=value)]
     if value == records.interior_value():
         raise _overlap(place, path, "other locations lie inside it")
+    derive: list[batch.Derivation] = []
+    is_own = False
     if value is not None:
         row = records.decode(value, records.LocationRow)
-        if row.object_uuid != object_uuid:
+        is_own = row.object_uuid == standing_uuid
+        if not is_own:
+            if not _is_staged_for(row, namespace_id=namespace_id, name=name):
+                permit(path, owners.owner_of(reading, place, row))
             if is_held(reading, place, row, namespace_id=namespace_id, name=name, now_ms=now_ms):
                 raise _overlap(place, path, "it is the location of another table or view")
-            owner_key = records.uuid_key(place, row.object_uuid)
-            expects.append(batch.Expect(store=batch.Store.POINTERS, key=owner_key, value=None))
+            expects.extend(owners.expect(reading, place, row.object_uuid))
+    for above in locations.ancestors(path):
+        above_key = records.location_key(place.bucket_id, above)
+        above_value = reading.get(batch.Store.LOCATIONS, above_key)
+        if above_value is None or above_value == records.interior_value():
+            derive.append(_enclosing(above_key))
+            continue
+        row = records.decode(above_value, records.LocationRow)
+        if row.object_uuid != standing_uuid:
+            permit(path, owners.owner_of(reading, place, row))
+            raise _overlap(place, path, f"it lies inside the location {above}")
+        is_own = True
+        expects.append(batch.Expect(store=batch.Store.LOCATIONS, key=above_key, value=above_value))
+    if value is None and not is_own:
+        if holds_files(reading, place, path):
+            permit(path, None)
+        else:
+            derive.append(_staying_empty(place, path))
     own = records.LocationRow(
         object_uuid=object_uuid,
         kind=kind,
@@ -49,28 +81,65 @@ def claim(
         namespace_id=namespace_id,
         name=name,
     )
-    writes = [batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.encode(own))]
-    for above in locations.ancestors(path):
-        above_key = records.location_key(place.bucket_id, above)
-        above_value = reading.get(batch.Store.LOCATIONS, above_key)
-        expects.append(batch.Expect(store=batch.Store.LOCATIONS, key=above_key, value=above_value))
-        if above_value is None:
-            writes.append(
-                batch.Put(
-                    store=batch.Store.LOCATIONS, key=above_key, value=records.interior_value()
-                )
-            )
-        elif above_value != records.interior_value():
-            owner = records.decode(above_value, records.LocationRow).object_uuid
-            if owner != object_uuid:
-                raise _overlap(place, path, f"it lies inside the location {above}")
-    return batch.Batch(expects=tuple(expects), writes=tuple(writes))
+    return batch.Batch(
+        expects=tuple(expects),
+        writes=(batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.encode(own)),),
+        derive=tuple(derive),
+    )
+
+
+def holds_files(reading: batch.Reading, place: records.Place, path: str) -> bool:
+    """Say whether objects lie below path that are no directory markers and not tombstoned.
+
+    A path with more than HIDDEN_MAX of those in front holds files, as far as this can tell.
+    """
+    prefix = f"{path}/".encode("utf-8", "surrogatepass")
+    rows = keys.walk(reading, batch.Store.OBJECTS, place.bucket_id, prefix)
+    for number, (key, _, value) in enumerate(rows):
+        if not key.startswith(prefix):
+            return False
+        if number >= HIDDEN_MAX or not (key.endswith(b"/") or storage_records.is_tombstoned(value)):
+            return True
+    return False
+
+
+def _enclosing(key: bytes) -> batch.Derivation:
+    """Return the derivation that notes locations below an ancestor, which is none itself."""
+
+    def note(reading: batch.Reading) -> Sequence[batch.Write]:
+        value = reading.get(batch.Store.LOCATIONS, key)
+        if value == records.interior_value():
+            return ()
+        if value is not None:
+            raise _changed(batch.Store.LOCATIONS, key)
+        return (batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.interior_value()),)
+
+    return note
+
+
+def _staying_empty(place: records.Place, path: str) -> batch.Derivation:
+    """Return the derivation that writes nothing and refuses if files have come below path."""
+
+    def check(reading: batch.Reading) -> Sequence[batch.Write]:
+        if holds_files(reading, place, path):
+            raise _changed(batch.Store.OBJECTS, path.encode("utf-8", "surrogatepass"))
+        return ()
+
+    return check
+
+
+def _changed(store: batch.Store, key: bytes) -> storage_errors.ExpectationFailed:
+    return storage_errors.ExpectationFailed(
+        f"{store.value} does not hold what was expected", store=store, key=key
+    )
 
 
 def was_used(reading: batch.Reading, place: records.Place, path: str) -> bool:
-    """Say whether path was ever handed out, or has locations inside it."""
+    """Say whether path was ever handed out, or has locations or files inside it."""
     key = records.location_key(place.bucket_id, path)
-    return reading.get(batch.Store.LOCATIONS, key) is not None
+    if reading.get(batch.Store.LOCATIONS, key) is not None:
+        return True
+    return holds_files(reading, place, path)
 
 
 def find_claimable(
@@ -105,8 +174,13 @@ def is_held(
     owner = reading.get(batch.Store.POINTERS, records.uuid_key(place, row.object_uuid))
     if owner is not None:
         return True
-    same = (row.namespace_id, row.name) == (namespace_id, name)
-    return row.reserved_until_ms > now_ms and not same
+    is_staged = row.reserved_until_ms > now_ms
+    return is_staged and not _is_staged_for(row, namespace_id=namespace_id, name=name)
+
+
+def _is_staged_for(row: records.LocationRow, *, namespace_id: int, name: str) -> bool:
+    """Say whether a location was reserved for this very name, and has been nothing else since."""
+    return row.reserved_until_ms > 0 and (row.namespace_id, row.name) == (namespace_id, name)
 
 
 def find_location(

@@ -129,11 +129,21 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
     for object_uuid in gone.keys() - come.keys():
         key = records.uuid_key(place, object_uuid)
         writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
+        # Its files stay, and with them the question whose they are.
+        name = _name_of(gone[object_uuid])
+        key = records.gone_key(place, object_uuid)
+        writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(name)))
     for object_uuid, change in come.items():
         key = records.uuid_key(place, object_uuid)
         if object_uuid not in gone:
             expects.append(batch.Expect(store=batch.Store.POINTERS, key=key, value=None))
-        assert change.kind != "namespace"
-        name = records.Name(kind=change.kind, namespace_id=change.namespace_id, name=change.name)
-        writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(name)))
+            gone_key = records.gone_key(place, object_uuid)
+            writes.append(batch.Delete(store=batch.Store.POINTERS, key=gone_key))
+        value = records.encode(_name_of(change))
+        writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=value))
     return batch.Batch(expects=tuple(expects), writes=tuple(writes))
+
+
+def _name_of(change: Change) -> records.Name:
+    assert change.kind != "namespace"
+    return records.Name(kind=change.kind, namespace_id=change.namespace_id, name=change.name)

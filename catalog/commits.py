@@ -25,6 +25,7 @@ from catalog import (
     layout,
     loads,
     locations,
+    owners,
     properties,
     receipts,
     records,
@@ -135,6 +136,7 @@ class Commits:
         *,
         by: str,
         via: str = "rest",
+        permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none, as one commit.
@@ -181,6 +183,7 @@ class Commits:
                         taken=taken[ident],
                         fresh=fresh.get(ident),
                         large=large[ident] or _is_large(file),
+                        permit=permit,
                         now_ms=now_ms,
                     )
                 )
@@ -233,7 +236,8 @@ class Commits:
                     summary=step.summary,
                 )
             )
-            batches.extend((named, *step.extra))
+            # First the claim on the location: it is checked before the table's file lies there.
+            batches.extend((*step.extra, named))
             files.extend(received)
             cached.append(
                 (
@@ -308,6 +312,7 @@ class Commits:
         requested: str | None,
         object_uuid: str,
         now_ms: int,
+        permit: owners.Permit,
         reserved_until_ms: int = 0,
         adopts: bool = False,
     ) -> sites.Site:
@@ -331,6 +336,7 @@ class Commits:
             requested=requested,
             object_uuid=object_uuid,
             now_ms=now_ms,
+            permit=permit,
             reserved_until_ms=reserved_until_ms,
         )
 
@@ -351,12 +357,13 @@ class Commits:
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
         large: bool,
+        permit: owners.Permit,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
         if fresh is not None and base is None:
             return await self._plan_creation(
-                place, parts, taken=taken, fresh=fresh, large=large, now_ms=now_ms
+                place, parts, taken=taken, fresh=fresh, large=large, permit=permit, now_ms=now_ms
             )
         if found is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
@@ -387,6 +394,8 @@ class Commits:
                         namespace_id=found.namespace_id,
                         name=ident.name,
                         now_ms=now_ms,
+                        permit=permit,
+                        standing_uuid=object_uuid,
                     )
                 extra.append(claim)
             if taken:
@@ -411,6 +420,7 @@ class Commits:
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str],
         large: bool,
+        permit: owners.Permit,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
@@ -423,6 +433,7 @@ class Commits:
                 requested=location_asked(_updates_of(parts)),
                 object_uuid=object_uuid,
                 now_ms=now_ms,
+                permit=permit,
                 adopts=True,
             )
         made = await run(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
 
-from catalog import claims, content, idents, layout, locations, records
+from catalog import claims, content, idents, layout, locations, owners, records
 from catalog.store import CatalogStore
 from server.access import arns
 from server.s3 import errors, guard
@@ -60,16 +60,16 @@ class TableGuard:
                     key=key, bucket=info, expects=tuple(reading.expects), at_bucket=at_bucket
                 )
             location, row = known
-            name = self._store.name_of_object(reading, place, row.object_uuid)
+            holder = owners.owner_of(reading, place, row)
             owner = None
             if info.settings.get(LAYOUT) == "strict":
+                name = self._store.name_of_object(view, place, row.object_uuid)
                 owner = self._owner(view, place, location, name)
-            namespace_id = row.namespace_id if name is None else name.namespace_id
-            if namespace_id:
-                namespace = self._store.namespace_of(view, place, namespace_id)
+            if holder.namespace_id:
+                namespace = self._store.namespace_of(view, place, holder.namespace_id)
                 context += (
                     ("s3tables:namespace", idents.dotted(namespace)),
-                    ("s3tables:tableName", row.name if name is None else name.name),
+                    ("s3tables:tableName", holder.name),
                 )
         table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
         return TableRuling(

@@ -32,6 +32,7 @@ FORMAT: Final = b"\x01"
 
 _KINDS: Final[Mapping[Kind, bytes]] = {"namespace": b"n", "table": b"t", "view": b"v"}
 _UUID = b"u"
+_GONE = b"g"
 _INTERIOR = FORMAT + b"interior"
 
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -94,7 +95,7 @@ class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Where the thing with an object uuid stands now. A row of POINTERS."""
+    """Where the thing with an object uuid stands, or stood last. A row of POINTERS."""
 
     kind: Literal["table", "view"]
     namespace_id: int
@@ -242,6 +243,11 @@ def name_of(key: bytes) -> str:
 def uuid_key(place: Place, object_uuid: str) -> bytes:
     """Return the key under which the thing with this uuid says where it stands."""
     return place.prefix + _UUID + uuid_bytes(object_uuid)
+
+
+def gone_key(place: Place, object_uuid: str) -> bytes:
+    """Return the key that holds the last name of a thing with this uuid that stands no more."""
+    return place.prefix + _GONE + uuid_bytes(object_uuid)
 
 
 def stop_after(prefix: bytes) -> bytes:

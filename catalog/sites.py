@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog import claims, errors, idents, locations, properties, records, store
+from catalog import claims, errors, idents, locations, owners, properties, records, store
 from storage import batch
 
 
@@ -38,11 +38,13 @@ def find_site(
     requested: str | None,
     object_uuid: str,
     now_ms: int,
+    permit: owners.Permit,
     reserved_until_ms: int = 0,
 ) -> Site:
     """Return where a new thing goes: where its creator asks, or below its namespace.
 
-    A place that was ever used is taken again only when asked for. Raises InvalidLocation.
+    A place that was ever used is taken again only when asked for and permitted.
+    Raises InvalidLocation, and what permit raises.
     """
     namespace_id = holder.row.namespace_id
     if requested is not None:
@@ -71,6 +73,7 @@ def find_site(
         namespace_id=namespace_id,
         name=ident.name,
         now_ms=now_ms,
+        permit=permit if requested is not None else owners.refuse,
         reserved_until_ms=reserved_until_ms,
     )
     return Site(holder=holder, location=location, object_uuid=object_uuid, claim=claim)
@@ -106,6 +109,8 @@ def adopt(
         namespace_id=entry.namespace_id,
         name=ident.name,
         now_ms=now_ms,
+        permit=owners.refuse,
+        standing_uuid=pointer.object_uuid,
     )
     return Site(
         holder=holder,

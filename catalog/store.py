@@ -156,15 +156,16 @@ class CatalogStore:
         if value is None:
             return None
         found = records.decode_integer(value)
-        if len(self._namespace_ids) >= NAMESPACE_IDS_CACHED_MAX:
-            self._namespace_ids.clear()
-        self._namespace_ids[place.bucket_id, namespace] = found
+        if reading.is_committed:  # what is undone never was
+            if len(self._namespace_ids) >= NAMESPACE_IDS_CACHED_MAX:
+                self._namespace_ids.clear()
+            self._namespace_ids[place.bucket_id, namespace] = found
         return found
 
     def namespace_of(
-        self, reading: batch.Reading, place: records.Place, namespace_id: int
+        self, reading: batch.Lookup, place: records.Place, namespace_id: int
     ) -> idents.Namespace:
-        """Return the path that a namespace id stands for."""
+        """Return the path that a namespace id stands for, whether it exists now or not."""
         known = self._namespaces.get((place.bucket_id, namespace_id))
         if known is not None:
             return known
@@ -173,9 +174,10 @@ class CatalogStore:
         if value is None:
             raise errors.IntegrityBroken(f"Namespace id {namespace_id} stands for nothing")
         found = records.decode(value, records.NamespacePath).namespace
-        if len(self._namespaces) >= NAMESPACE_IDS_CACHED_MAX:
-            self._namespaces.clear()
-        self._namespaces[place.bucket_id, namespace_id] = found
+        if reading.is_committed:
+            if len(self._namespaces) >= NAMESPACE_IDS_CACHED_MAX:
+                self._namespaces.clear()
+            self._namespaces[place.bucket_id, namespace_id] = found
         return found
 
     def find_namespace(
@@ -264,26 +266,21 @@ class CatalogStore:
 
     # Metadata files.
 
-    def metadata(
-        self, location: str, *, place: records.Place, fresh: bool = False
-    ) -> LoadedMetadata:
-        """Return the table metadata at a location of this place's table bucket.
+    def metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
+        """Return the table metadata that a pointer names. Raises MetadataFileMissing.
 
-        fresh: read the file even if it is cached; for files that the catalog did not write.
-        Raises MetadataFileMissing, InvalidMetadata.
+        place: of the pointer. Raises InvalidMetadata for a damaged file.
         """
-        cached = None if fresh else self._cache.get(place.bucket_id, location)
+        cached = self._cache.get(place.bucket_id, location)
         if cached is not None:
             return cached
         loaded = self._read_metadata(location, place.table_bucket)
         self._cache.put(place.bucket_id, loaded)
         return loaded
 
-    async def fetch_metadata(
-        self, location: str, *, place: records.Place, fresh: bool = False
-    ) -> LoadedMetadata:
-        """Do what `metadata` does, a large file in a thread, so that nobody else waits for it."""
-        cached = None if fresh else self._cache.get(place.bucket_id, location)
+    async def fetch_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
+        """Do what `metadata` does, but decode a large file in a thread."""
+        cached = self._cache.get(place.bucket_id, location)
         if cached is not None:
             return cached
         size_bytes = self._find_file(location, place.table_bucket).size_bytes
@@ -292,7 +289,7 @@ class CatalogStore:
         else:
             async with self._large_reads:
                 # Whoever waited for the same file finds it read.
-                cached = None if fresh else self._cache.get(place.bucket_id, location)
+                cached = self._cache.get(place.bucket_id, location)
                 if cached is not None:
                     return cached
                 loaded = await asyncio.to_thread(
@@ -301,14 +298,35 @@ class CatalogStore:
         self._cache.put(place.bucket_id, loaded)
         return loaded
 
-    def _read_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
-        data = self.read_file(location, table_bucket=table_bucket)
+    async def fetch_foreign(
+        self, location: str, *, place: records.Place
+    ) -> tuple[LoadedMetadata, batch.Batch]:
+        """Return table metadata that a client wrote, and what expects the file to stay as read.
+
+        Never from the cache: until a table points at it, the file may change.
+        Raises MetadataFileMissing, InvalidMetadata.
+        """
+        info = self._find_file(location, place.table_bucket)
+        if info.size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
+            return self._read_info(location, info), _unchanged(info)
+        async with self._large_reads:
+            loaded = await asyncio.to_thread(self._read_large_info, location, info)
+        return loaded, _unchanged(info)
+
+    def _read_info(self, location: str, info: model.ObjectInfo) -> LoadedMetadata:
+        data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
         if is_compressed(location):
             data = _gunzip(data, location)
         return LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
 
+    def _read_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
+        return self._read_info(location, self._find_file(location, table_bucket))
+
     def _read_large_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
-        loaded = self._read_metadata(location, table_bucket)
+        return self._read_large_info(location, self._find_file(location, table_bucket))
+
+    def _read_large_info(self, location: str, info: model.ObjectInfo) -> LoadedMetadata:
+        loaded = self._read_info(location, info)
         # The index by snapshot id takes as long as the rest; what is wrong with it is told later.
         with contextlib.suppress(metadata_errors.InvalidMetadata):
             len(loaded.table.snapshots)
@@ -455,6 +473,21 @@ class CatalogStore:
 
 
 _KEY_BYTES_MAX = 511
+
+
+def _unchanged(info: model.ObjectInfo) -> batch.Batch:
+    """Return the Batch that writes nothing and expects an object to be as it was read."""
+
+    def check(reading: batch.Reading) -> Sequence[batch.Write]:
+        try:
+            objects.check_source(reading, info)
+        except storage_errors.SourceGone as gone:
+            raise storage_errors.ExpectationFailed(
+                str(gone), store=batch.Store.OBJECTS, key=info.key.encode()
+            ) from gone
+        return ()
+
+    return batch.Batch(derive=(check,))
 
 
 def is_compressed(location: str) -> bool:

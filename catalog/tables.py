@@ -22,15 +22,19 @@ from catalog import (
     commits,
     errors,
     idents,
+    layout,
     loads,
     locations,
+    owners,
     properties,
     receipts,
     records,
     sites,
     store,
 )
+from catalog import guard as table_guard
 from catalog.metadata import checks, creation, reading
+from server.s3 import guard
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -162,6 +166,7 @@ class Tables:
         adopts: bool = False,
         by: str,
         via: str = "rest",
+        permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
         also: Also | None = None,
     ) -> LoadedTable:
@@ -169,6 +174,7 @@ class Tables:
 
         schema, partition_spec, sort_order: decoded JSON as the client sent it. adopts: a table of
         this name that was made without metadata gets its first, and keeps its place and uuid.
+        permit: is asked before a location is taken that has an owner or files.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
         ViewAlreadyExists, BadUpdate.
         """
@@ -193,6 +199,7 @@ class Tables:
                     requested=location,
                     object_uuid=object_uuid,
                     now_ms=now_ms,
+                    permit=permit,
                     reserved_until_ms=now_ms + STAGED_MS if stage else 0,
                     adopts=adopts,
                 )
@@ -251,7 +258,13 @@ class Tables:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 site = self._commits.find_site(
-                    view, place, ident, requested=None, object_uuid=object_uuid, now_ms=now_ms
+                    view,
+                    place,
+                    ident,
+                    requested=None,
+                    object_uuid=object_uuid,
+                    now_ms=now_ms,
+                    permit=owners.refuse,
                 )
             pointer = records.Pointer(
                 kind="table",
@@ -286,11 +299,13 @@ class Tables:
         overwrite: bool = False,
         by: str,
         via: str = "rest",
+        permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
-        """Make a table of a metadata file that lies in the table bucket already.
+        """Make a table of a metadata file that lies below the location which it names.
 
-        overwrite: point a table of this name to the file instead of refusing.
+        overwrite: point a table of this name to the file instead of refusing. permit: is asked
+        whether the caller may have the location, which has files at the least.
         Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
         MetadataFileMissing, InvalidLocation for a place that belongs to another.
         """
@@ -305,8 +320,9 @@ class Tables:
                 found = self._store.find_pointer(view, place, "table", ident)
                 if found is None or not overwrite:
                     self._commits.check_name_free(view, place, ident)
-            file = await self._foreign_file(place, metadata_location)
+            file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
+            _check_below(place, path, metadata_location)
             with self._store.index.view() as view:
                 namespace_id = holder.row.namespace_id
                 owner_uuid = object_uuid
@@ -326,6 +342,8 @@ class Tables:
                     namespace_id=namespace_id,
                     name=ident.name,
                     now_ms=now_ms,
+                    permit=permit,
+                    standing_uuid=None if found is None else found.pointer.object_uuid,
                 )
             pointer = records.Pointer(
                 kind="table",
@@ -352,7 +370,7 @@ class Tables:
                 result=LoadedTable(
                     ident=ident, pointer=pointer, metadata=file.table, data=file.data
                 ),
-                batch=batch.merge((claim, made, *note)),
+                batch=batch.merge((claim, unchanged, made, *note)),
                 cached=((place.bucket_id, file),),
             )
 
@@ -366,16 +384,18 @@ class Tables:
         *,
         by: str,
         via: str = "rest",
+        permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
         """Apply updates to a table if its requirements hold, and return the table after it.
 
         With the requirement assert-create, create it. Updates that change nothing commit nothing.
+        permit: is asked before a location is taken that has an owner or files.
         Raises NoSuchTable, RequirementFailed, BadUpdate, StaleSequenceNumber, LoadAlreadyTaken,
         InvalidLocation, InvalidProperty, CommitFailed, CommitStateUnknown.
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
-        (loaded,) = await self.commit_many([change], by=by, via=via, receipt=receipt)
+        (loaded,) = await self.commit_many([change], by=by, via=via, permit=permit, receipt=receipt)
         return loaded
 
     async def commit_many(
@@ -384,10 +404,11 @@ class Tables:
         *,
         by: str,
         via: str = "rest",
+        permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none. See `Commits.commit`."""
-        return await self._commits.commit(changes, by=by, via=via, receipt=receipt)
+        return await self._commits.commit(changes, by=by, via=via, permit=permit, receipt=receipt)
 
     async def set_metadata_location(
         self,
@@ -411,12 +432,9 @@ class Tables:
                 found = self._commits.pointer(view, place, ident)
             old = found.pointer
             _check_token(old, version_token)
-            given = properties.plain_uri(metadata_location)
-            if not given.startswith(properties.plain_uri(old.location) + "/"):
-                raise errors.InvalidMetadataFile(
-                    f"{metadata_location} does not lie below the table's location {old.location}"
-                )
-            file = await self._foreign_file(place, metadata_location)
+            path = locations.parse_location(old.location, table_bucket=place.table_bucket)
+            _check_below(place, path, metadata_location)
+            file, unchanged = await self._foreign_file(place, metadata_location)
             if properties.plain_uri(file.table.location) != properties.plain_uri(old.location):
                 raise errors.InvalidMetadataFile(
                     f"{metadata_location} is metadata of a table at {file.table.location}, not at"
@@ -442,7 +460,11 @@ class Tables:
                 summary={"operation": "set-metadata-location"},
             )
             made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-            return store.Planned(result=pointer, batch=made, cached=((place.bucket_id, file),))
+            return store.Planned(
+                result=pointer,
+                batch=batch.merge((unchanged, made)),
+                cached=((place.bucket_id, file),),
+            )
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
 
@@ -584,23 +606,53 @@ class Tables:
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
 
-    async def _foreign_file(self, place: records.Place, location: str) -> store.LoadedMetadata:
-        """Return metadata that somebody else wrote, checked whole."""
-        if not location.endswith((".metadata.json", ".metadata.json.gz")):
-            raise errors.InvalidMetadataFile(
-                f"{location} is not named like a metadata file (*.metadata.json)"
-            )
+    async def _foreign_file(
+        self, place: records.Place, location: str
+    ) -> tuple[store.LoadedMetadata, batch.Batch]:
+        """Return metadata that a client wrote, checked whole, and what expects it to stay."""
+        _check_named(location)
         if locations.path_in(location, table_bucket=place.table_bucket) is None:
             raise errors.InvalidMetadataFile(
                 f"{location} does not lie in s3://{place.table_bucket}/"
             )
-        file = await self._store.fetch_metadata(location, place=place, fresh=True)
+        file, unchanged = await self._store.fetch_foreign(location, place=place)
         if len(file.data) > store.SMALL_BYTES:
             await asyncio.to_thread(checks.check_table, file.table)
         else:
             checks.check_table(file.table)
         commits.check_placement(file.table, place)
-        return file
+        return file, unchanged
+
+
+def _check_named(location: str) -> None:
+    if not location.endswith((".metadata.json", ".metadata.json.gz")):
+        raise errors.InvalidMetadataFile(
+            f"{location} is not named like a metadata file (*.metadata.json)"
+        )
+
+
+def _check_below(place: records.Place, path: str, metadata_location: str) -> None:
+    """Raise InvalidMetadataFile unless a file lies where a table at path has its metadata.
+
+    There the file is the table's from the commit on: it is not overwritten, and a DELETE hides it.
+    """
+    key = locations.path_in(metadata_location, table_bucket=place.table_bucket) or ""
+    home = locations.format_uri(place.table_bucket, path)
+    if not key.startswith(path + "/"):
+        raise errors.InvalidMetadataFile(
+            f"{metadata_location} does not lie below the table's location {home}"
+        )
+    _check_named(metadata_location)
+    if table_guard.layout_mode(place.bucket) == "off":
+        return
+    try:
+        verdict = layout.judge(key, location=layout.Location(path=path))
+    except guard.LayoutRefused as refused:
+        raise errors.InvalidMetadataFile(
+            f"{metadata_location} is no metadata file of a table at {home}: {refused}"
+        ) from refused
+    if verdict.kind != "metadata":
+        raise errors.InvalidMetadataFile(f"{metadata_location} does not lie in {home}/metadata")
 
 
 def _together(also: Also | None, object_uuid: str) -> tuple[batch.Batch, ...]:

@@ -63,6 +63,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.InvalidArgument: _bad_request(),
     catalog_errors.InvalidMetadataFile: _BAD_LOCATION,
     catalog_errors.MetadataFileMissing: _BAD_LOCATION,
+    catalog_errors.ForeignFileRefused: wire_errors.WireError(status=403, code="ForbiddenException"),
     catalog_errors.NoSuchWarehouse: _not_found(_NO_BUCKET),
     catalog_errors.NoSuchNamespace: _not_found("The specified namespace does not exist."),
     catalog_errors.NoSuchTable: _not_found("The specified table does not exist."),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import errors, guard, idents, properties, records
+from catalog import errors, guard, idents, owners, properties, records
 from catalog.rest import routes
 from catalog.store import CatalogStore
 from server.access import arns, decide, model
@@ -22,6 +22,7 @@ from server.s3 import demands as s3_demands
 BRANCH: Final = records.MAIN_BRANCH
 
 COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
+FILE_ACTIONS: Final = ("GetTableData", "PutTableData")
 LOAD_ACTIONS: Final = ("GetTable", "GetTableMetadataLocation")
 
 _ON_NAMESPACE: Final[dict[routes.OperationName, str]] = {
@@ -177,6 +178,35 @@ class Access:
                 f"{principal.arn} is not authorized to read {uri}, which does not belong to table"
                 f" {table.dotted()}"
             ) from None
+
+    def on_owner(
+        self, place: records.Place, owner: owners.Owner, actions: Sequence[str]
+    ) -> tuple[model.Demand, ...]:
+        """Return the demands for actions on the files of a table that may be gone."""
+        context = {"lake:branch": BRANCH}
+        if owner.namespace_id:
+            with self.store.index.view() as view:
+                namespace = self.store.namespace_of(view, place, owner.namespace_id)
+            context |= {**_namespace_context(namespace), "s3tables:tableName": owner.name}
+        account = place.bucket.owner or self.account_id
+        arn = arns.table_arn(self.region, account, place.table_bucket, owner.object_uuid)
+        return tuple(_demand(action, arn, context) for action in actions)
+
+    def permit(self, principal: model.Principal, table_bucket: str) -> owners.Permit:
+        """Return the check that principal may have a location of a table bucket.
+
+        Its files will be read and written as the new table's, so the principal needs both rights
+        now: on the table that owns the location, or on the bucket if the files have no owner.
+        """
+
+        def check(path: str, owner: owners.Owner | None) -> None:
+            if owner is None:
+                demands = tuple(self.on_bucket(table_bucket, action) for action in FILE_ACTIONS)
+            else:
+                demands = self.on_owner(self.store.place(table_bucket), owner, FILE_ACTIONS)
+            self.check(principal, demands)
+
+        return check
 
     def bucket_arn(self, table_bucket: str) -> str:
         """Return the ARN of a table bucket."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from catalog import errors, idents, records
+from catalog import errors, idents, owners, records
 from catalog.namespaces import Namespaces
 from catalog.rest import access, credentials, idempotency, routes
 from catalog.store import CatalogStore
@@ -50,6 +50,10 @@ class Service:
             namespace=operation.namespace,
             name=operation.name,
         )
+
+    def permit(self, asked: Asked) -> owners.Permit:
+        """Return the check of locations that a request may take."""
+        return self.access.permit(asked.caller.principal, self.table_bucket(asked.operation))
 
     def warehouse(self, text: str | None) -> str:
         """Return the table bucket of a warehouse's name: NAME, s3://NAME or its ARN.

@@ -57,6 +57,7 @@ async def create_table(service: Service, asked: Asked) -> asgi.Response:
             stage=stage,
             adopts=adopts,
             by=asked.by,
+            permit=service.permit(asked),
             receipt=receipt,
         )
         return answers.answer_table(service, asked, loaded)
@@ -77,7 +78,12 @@ async def register_table(service: Service, asked: Asked) -> asgi.Response:
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.register(
-            ident, metadata_location, overwrite=overwrite, by=asked.by, receipt=receipt
+            ident,
+            metadata_location,
+            overwrite=overwrite,
+            by=asked.by,
+            permit=service.permit(asked),
+            receipt=receipt,
         )
         return answers.answer_table(service, asked, loaded)
 
@@ -112,7 +118,12 @@ async def commit_table(service: Service, asked: Asked) -> asgi.Response:
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.commit(
-            ident, change.requirements, change.updates, by=asked.by, receipt=receipt
+            ident,
+            change.requirements,
+            change.updates,
+            by=asked.by,
+            permit=service.permit(asked),
+            receipt=receipt,
         )
         return answers.answer_commit(asked, loaded)
 
@@ -138,7 +149,9 @@ async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
-            await service.tables.commit_many(changes, by=asked.by, receipt=receipt)
+            await service.tables.commit_many(
+                changes, by=asked.by, permit=service.permit(asked), receipt=receipt
+            )
         return wire.no_content()
 
     return await _once(service, asked, work, lambda _: wire.no_content())

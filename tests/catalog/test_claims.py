@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import pytest
 
-from catalog import claims, errors, layout, records
-from storage import batch
+from catalog import claims, errors, layout, owners, records
+from storage import batch, model
 from storage import errors as storage_errors
 from tests.kit import lakes
 
@@ -21,6 +24,8 @@ def plan(
     name: str = "t",
     until: int = 0,
     now_ms: int = 100,
+    standing: str | None = None,
+    permit: owners.Permit = lakes.permit_all,
 ) -> batch.Batch:
     place = lake.store.place("lake")
     with lake.storage.index.view() as view:
@@ -33,6 +38,8 @@ def plan(
             namespace_id=1,
             name=name,
             now_ms=now_ms,
+            permit=permit,
+            standing_uuid=standing,
             reserved_until_ms=until,
         )
 
@@ -61,14 +68,14 @@ def test_two_overlapping_claims_planned_at_once_cannot_both_commit(
         do(lake, two)
 
 
-def test_two_siblings_planned_at_once_meet_only_where_a_new_ancestor_is_noted(
+def test_two_siblings_planned_at_once_both_land_and_their_ancestor_is_noted_once(
     lake: lakes.Lake,
 ) -> None:
     one, two = plan(lake, "a/b/c", A), plan(lake, "a/b/d", B)
     do(lake, one)
-    with pytest.raises(storage_errors.ExpectationFailed):
-        do(lake, two)
-    do(lake, plan(lake, "a/b/d", B))
+    do(lake, two)
+    with pytest.raises(errors.InvalidLocation, match="other locations lie inside it"):
+        plan(lake, "a/b", B)
 
 
 def test_claims_of_two_segments_never_meet(lake: lakes.Lake) -> None:
@@ -83,7 +90,7 @@ def test_a_live_owner_keeps_its_place_and_may_claim_inside_it(lake: lakes.Lake) 
     for path in ("a/b", "a/b/c"):
         with pytest.raises(errors.InvalidLocation):
             plan(lake, path, B)
-    do(lake, plan(lake, "a/b/c", A))
+    do(lake, plan(lake, "a/b/c", A, standing=A))
 
 
 def test_a_place_whose_owner_is_gone_may_be_asked_for_but_not_around_or_inside(
@@ -97,6 +104,66 @@ def test_a_place_whose_owner_is_gone_may_be_asked_for_but_not_around_or_inside(
     live(lake, A)
     with pytest.raises(storage_errors.ExpectationFailed):
         do(lake, taking)
+
+
+def asked(lake: lakes.Lake, path: str, **more: Any) -> list[tuple[str, owners.Owner | None]]:
+    """Whom a claim of path by B asks for permission."""
+    questions: list[tuple[str, owners.Owner | None]] = []
+    with contextlib.suppress(errors.InvalidLocation):
+        plan(lake, path, B, permit=lambda *question: questions.append(question), **more)
+    return questions
+
+
+def test_every_owner_at_or_above_a_path_is_asked_for_living_or_gone(lake: lakes.Lake) -> None:
+    do(lake, plan(lake, "a/b/c", A, name="old"))
+    gone = owners.Owner(object_uuid=A, namespace_id=1, name="old", is_live=False)
+    assert asked(lake, "a/b/c") == [("a/b/c", gone)]
+    assert asked(lake, "a/b/c/d") == [("a/b/c/d", gone)]
+    assert asked(lake, "a/b") == []
+    with pytest.raises(errors.InvalidLocation):
+        plan(lake, "a/b", B)
+    live(lake, A)
+    standing = owners.Owner(object_uuid=A, namespace_id=1, name="t", is_live=True)
+    assert asked(lake, "a/b/c") == [("a/b/c", standing)]
+    assert asked(lake, "a/b/c", standing=A) == []
+    assert asked(lake, "a/b/c/d", standing=A) == []
+
+
+def test_a_permission_is_for_the_name_that_the_owner_had_when_it_was_given(
+    lake: lakes.Lake,
+) -> None:
+    do(lake, plan(lake, "a/b", A))
+    taking = plan(lake, "a/b", B)
+    key = records.gone_key(lake.store.place("lake"), A)
+    value = records.encode(records.Name(kind="table", namespace_id=2, name="u"))
+    do(lake, batch.Batch(writes=(batch.Put(store=batch.Store.POINTERS, key=key, value=value),)))
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, taking)
+
+
+def test_files_that_no_table_owns_are_asked_for_and_may_not_come_unasked(
+    lake: lakes.Lake,
+) -> None:
+    def put(key: str, data: bytes = b"x") -> None:
+        bucket = lake.store.bucket("lake")
+        do(
+            lake,
+            lake.storage.objects.plan_put(
+                bucket, key, data, attributes=model.ObjectAttributes(), now_ms=1
+            ),
+        )
+
+    taking = plan(lake, "a/b", B)
+    put("a/b/", b"")
+    put("a/bc/data/f.parquet")
+    assert asked(lake, "a/b") == []
+    put("a/b/data/f.parquet")
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, taking)
+    assert asked(lake, "a/b") == [("a/b", None)]
+    lake.run(lake.storage.objects.tombstone("lake", "a/b/data/f.parquet", by="x"))
+    assert asked(lake, "a/b") == []
+    do(lake, taking)
 
 
 def test_a_staged_place_is_its_names_until_it_ends(lake: lakes.Lake) -> None:
@@ -120,7 +187,7 @@ def test_a_staged_place_is_its_names_until_it_ends(lake: lakes.Lake) -> None:
 
 def test_a_key_finds_the_longest_location_above_it(lake: lakes.Lake) -> None:
     do(lake, plan(lake, "a/b", A))
-    do(lake, plan(lake, "a/b/c/d", A))
+    do(lake, plan(lake, "a/b/c/d", A, standing=A))
     place = lake.store.place("lake")
 
     def find(key: str) -> str | None:

@@ -69,19 +69,28 @@ def test_a_creation_expects_its_namespace_and_that_no_view_has_its_name() -> Non
         records.uuid_key(PLACE, UUID): None,
     }
     name = records.Name(kind="table", namespace_id=4, name="t")
-    assert {write.key for write in planned.writes} == {key_of("t"), records.uuid_key(PLACE, UUID)}
-    assert planned.writes[1] == batch.Put(
+    assert {write.key for write in planned.writes} == {
+        key_of("t"),
+        records.uuid_key(PLACE, UUID),
+        records.gone_key(PLACE, UUID),
+    }
+    assert planned.writes[-1] == batch.Put(
         store=batch.Store.POINTERS,
         key=records.uuid_key(PLACE, UUID),
         value=records.encode(name),
     )
 
 
-def test_a_drop_takes_the_pointer_and_the_way_to_it() -> None:
+def test_a_drop_takes_the_pointer_and_remembers_the_name_that_it_had() -> None:
     planned = plan(change(POINTER, None))
     assert planned.writes == (
         batch.Delete(store=batch.Store.POINTERS, key=key_of("t")),
         batch.Delete(store=batch.Store.POINTERS, key=records.uuid_key(PLACE, UUID)),
+        batch.Put(
+            store=batch.Store.POINTERS,
+            key=records.gone_key(PLACE, UUID),
+            value=records.encode(records.Name(kind="table", namespace_id=4, name="t")),
+        ),
     )
     assert HOLDER.key not in expected(planned)
 

@@ -277,6 +277,7 @@ def test_a_view_has_no_data(lake: lakes.Lake, answers: guard.TableGuard) -> None
             namespace_id=1,
             name="v",
             now_ms=1,
+            permit=lakes.permit_all,
         )
     lake.run(lake.storage.index.commit(planned))
     assert rule_of(answers, "ns/v/data/f.parquet") == "view-data"

@@ -432,7 +432,9 @@ def test_of_two_staged_creates_one_becomes_the_table(ns: lakes.Lake) -> None:
 def test_a_staged_place_is_free_again_after_a_day(ns: lakes.Lake) -> None:
     staged = create(ns, stage=True)
     ns.clock.now_ms += tables.STAGED_MS + 1
-    made = create(ns, "ns.other", location=staged.metadata.location)
+    with pytest.raises(errors.InvalidLocation, match="another table"):
+        create(ns, "ns.other", location=staged.metadata.location)
+    made = create(ns, "ns.other", location=staged.metadata.location, permit=lakes.permit_all)
     assert made.pointer.object_uuid != staged.pointer.object_uuid
     with pytest.raises(errors.InvalidLocation):
         commit(ns, "ns.t", *creation(staged), requirements=CREATE)
@@ -888,7 +890,9 @@ def test_an_unregistered_table_can_be_registered_again_and_is_the_same(ns: lakes
     with pytest.raises(errors.NoSuchTable):
         commit(ns, "ns.t", set_property("a", "2"))
     assert last.metadata_location is not None
-    again = ns.run(ns.tables.register(ns.ident("ns.u"), last.metadata_location, by=BY))
+    again = ns.run(
+        ns.tables.register(ns.ident("ns.u"), last.metadata_location, by=BY, permit=lakes.permit_all)
+    )
     assert again.data == last.data
     assert again.metadata_location == last.metadata_location
     assert again.pointer.object_uuid == made.pointer.object_uuid
@@ -905,7 +909,9 @@ def test_a_foreign_file_becomes_a_table(ns: lakes.Lake) -> None:
     content["location"] = "s3://lake/imported/orders"
     content["table-uuid"] = "11111111-2222-3333-4444-555555555555"
     location = put(ns, "imported/orders/metadata/v7.metadata.json", json.dumps(content).encode())
-    loaded = ns.run(ns.tables.register(ns.ident("ns.orders"), location, by=BY))
+    loaded = ns.run(
+        ns.tables.register(ns.ident("ns.orders"), location, by=BY, permit=lakes.permit_all)
+    )
     assert loaded.pointer.table_uuid == content["table-uuid"]
     assert loaded.pointer.location == "s3://lake/imported/orders"
     done = commit(ns, "ns.orders", set_property("a", "1"))
@@ -927,13 +933,18 @@ def test_a_registered_file_must_be_metadata_of_this_bucket_outside_every_other_t
         ("s3://lake/none/t/metadata/v1.metadata.json", errors.MetadataFileMissing),
         ("s3://other/a/b/metadata/v1.metadata.json", errors.InvalidMetadataFile),
         (at("imported/o/metadata/v1.json", location=home), errors.InvalidMetadataFile),
-        (at("imported/o/metadata/a.metadata.json"), errors.InvalidLocation),
+        (at("imported/o/metadata/a.metadata.json"), errors.InvalidMetadataFile),
+        (at("imported/orders/a.metadata.json", location=home), errors.InvalidMetadataFile),
+        (at("imported/orders/data/a.metadata.json", location=home), errors.InvalidMetadataFile),
+        (at("imported/orders2/metadata/a.metadata.json", location=home),
+            errors.InvalidMetadataFile),
+        (at("ns/t/metadata/a.metadata.json"), errors.InvalidLocation),
         (
             at("imported/o/metadata/b.metadata.json", location="s3://other/x/y"),
             errors.InvalidLocation,
         ),
         (
-            at("imported/o/metadata/c.metadata.json", location="s3://lake/ns/t/data"),
+            at("ns/t/data/metadata/c.metadata.json", location="s3://lake/ns/t/data"),
             errors.InvalidLocation,
         ),
         (put(ns, "imported/o/metadata/d.metadata.json", b"{}"), metadata_errors.InvalidMetadata),
@@ -946,7 +957,9 @@ def test_a_registered_file_must_be_metadata_of_this_bucket_outside_every_other_t
     before = len(ns.log())
     for location, error in cases:
         with pytest.raises(error):
-            ns.run(ns.tables.register(ns.ident("ns.orders"), location, by=BY))
+            ns.run(
+                ns.tables.register(ns.ident("ns.orders"), location, by=BY, permit=lakes.permit_all)
+            )
     assert len(ns.log()) == before
     assert made.metadata_location is not None
     with pytest.raises(errors.TableAlreadyExists, match=r"^Table already exists: ns.t$"):

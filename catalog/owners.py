@@ -1,0 +1,75 @@
+"""rule: whose a location is: the table or view that stands there, or the one that stood there last.
+
+Files outlive the table that wrote them, and so do the rights on them: a location keeps its owner
+when the table is dropped or unregistered, under the last name that the table had. The namespace of
+that name need not exist any more. Access to the files is decided on the owner, and so is a request
+to give the location to another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from catalog import errors, records
+from storage import batch
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The table or view that a location belongs to, under its present or its last name.
+
+    namespace_id: 0 if no name was ever recorded. row: what its last name is read from, in POINTERS.
+    """
+
+    object_uuid: str
+    namespace_id: int
+    name: str
+    is_live: bool
+
+
+Permit: TypeAlias = Callable[[str, Owner | None], None]
+"""Raises unless the caller may have a location for another table. Arguments: the location's path,
+and its owner, or None where it only holds files that belong to no table."""
+
+
+def owner_of(reading: batch.Lookup, place: records.Place, location: records.LocationRow) -> Owner:
+    """Return the owner of a location."""
+    object_uuid = location.object_uuid
+    value = reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid))
+    is_live = value is not None
+    if value is None:
+        value = reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid))
+    if value is None:
+        # A staged create has no name but the one it is for.
+        return Owner(
+            object_uuid=object_uuid,
+            namespace_id=location.namespace_id,
+            name=location.name,
+            is_live=False,
+        )
+    name = records.decode(value, records.Name)
+    return Owner(
+        object_uuid=object_uuid, namespace_id=name.namespace_id, name=name.name, is_live=is_live
+    )
+
+
+def expect(
+    reading: batch.Lookup, place: records.Place, object_uuid: str
+) -> tuple[batch.Expect, ...]:
+    """Return the expectation that the owner with this uuid keeps its name, or stays gone."""
+    return tuple(
+        batch.Expect(
+            store=batch.Store.POINTERS, key=key, value=reading.get(batch.Store.POINTERS, key)
+        )
+        for key in (
+            records.uuid_key(place, object_uuid),
+            records.gone_key(place, object_uuid),
+        )
+    )
+
+
+def refuse(path: str, owner: Owner | None) -> None:
+    """Permit nothing: for callers that name no location."""
+    raise errors.InvalidLocation(f"Cannot use location {path}: it holds files of another table")

@@ -1,0 +1,399 @@
+"""Whose a location is, asked of a running server by users with different rights.
+
+A location belongs to the table that has it or had it last. Every way to name a location needs the
+rights on that table's files, whatever has become of the table, its name and its namespace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.config
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.kit import rest, server, users
+
+CREATE = [{"type": "assert-create"}]
+
+
+class House:
+    """A server with the five users, and one client for each."""
+
+    def __init__(self, running: server.Running) -> None:
+        self.running = running
+        self._tokens: dict[str, str] = {}
+        for name in ("alice", "bob"):
+            assert self.root.ask("POST", "namespaces", {"namespace": [name]})[0] == 200
+
+    @property
+    def root(self) -> rest.Client:
+        return self.user("root")
+
+    def user(self, name: str) -> rest.Client:
+        """A client on a fresh connection: an idle one may have been closed by the server."""
+        running = self.running
+        if name != "root":
+            keys = {"access_key": users.access_key(name), "secret_key": users.secret_key(name)}
+            running = dataclasses.replace(running, **keys)
+        client = rest.Client(running, token=self._tokens.get(name))
+        self._tokens[name] = client.token
+        return client
+
+    def s3(self, name: str = "root") -> Any:
+        keys = (self.running.access_key, self.running.secret_key)
+        if name != "root":
+            keys = (users.access_key(name), users.secret_key(name))
+        return boto3.client(
+            "s3",
+            endpoint_url=self.running.url,
+            region_name="us-east-1",
+            aws_access_key_id=keys[0],
+            aws_secret_access_key=keys[1],
+            config=botocore.config.Config(
+                s3={"addressing_style": "path"}, retries={"max_attempts": 0}
+            ),
+        )
+
+    def make(self, namespace: str, name: str, user: str | None = None, **more: Any) -> Any:
+        status, made = self.user(user or namespace).ask(
+            "POST",
+            f"namespaces/{namespace}/tables",
+            {"name": name, "schema": rest.SCHEMA, **more},
+        )
+        assert status == 200, made
+        return made
+
+    def gone(self, name: str, *, way: str = "drop") -> Any:
+        """Make a table of bob's with a data file, take it away, and return what it was."""
+        made = self.make("bob", name)
+        key = f"bob/{name}/data/f.parquet"
+        self.s3("bob").put_object(Bucket="lake", Key=key, Body=b"rows of bob's")
+        if way == "drop":
+            status, _ = self.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")
+            assert status == 204
+        else:
+            status, _ = self.user("bob").ask("POST", f"namespaces/bob/tables/{name}/unregister")
+            assert status == 200
+        return made
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder = tmp_path_factory.mktemp("places")
+    running = server.start(folder / "data", "--config", str(users.write_settings(folder)))
+    try:
+        yield House(running)
+    finally:
+        running.stop()
+
+
+def name_of(prefix: str) -> str:
+    return f"{prefix}_{uuid.uuid4().hex[:8]}"
+
+
+# Every way to name a location: each returns the status and the answer.
+
+
+def create(house: House, user: str, location: str) -> tuple[int, Any]:
+    body = {"name": name_of("c"), "schema": rest.SCHEMA, "location": location}
+    return house.user(user).ask("POST", "namespaces/alice/tables", body)
+
+
+def stage(house: House, user: str, location: str) -> tuple[int, Any]:
+    body = {"name": name_of("s"), "schema": rest.SCHEMA, "location": location, "stage-create": True}
+    return house.user(user).ask("POST", "namespaces/alice/tables", body)
+
+
+def creation_of(location: str) -> list[dict[str, Any]]:
+    return [
+        {"action": "assign-uuid", "uuid": str(uuid.uuid4())},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": rest.SCHEMA},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+    ]
+
+
+def create_by_commit(house: House, user: str, location: str) -> tuple[int, Any]:
+    return house.user(user).commit("alice", name_of("cc"), creation_of(location), CREATE)
+
+
+def create_by_transaction(house: House, user: str, location: str) -> tuple[int, Any]:
+    change = {
+        "identifier": {"namespace": ["alice"], "name": name_of("ct")},
+        "requirements": CREATE,
+        "updates": creation_of(location),
+    }
+    return house.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
+
+
+def set_location(house: House, user: str, location: str) -> tuple[int, Any]:
+    name = name_of("l")
+    house.make("alice", name, user="alice")
+    updates = [{"action": "set-location", "location": location}]
+    return house.user(user).commit("alice", name, updates)
+
+
+def set_location_by_transaction(house: House, user: str, location: str) -> tuple[int, Any]:
+    name = name_of("lt")
+    house.make("alice", name, user="alice")
+    change = {
+        "identifier": {"namespace": ["alice"], "name": name},
+        "requirements": [],
+        "updates": [{"action": "set-location", "location": location}],
+    }
+    return house.user(user).ask("POST", "transactions/commit", {"table-changes": [change]})
+
+
+def register(house: House, user: str, location: str, **more: Any) -> tuple[int, Any]:
+    """Register the metadata file that lies in the location already."""
+    key = location.removeprefix("s3a://").removeprefix("s3://").rstrip("/").partition("/")[2]
+    found = house.s3().list_objects_v2(Bucket="lake", Prefix=f"{key}/metadata/")["Contents"]
+    uri = f"s3://lake/{found[0]['Key']}"
+    body = {"name": name_of("r"), "metadata-location": uri, **more}
+    return house.user(user).ask("POST", "namespaces/alice/register", body)
+
+
+WAYS = (
+    create,
+    stage,
+    create_by_commit,
+    create_by_transaction,
+    set_location,
+    set_location_by_transaction,
+    register,
+)
+Way = Callable[[House, str, str], tuple[int, Any]]
+
+
+@pytest.mark.parametrize("user", ["alice", "dave"])
+@pytest.mark.parametrize("removal", ["drop", "unregister"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_location_of_a_table_that_is_gone_is_refused_to_who_may_not_read_its_files(
+    house: House, way: Way, removal: str, user: str
+) -> None:
+    name = name_of("gone")
+    before = house.gone(name, way=removal)
+    status, answer = way(house, user, f"s3://lake/bob/{name}")
+    assert (status, answer["error"]["type"]) == (403, "ForbiddenException"), answer
+    # Nothing was taken: the owner has his table back as it was, under any name.
+    body = {"name": name_of("back"), "metadata-location": before["metadata-location"]}
+    status, back = house.user("bob").ask("POST", "namespaces/bob/register", body)
+    assert status == 200, back
+    assert back["metadata"] == before["metadata"]
+    read = house.s3("bob").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+    assert read["Body"].read() == b"rows of bob's"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        house.s3(user).get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+
+
+@pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ("s3a://lake/bob/{name}", 403),
+        ("s3n://lake/bob/{name}/", 403),
+        ("s3://lake/bob/{name}/", 403),
+        ("s3://lake/bob/{name}/data", 403),
+        ("s3://lake/bob/{name}/data/x=1/y", 403),
+        ("s3://lake/bob", 400),
+        ("s3://lake", 400),
+        ("s3://other/bob/{name}", 400),
+        ("s3://lake/alice/../bob/{name}", 400),
+        ("s3://lake//bob/{name}", 400),
+        ("S3://lake/bob/{name}", 400),
+        ("/lake/bob/{name}", 400),
+        ("http://127.0.0.1/lake/bob/{name}", 400),
+    ],
+)
+def test_no_spelling_of_a_location_goes_around_its_owner(
+    house: House, way: Way, form: str, status: int
+) -> None:
+    name = name_of("gone")
+    house.gone(name)
+    answer = way(house, "alice", form.format(name=name))
+    assert answer[0] == status, answer
+
+
+@pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
+def test_a_location_around_a_table_that_is_gone_is_refused(house: House, way: Way) -> None:
+    name = name_of("deep")
+    house.make("bob", name, user="root", location=f"s3://lake/bob/{name}/a/b")
+    assert house.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
+    for user in ("alice", "bob", "root"):
+        if user == "bob":
+            continue
+        status, answer = way(house, user, f"s3://lake/bob/{name}")
+        assert (status, answer["error"]["type"]) == (400, "ValidationException"), answer
+
+
+def test_percent_signs_in_a_location_are_letters_and_open_no_other_place(house: House) -> None:
+    name = name_of("gone")
+    house.gone(name)
+    status, answer = create(house, "alice", f"s3://lake/bob/%67{name[1:]}")
+    assert status == 200, answer
+    assert answer["metadata"]["location"] == f"s3://lake/bob/%67{name[1:]}"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        house.s3("alice").get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_whoever_has_the_rights_on_a_gone_table_may_have_its_location(
+    house: House, way: Way
+) -> None:
+    name = name_of("gone")
+    house.gone(name)
+    status, answer = way(house, "root", f"s3://lake/bob/{name}")
+    assert status in (200, 204), answer
+
+
+@pytest.mark.parametrize(
+    "name", ["write.data.path", "write.metadata.path", "write.object-storage.path",
+             "write.folder-storage.path", "flink.manifests.location"]
+)  # fmt: skip
+def test_no_property_sends_writers_to_files_of_another_table(house: House, name: str) -> None:
+    table = name_of("gone")
+    house.gone(table)
+    mine = name_of("p")
+    made = house.make("alice", mine)
+    for place in ("data", "metadata"):
+        for home in (f"s3://lake/bob/{table}", f"{made['metadata']['location']}/../../bob/{table}"):
+            value = f"{home}/{place}"
+            updates = [{"action": "set-properties", "updates": {name: value}}]
+            status, answer = house.user("alice").commit("alice", mine, updates)
+            assert (status, answer["error"]["type"]) == (400, "ValidationException"), answer
+            body = {"name": name_of("q"), "schema": rest.SCHEMA, "properties": {name: value}}
+            status, _ = house.user("alice").ask("POST", "namespaces/alice/tables", body)
+            assert status == 400
+
+
+def test_a_location_stays_its_owners_when_the_namespace_is_gone_too(
+    tmp_path: Path,
+) -> None:
+    running = server.start(tmp_path / "data", "--config", str(users.write_settings(tmp_path)))
+    try:
+        house = House(running)
+        before = house.gone("t")
+        assert house.root.ask("DELETE", "namespaces/bob")[0] == 204
+        for user in ("alice", "dave"):
+            for way in WAYS:
+                assert way(house, user, "s3://lake/bob/t")[0] == 403
+            with pytest.raises(ClientError, match="AccessDenied"):
+                house.s3(user).get_object(Bucket="lake", Key="bob/t/data/f.parquet")
+        assert house.root.ask("POST", "namespaces", {"namespace": ["bob"]})[0] == 200
+        body = {"name": "t", "metadata-location": before["metadata-location"]}
+        assert house.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
+    finally:
+        running.stop()
+
+
+def test_a_location_is_its_last_owners_not_its_first(house: House) -> None:
+    name = name_of("moved")
+    house.make("alice", name)
+    rename = {
+        "source": {"namespace": ["alice"], "name": name},
+        "destination": {"namespace": ["bob"], "name": name},
+    }
+    assert house.root.ask("POST", "tables/rename", rename)[0] == 204
+    house.s3("bob").put_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet", Body=b"bob's")
+    assert house.user("bob").ask("DELETE", f"namespaces/bob/tables/{name}")[0] == 204
+    for way in WAYS:
+        assert way(house, "alice", f"s3://lake/alice/{name}")[0] == 403
+    with pytest.raises(ClientError, match="AccessDenied"):
+        house.s3("alice").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
+    key = house.s3("bob").get_object(Bucket="lake", Key=f"alice/{name}/data/f.parquet")
+    assert key["Body"].read() == b"bob's"
+
+
+@pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
+def test_files_that_no_table_owns_are_the_table_buckets(house: House, way: Way) -> None:
+    name = name_of("loose")
+    house.s3().put_object(Bucket="lake", Key=f"any/{name}/data/f.parquet", Body=b"x")
+    assert way(house, "alice", f"s3://lake/any/{name}")[0] == 403
+    assert way(house, "root", f"s3://lake/any/{name}")[0] in (200, 204)
+
+
+def test_a_namespace_location_hands_out_no_place_that_was_used(house: House) -> None:
+    """A namespace's location is where its tables go; what was used, or has files, is left alone."""
+    gone, loose = name_of("gone"), name_of("loose")
+    house.gone(gone)
+    house.s3().put_object(Bucket="lake", Key=f"bob/{loose}/data/f.parquet", Body=b"x")
+    properties = {"updates": {"location": "s3://lake/bob"}}
+    assert house.user("alice").ask("POST", "namespaces/alice/properties", properties)[0] == 200
+    try:
+        for name in (gone, loose):
+            made = house.make("alice", name)
+            assert made["metadata"]["location"].startswith(f"s3://lake/bob/{name}-")
+    finally:
+        removal = {"removals": ["location"]}
+        assert house.user("alice").ask("POST", "namespaces/alice/properties", removal)[0] == 200
+
+
+# Registered metadata files.
+
+
+def put_metadata(house: House, key: str, before: Any, *, user: str = "root", **more: Any) -> str:
+    body = json.dumps({**before["metadata"], **more}).encode()
+    house.s3(user).put_object(Bucket="lake", Key=key, Body=body)
+    return f"s3://lake/{key}"
+
+
+def test_a_metadata_file_outside_the_location_it_claims_is_not_registered(house: House) -> None:
+    before = house.make("alice", name_of("m"))
+    home = f"any/{name_of('claimed')}"
+    elsewhere = [
+        f"any/{name_of('other')}/metadata/v1.metadata.json",
+        f"{home}2/metadata/v1.metadata.json",
+        f"{home}/below/metadata/v1.metadata.json",
+    ]
+    for key in elsewhere:
+        uri = put_metadata(house, key, before, location=f"s3://lake/{home}")
+        body = {"name": name_of("r"), "metadata-location": uri}
+        status, answer = house.root.ask("POST", "namespaces/alice/register", body)
+        assert (status, answer["error"]["type"]) == (400, "BadRequestException"), key
+        assert "location" in answer["error"]["message"] or "layout" in answer["error"]["message"]
+
+
+def test_a_registered_metadata_file_cannot_be_removed_or_replaced(house: House) -> None:
+    before = house.make("alice", name_of("m"))
+    home = f"any/{name_of('claimed')}"
+    key = f"{home}/metadata/v1.metadata.json"
+    more = {"location": f"s3://lake/{home}", "table-uuid": str(uuid.uuid4())}
+    uri = put_metadata(house, key, before, **more)
+    name = name_of("r")
+    body = {"name": name, "metadata-location": uri}
+    status, made = house.root.ask("POST", "namespaces/alice/register", body)
+    assert status == 200, made
+    with pytest.raises(ClientError, match="write-once"):
+        house.s3().put_object(Bucket="lake", Key=key, Body=b"{}")
+    house.s3().delete_object(Bucket="lake", Key=key)
+    read = house.s3().get_object(Bucket="lake", Key=key)["Body"].read()
+    assert json.loads(read)["table-uuid"] == more["table-uuid"]
+
+
+def test_a_metadata_file_of_mine_that_claims_anothers_location_is_not_registered(
+    house: House,
+) -> None:
+    name = name_of("gone")
+    before = house.gone(name)
+    mine = house.make("alice", name_of("mine"))
+    key = mine["metadata"]["location"].removeprefix("s3://lake/") + "/metadata/fake.metadata.json"
+    uri = put_metadata(house, key, before, user="alice", location=f"s3://lake/bob/{name}")
+    body = {"name": name_of("r"), "metadata-location": uri}
+    status, answer = house.user("alice").ask("POST", "namespaces/alice/register", body)
+    assert status == 400, answer
+    body["overwrite"] = True
+    body["name"] = mine["metadata"]["location"].rpartition("/")[2]
+    status, answer = house.user("alice").ask("POST", "namespaces/alice/register", body)
+    assert status == 400, answer
