@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import io
 import re
 import urllib.parse
 from collections.abc import (
@@ -31,7 +32,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
-from server import errors, limits
+from server import errors, held, limits
 from storage import model
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -126,19 +127,26 @@ class Headers:
 
 
 class Request:
-    """One request. Nothing is parsed before it is asked for, and each thing at most once."""
+    """One request. Nothing is parsed before it is asked for, and each thing at most once.
+
+    bodies: what a body that is read whole takes its share of; `release` gives it back. proven:
+    whether the caller's identity is.
+    """
 
     __slots__ = (
+        "_bodies",
         "_body",
         "_pairs",
         "_receive",
         "_scope",
         "_segments",
+        "_share",
         "body_finished",
         "body_started",
         "client_ip",
         "headers",
         "method",
+        "proven",
         "query",
         "raw_path",
         "received_bytes",
@@ -147,7 +155,14 @@ class Request:
         "wire",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, *, request_id: str) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        *,
+        request_id: str,
+        bodies: held.Bodies | None = None,
+    ) -> None:
         self.method: str = scope["method"]
         self.raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         self.query: bytes = scope["query_string"]
@@ -159,10 +174,13 @@ class Request:
         self.body_started = False
         self.body_finished = False
         self.received_bytes = 0
+        self.proven = False
         self.wire: Wire | None = scope.get("extensions", _NO_EXTENSIONS).get(WIRE)
         self._scope = scope
         self._receive = receive
         self._body: bytes | None = None
+        self._bodies = bodies
+        self._share: tuple[held.Budget, int] | None = None
         self._segments: tuple[str, ...] | None = None
         self._pairs: tuple[tuple[str, str], ...] | None = None
 
@@ -225,22 +243,39 @@ class Request:
         self.body_finished = True
 
     async def read(self, *, limit_bytes: int) -> bytes:
-        """Return the whole body, kept for the next call. Raises BodyTooLarge beyond the limit."""
+        """Return the whole body, kept for the next call.
+
+        Raises BodyTooLarge beyond the limit, and ServerBusy while other bodies take the memory.
+        """
         if self._body is None:
             declared = self.content_length
             if declared is not None and declared > limit_bytes:
                 raise _too_large(limit_bytes)
-            parts = []
+            if self._bodies is not None and self._share is None:
+                share_bytes = limit_bytes if declared is None else declared
+                budget = self._bodies.budget_for(share_bytes, proven=self.proven)
+                await budget.take(share_bytes)
+                self._share = (budget, share_bytes)
+            # Its last growth is its value: a body is never twice in memory.
+            parts = io.BytesIO()
             size_bytes = 0
             async for data in self.chunks():
                 size_bytes += len(data)
                 if size_bytes > limit_bytes:
                     raise _too_large(limit_bytes)
-                parts.append(data)
-            self._body = parts[0] if len(parts) == 1 else b"".join(parts)
+                parts.write(data)
+            self._body = parts.getvalue()
         if len(self._body) > limit_bytes:
             raise _too_large(limit_bytes)
         return self._body
+
+    def release(self) -> None:
+        """Give back the body's share of the memory, when the request is over."""
+        if self._share is not None:
+            budget, size_bytes = self._share
+            self._share = None
+            self._body = b""
+            budget.give_back(size_bytes)
 
     @property
     def content_length(self) -> int | None:

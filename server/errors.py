@@ -35,6 +35,10 @@ class BodyStalled(KitError):
     """The client owes more of its body, and is not waited for any longer."""
 
 
+class ServerBusy(KitError):
+    """The memory that requests may take is in use; the client may try again later."""
+
+
 class MalformedXML(KitError):
     """A body is not the XML that is taken here: not well-formed, too deep, or with a DOCTYPE."""
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from server import asgi, counters, dispatch, errors, limits, targets, unserved
+from server import asgi, counters, dispatch, errors, held, limits, targets, unserved
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
@@ -87,6 +87,7 @@ class Exchange:
         self._monotonic_ns = monotonic_ns
         self._files = files
         self._domain = domain
+        self._bodies = held.Bodies()
         self._audit = audit_log
         self._on_startup = tuple(on_startup)
         self._on_shutdown = tuple(on_shutdown)
@@ -109,9 +110,9 @@ class Exchange:
         started_ns = self._monotonic_ns()
         counts = self.counts
         counts.in_flight += 1
+        request_id = f"{self._id_prefix}{next(self._id_numbers):016x}"
+        request = asgi.Request(scope, receive, request_id=request_id, bodies=self._bodies)
         try:
-            request_id = f"{self._id_prefix}{next(self._id_numbers):016x}"
-            request = asgi.Request(scope, receive, request_id=request_id)
             face = self._face_of(request)
             entry = None if self._audit is None else self._audit.begin(request.request_id, face)
             response = await self._answer(face, request, entry, scope)
@@ -134,6 +135,7 @@ class Exchange:
             if self._audit is not None and entry is not None and entry.recorded:
                 self._audit.record_outcome(entry, status, duration_ns=duration_ns)
         finally:
+            request.release()
             counts.in_flight -= 1
 
     def _face_of(self, request: asgi.Request) -> str:
@@ -210,6 +212,7 @@ class Exchange:
             return self._verifier.nobody(request)
         caller = await self._verifier.verify(request, face.name)
         principal = caller.principal
+        request.proven = principal.kind != "anonymous"
         if entry is not None:
             entry.credential_id = caller.credential_id
         if authentication is Authentication.REQUIRED and principal.kind == "anonymous":

@@ -36,6 +36,16 @@ HASHED_HERE_BYTES_MAX: Final = 1024 * 1024
 """What takes a few milliseconds; more is done in a thread, so that nobody else waits for it."""
 JSON_VALUES_MAX: Final = 150_000
 """Values of one JSON document: decoding that many takes 30 milliseconds."""
+SMALL_BODY_BYTES_MAX: Final = 64 * 1024
+HELD_SMALL_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What all requests together hold of bodies up to SMALL_BODY_BYTES_MAX; `server.held`."""
+HELD_UNPROVEN_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What they hold of larger bodies whose sender has not proven an identity yet."""
+HELD_PROVEN_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What they hold of larger bodies of everybody else."""
+HELD_WAIT_SECONDS_MAX: Final = 10.0
+"""How long a request waits for its share of these."""
+HELD_WAITING_MAX: Final = 256
 NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
 UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024

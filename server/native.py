@@ -93,6 +93,7 @@ KIT_ERRORS: Final[ErrorTable] = {
     errors.RequestTooLarge: (431, "RequestTooLarge"),
     errors.BodyTooLarge: (413, "BodyTooLarge"),
     errors.BodyStalled: (408, "RequestTimeout"),
+    errors.ServerBusy: (503, "ServiceUnavailable"),
     errors.MalformedXML: (400, "BadRequest"),
     errors.FaceNotServed: (501, "NotImplemented"),
     errors.NoSuchRoute: (404, "NoSuchRoute"),

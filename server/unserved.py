@@ -23,6 +23,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.RequestTooLarge: (400, "ValidationError"),
     errors.BodyTooLarge: (413, "RequestEntityTooLarge"),
     errors.BodyStalled: (408, "RequestTimeout"),
+    errors.ServerBusy: (503, "ServiceUnavailable"),
     access_errors.AccessDenied: (403, "AccessDenied"),
     access_errors.AuditUnavailable: (503, "ServiceUnavailable"),
     auth_errors.AuthError: (403, "SignatureDoesNotMatch"),

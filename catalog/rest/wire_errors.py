@@ -63,6 +63,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     kit_errors.RequestTooLarge: (400, "BadRequestException"),
     kit_errors.BodyTooLarge: (413, "BadRequestException"),
     kit_errors.BodyStalled: (408, "RequestTimeoutException"),
+    kit_errors.ServerBusy: (503, "ServiceUnavailableException"),
     access_errors.AccessDenied: (403, "ForbiddenException"),
     access_errors.AuditUnavailable: (503, "ServiceUnavailableException"),
     auth_errors.AuthError: (401, "NotAuthorizedException"),

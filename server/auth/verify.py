@@ -17,6 +17,7 @@ import base64
 import binascii
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -36,6 +37,9 @@ SERVICES: Final = {
 }
 """Which services of a credential scope each face takes."""
 
+BODY_BYTES_MAX: Final = {dispatch.ICEBERG: limits.SIGNED_BODY_BYTES_MAX}
+"""The largest body that is read for its signature; `limits.MODEL_BODY_BYTES_MAX` elsewhere."""
+
 BEARER_FACES: Final = frozenset({dispatch.ICEBERG, dispatch.NATIVE})
 BASIC_FACES: Final = frozenset({dispatch.NATIVE})
 BEARER_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access", "job")
@@ -43,6 +47,8 @@ BEARER_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access", "job")
 NO_SECRET: Final = "an access key that nobody has"
 PRESIGN_UNSIGNED_EXCEPTIONS: Final = frozenset({b"x-amz-content-sha256"})
 WITHOUT_SIGNATURE: Final = frozenset({presign.SIGNATURE_PARAMETER})
+
+_HEX_SHA256: Final = re.compile(rb"[0-9A-Fa-f]{64}")
 
 ContextKey: TypeAlias = tuple[str, str, str]
 
@@ -115,16 +121,26 @@ class Verifier:
             return self._verify_otherwise(request, face, raw)
         payload_hash = signed.payload_hash
         known = self._known(signed.claim.credential.access_key, signed.token)
-        if face != dispatch.S3:
-            if known is None:
-                raise _no_access_key(signed.claim.credential.access_key)
-            # Kept in memory whole, so not for just anybody.
-            body = await request.read(limit_bytes=limits.SIGNED_BODY_BYTES_MAX)
-            if len(body) <= limits.HASHED_HERE_BYTES_MAX:
-                payload_hash = hashlib.sha256(body).hexdigest()
-            else:
-                payload_hash = (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
-        return self._judge(request, face, signed, payload_hash, known)
+        if face == dispatch.S3:
+            return self._judge(request, face, signed, payload_hash, known)
+        if known is None:
+            raise _no_access_key(signed.claim.credential.access_key)
+        limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
+        announced = _announced_hash(request.headers.joined, signed.claim.covered)
+        if announced is None:
+            # The body's hash is signed and not sent: the body comes first.
+            payload_hash = await _hash_body(request, limit_bytes)
+            return self._judge(request, face, signed, payload_hash, known)
+        caller = self._judge(request, face, signed, announced, known)
+        request.proven = True
+        computed = await _hash_body(request, limit_bytes)
+        if computed != announced.lower():
+            raise errors.PayloadHashMismatch(
+                "the body's SHA-256 is not the signed x-amz-content-sha256",
+                expected=announced,
+                computed=computed,
+            )
+        return caller
 
     def verify_post(
         self, request: asgi.Request, fields: Mapping[str, str]
@@ -584,6 +600,21 @@ def _keep(table: dict[_K, _V], key: _K, value: _V, count_max: int) -> None:
     if len(table) >= count_max:
         table.clear()
     table[key] = value
+
+
+def _announced_hash(joined: Mapping[bytes, bytes], covered: frozenset[bytes]) -> str | None:
+    """Return the body's hash as a signed header announces it, or None."""
+    raw = joined.get(b"x-amz-content-sha256")
+    if raw is None or b"x-amz-content-sha256" not in covered or _HEX_SHA256.fullmatch(raw) is None:
+        return None
+    return raw.decode()
+
+
+async def _hash_body(request: asgi.Request, limit_bytes: int) -> str:
+    body = await request.read(limit_bytes=limit_bytes)
+    if len(body) <= limits.HASHED_HERE_BYTES_MAX:
+        return hashlib.sha256(body).hexdigest()
+    return (await asyncio.to_thread(hashlib.sha256, body)).hexdigest()
 
 
 def _is_local(host: str, domain: str | None) -> bool:

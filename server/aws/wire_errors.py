@@ -66,6 +66,7 @@ COMMON: Final[Table] = {
     kit_errors.RequestTooLarge: WireError(status=400, code="ValidationException"),
     kit_errors.BodyTooLarge: WireError(status=413, code="RequestEntityTooLargeException"),
     kit_errors.BodyStalled: WireError(status=408, code="RequestTimeoutException"),
+    kit_errors.ServerBusy: WireError(status=503, code="ServiceUnavailableException"),
     access_errors.AccessDenied: WireError(status=403, code="AccessDeniedException"),
     access_errors.AuditUnavailable: WireError(status=503, code="ServiceUnavailableException"),
     auth_errors.AuthError: _BAD_SIGNATURE,

@@ -400,6 +400,9 @@ WIRE_ERRORS: dict[type[Exception], Row] = {
     ),
     kit_errors.ClientDisconnected: Row(status=400, code="RequestTimeout"),
     kit_errors.BodyStalled: Row(status=400, code="RequestTimeout"),
+    kit_errors.ServerBusy: Row(
+        status=503, code="SlowDown", message="Please reduce your request rate."
+    ),
     kit_errors.MalformedXML: Row(status=400, code="MalformedXML", message=_MALFORMED_XML),
     kit_errors.FaceNotServed: Row(status=501, code="NotImplemented"),
     kit_errors.NoSuchRoute: Row(status=404, code="NoSuchKey"),

@@ -129,6 +129,8 @@ class Face:
                 return _json(wire.fault_answer(error, None))
             case access_errors.AccessDenied():
                 return _json(wire.fault_answer(errors.not_authorized(str(error)), None))
+            case kit_errors.ServerBusy():
+                return asgi.Response(503, (("retry-after", "1"),))
             case wire.MalformedBody() | kit_errors.KitError() | RecursionError():
                 return _json(wire.fault_answer(errors.malformed_request(str(error)), None))
             case _:

@@ -291,6 +291,18 @@ def bogus_tokens(place: stalls.Target) -> None:
 
 ROWS: Final = (
     stalls.Hostile(
+        name="six-bodies-of-30-MiB-wrongly-signed-for-s3tables",
+        principal="carol",
+        growth_mib=10,
+        send=wrongly_signed_bodies("s3tables", "/buckets"),
+    ),
+    stalls.Hostile(
+        name="six-bodies-of-30-MiB-wrongly-signed-for-iceberg",
+        principal="carol",
+        growth_mib=48,
+        send=wrongly_signed_bodies("s3tables", "/iceberg/v1/transactions/commit"),
+    ),
+    stalls.Hostile(
         name="bodies-of-refused-uploads",
         principal=stalls.ANONYMOUS,
         growth_mib=40,

@@ -243,6 +243,28 @@ def test_body_of_an_unknown_key_is_not_read(service):
     assert not asked.body_started
 
 
+@pytest.mark.parametrize("length", [0, 10])
+def test_body_whose_signed_hash_is_sent_is_read_after_the_signature_was_judged(length):
+    body = b"b" * length
+    headers = [("x-amz-content-sha256", hashlib.sha256(body).hexdigest())]
+    wrong = as_request(signed("POST", "http://h/iceberg/v1/x", headers, body, service="glue",
+                              secret_key="wrong"))  # fmt: skip
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(wrong, "iceberg")
+    assert not wrong.body_started
+    prepared = signed("POST", "http://h/iceberg/v1/x", headers, body, service="glue")
+    assert verify(as_request(prepared), "iceberg").principal.kind == "root"
+    with pytest.raises(errors.PayloadHashMismatch):
+        verify(as_request(prepared, body=b"another"), "iceberg")
+
+
+def test_a_hash_that_is_sent_and_not_signed_stands_for_nothing():
+    prepared = signed("POST", "http://h/iceberg/v1/x", body=b"body", service="glue")
+    other = hashlib.sha256(b"other").hexdigest()
+    asked = as_request(prepared, headers={"x-amz-content-sha256": other})
+    assert verify(asked, "iceberg").principal.kind == "root"
+
+
 def test_wrong_secret_and_unknown_key_are_refused():
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(signed(secret_key="wrong")))

@@ -1,0 +1,138 @@
+"""Budgets of bodies: what is taken never goes beyond, waiters come in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from server import errors, held, limits
+from tests.server.requesting import request, run
+
+
+def test_what_fits_is_taken_at_once_and_given_back():
+    async def scenario():
+        budget = held.Budget(10)
+        await budget.take(4)
+        await budget.take(6)
+        assert budget.taken_bytes == 10
+        budget.give_back(4)
+        budget.give_back(6)
+        assert budget.taken_bytes == 0
+
+    run(scenario())
+
+
+def test_who_came_first_is_served_first_even_if_a_later_one_would_fit():
+    async def scenario():
+        budget = held.Budget(10)
+        await budget.take(8)
+        order = []
+
+        async def wait(size_bytes):
+            await budget.take(size_bytes)
+            order.append(size_bytes)
+
+        tasks = []
+        for size_bytes in (9, 1, 2):
+            tasks.append(asyncio.create_task(wait(size_bytes)))
+            await asyncio.sleep(0)
+        assert order == []
+        budget.give_back(8)
+        await asyncio.sleep(0.01)
+        assert order == [9, 1]
+        budget.give_back(9)
+        await asyncio.gather(*tasks)
+        assert order == [9, 1, 2]
+
+    run(scenario())
+
+
+def test_who_waits_too_long_is_refused_and_makes_room_for_the_next(monkeypatch):
+    monkeypatch.setattr(limits, "HELD_WAIT_SECONDS_MAX", 0.02)
+
+    async def scenario():
+        budget = held.Budget(10)
+        await budget.take(8)
+        large = asyncio.create_task(budget.take(10))
+        await asyncio.sleep(0.01)
+        small = asyncio.create_task(budget.take(2))
+        with pytest.raises(errors.ServerBusy):
+            await large
+        await small
+        assert budget.taken_bytes == 10
+
+    run(scenario())
+
+
+def test_beyond_a_number_of_waiters_one_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr(limits, "HELD_WAITING_MAX", 1)
+
+    async def scenario():
+        budget = held.Budget(10)
+        await budget.take(10)
+        waiting = asyncio.create_task(budget.take(1))
+        await asyncio.sleep(0)
+        with pytest.raises(errors.ServerBusy):
+            await budget.take(1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert budget.taken_bytes == 10
+
+    run(scenario())
+
+
+def test_takers_that_come_leave_and_are_cancelled_leave_nothing_taken():
+    async def one(budget, chance):
+        size_bytes = chance.randrange(11)
+        await budget.take(size_bytes)
+        assert budget.taken_bytes <= 10
+        try:
+            await asyncio.sleep(chance.random() / 500)
+        finally:
+            budget.give_back(size_bytes)
+
+    async def scenario():
+        chance = random.Random(7)
+        budget = held.Budget(10)
+        tasks = [asyncio.create_task(one(budget, chance)) for _ in range(200)]
+        for _ in range(100):
+            await asyncio.sleep(0.0005)
+            chance.choice(tasks).cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert budget.taken_bytes == 0
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "proven", "name"),
+    [(10, False, "small"), (100_000, False, "unproven"), (100_000, True, "proven")],
+)
+def test_a_body_takes_its_share_until_its_request_is_over(size_bytes, proven, name):
+    async def scenario():
+        bodies = held.Bodies()
+        asked = request("POST", "/", [("content-length", str(size_bytes))], b"x" * size_bytes)
+        asked._bodies = bodies
+        asked.proven = proven
+        assert await asked.read(limit_bytes=1_000_000) == b"x" * size_bytes
+        taken = {each: getattr(bodies, each).taken_bytes for each in bodies.__slots__}
+        assert taken == {"small": 0, "unproven": 0, "proven": 0, name: size_bytes}
+        asked.release()
+        asked.release()
+        assert getattr(bodies, name).taken_bytes == 0
+
+    run(scenario())
+
+
+def test_a_body_of_unknown_length_takes_its_limit():
+    async def scenario():
+        bodies = held.Bodies()
+        asked = request("POST", "/", (), b"x")
+        asked._bodies = bodies
+        await asked.read(limit_bytes=1_000_000)
+        assert bodies.unproven.taken_bytes == 1_000_000
+
+    run(scenario())
