@@ -46,6 +46,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DEATH_SECONDS_MAX = 1.0
 """How long a child whose socket closed may take to end, so that its exit code can be read."""
 
+TOO_SHORT = "001008"
+"""Code of a fault: `value|column|length`, where a column takes exactly so many bytes."""
+
 FaultKind = Literal[
     "plan",
     "value",

@@ -93,6 +93,13 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.null_into_not_null(value)
         case "100078":
             return errors.too_long(value)
+        case engine.TOO_SHORT:
+            shown, column, length = value.rsplit("|", 2)
+            return errors.SqlError(
+                "001008",
+                "22023",
+                f"Binary value '{shown}' is too short: column {column} takes {length} bytes",
+            )
         case "091364":
             return errors.SqlError("091364", "58030", value)
         case "100115":

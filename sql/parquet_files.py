@@ -46,23 +46,26 @@ async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> e
 
 def _checked(batch: Any, order: engine.Write, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
-    for array, field, check in zip(batch.columns, schema, order.checks, strict=True):
-        if check.required and array.null_count:
+    for column, field, check in zip(batch.columns, schema, order.checks, strict=True):
+        if check.required and column.null_count:
             raise engine.EngineFault("value", check.name, "100072")
-        cast = array if array.type == field.type else _cast(array, field.type)
+        array = _without_views(column)
         if check.length_max is not None:
-            _check_length(cast, check)
+            _check_length(array, check, exact=pa.types.is_fixed_size_binary(field.type))
+        cast = array if array.type == field.type else _cast(array, field.type)
         arrays.append(cast)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _without_views(array: Any) -> Any:
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
+
+
 def _cast(array: Any, kind: pa.DataType) -> Any:
     try:
-        if pa.types.is_string_view(array.type):
-            array = array.cast(pa.string())
-        elif pa.types.is_binary_view(array.type):
-            array = array.cast(pa.binary())
-        elif pa.types.is_integer(array.type) and pa.types.is_decimal(kind):
+        if pa.types.is_integer(array.type) and pa.types.is_decimal(kind):
             array = _as_decimal(array, kind.scale)
         cast = pc.cast(array, kind)
     except pa.ArrowInvalid as error:
@@ -104,13 +107,26 @@ def _worst(array: Any, error: pa.ArrowInvalid) -> str:
     return str(error)
 
 
-def _check_length(array: Any, check: engine.Check) -> None:
+def _check_length(array: Any, check: engine.Check, *, exact: bool) -> None:
+    """Raise the fault of a text or of bytes that are too long, or, where exact, too short."""
     measure = pc.binary_length if pa.types.is_binary(array.type) else pc.utf8_length
     lengths = measure(array)
-    longest = pc.max(lengths).as_py()
-    if longest is not None and check.length_max is not None and longest > check.length_max:
-        value = array[pc.index(lengths, longest).as_py()].as_py()
-        raise engine.EngineFault("value", str(value)[:100], "100078")
+    ends: Any = pc.min_max(lengths).as_py()
+    if ends["max"] is None or check.length_max is None:
+        return
+    if ends["max"] > check.length_max:
+        raise engine.EngineFault("value", _shown(array, lengths, ends["max"]), "100078")
+    if exact and ends["min"] < check.length_max:
+        raise engine.EngineFault(
+            "value",
+            f"{_shown(array, lengths, ends['min'])}|{check.name}|{check.length_max}",
+            engine.TOO_SHORT,
+        )
+
+
+def _shown(array: Any, lengths: Any, length: int) -> str:
+    value = array[pc.index(lengths, length).as_py()].as_py()
+    return (value.hex().upper() if isinstance(value, bytes) else str(value))[:100]
 
 
 class _Files:

@@ -303,6 +303,11 @@ class Relations:
                 kind = _read_type(field["type"], found, zone)
                 fields.append(pa.field(found.name, kind))
                 projection.append((name, _column(found, field["type"])))
+            elif not tabletypes.is_computable(field["type"]):
+                # The engine gives NULLs of any type for a column that a file does not have.
+                absent = _absent_nested(field, read)
+                fields.append(pa.field(absent, _nested_type(field["type"], zone)))
+                projection.append((name, engine.quoted(absent)))
             else:
                 projection.append((name, _absent(field, constants, zone)))
         as_it_is = not file.task.deletes and all(
@@ -577,16 +582,52 @@ def _read_type(kind: Any, found: pa.Field[Any], zone: str) -> pa.DataType:
     """Return the Arrow type in which a file's column is read as an Iceberg type."""
     if not isinstance(kind, dict):
         return tabletypes.engine_type(kind, zone)
+    if not _same_form(kind, found.type):
+        raise errors.unsupported(f"column {found.name}, which a file holds as {found.type}")
     if not _same_children(kind, found.type):
         raise errors.unsupported(f"column {found.name}, whose nested fields were renamed")
     return _nested_type(kind, zone)
 
 
-def _same_children(kind: Any, found: pa.DataType) -> bool:
-    """Whether the children that a file has are called as the table calls them, by field id."""
+def _is_list(arrow_type: pa.DataType) -> bool:
+    """Say whether an Arrow type is a list, in whichever of Arrow's layouts a writer held it."""
+    return (
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
+        or pa.types.is_list_view(arrow_type)
+        or pa.types.is_large_list_view(arrow_type)
+    )
+
+
+def _same_form(kind: Any, found: Any) -> bool:
+    """Say whether a file's column is nested as the table's is."""
+    if not isinstance(kind, dict):
+        return not pa.types.is_nested(found)
+    if kind["type"] == "struct" and pa.types.is_struct(found):
+        by_id = {field["id"]: field for field in kind["fields"]}
+        return all(
+            _same_form(by_id[_field_id(child)]["type"], child.type)
+            for child in (found.field(index) for index in range(found.num_fields))
+            if _field_id(child) in by_id
+        )
+    if kind["type"] == "list" and _is_list(found):
+        return _same_form(kind["element"], found.value_type)
+    if kind["type"] == "map" and pa.types.is_map(found):
+        return _same_form(kind["key"], found.key_type) and _same_form(
+            kind["value"], found.item_type
+        )
+    return False
+
+
+def _same_children(kind: Any, found: Any) -> bool:
+    """Whether the children that a file has are called as the table calls them, by field id.
+
+    The column has the form of kind (`_same_form`).
+    """
     if not isinstance(kind, dict):
         return True
-    if kind["type"] == "struct" and pa.types.is_struct(found):
+    if kind["type"] == "struct":
         by_id = {field["id"]: field for field in kind["fields"]}
         for index in range(found.num_fields):
             child = found.field(index)
@@ -597,26 +638,32 @@ def _same_children(kind: Any, found: pa.DataType) -> bool:
             elif field["name"] != child.name or not _same_children(field["type"], child.type):
                 return False
         return True
-    if kind["type"] == "list" and pa.types.is_list(found):
+    if kind["type"] == "list":
         return _same_children(kind["element"], found.value_type)
-    if kind["type"] == "map" and pa.types.is_map(found):
-        return _same_children(kind["value"], found.item_type)
-    return False
+    return _same_children(kind["key"], found.key_type) and _same_children(
+        kind["value"], found.item_type
+    )
 
 
 def _column(found: pa.Field[Any], kind: Any) -> str:
     return engine.quoted(found.name)
 
 
+def _absent_nested(field: Mapping[str, Any], read: pa.Schema) -> str:
+    """Return a name that no column of a file has, for a nested column that the file lacks."""
+    if field.get("initial-default") is not None:
+        raise errors.unsupported(f"initial default of the nested column {field['name']}")
+    name = _hidden(field["id"])
+    while name in read.names:
+        name += "_"
+    return name
+
+
 def _absent(
     field: Mapping[str, Any], constants: Mapping[int, values.Value | None], zone: str
 ) -> str:
-    """Return what a column is that a file does not have."""
+    """Return what a column of a primitive type is that a file does not have."""
     kind = field["type"]
-    if not tabletypes.is_computable(kind):
-        if field.get("initial-default") is not None:
-            raise errors.unsupported(f"initial default of the nested column {field['name']}")
-        return f"arrow_cast(NULL, '{_arrow_text(_nested_type(kind, zone))}')"
     value: values.Value | None = None
     if field["id"] in constants:
         value = constants[field["id"]]
@@ -629,8 +676,6 @@ def _absent(
 
 def _arrow_text(kind: pa.DataType) -> str:
     """Return an Arrow type as the engine spells it."""
-    if pa.types.is_nested(kind):
-        raise errors.unsupported("a nested column that older files lack")
     if pa.types.is_timestamp(kind):
         unit = "Nanosecond" if kind.unit == "ns" else "Microsecond"
         zone = "None" if kind.tz is None else f'Some("{kind.tz}")'

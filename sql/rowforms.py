@@ -2,7 +2,8 @@
 
 Views become plain strings (a view batch drags its whole buffers along), 256-bit decimals become
 128-bit ones, durations become integers of their unit, and nested values become JSON text, keys
-sorted, as VARIANT, OBJECT and ARRAY cells are.
+sorted, as VARIANT, OBJECT and ARRAY cells are. A map is an object whose names are its keys, as
+Snowflake renders a MAP.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
-import json
+import math
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,20 +48,53 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain_array(array: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_dictionary(array.type) and pa.types.is_nested(array.type.value_type):
+        array = array.dictionary_decode()
     if pa.types.is_nested(array.type):
-        return pa.array([_json(value) for value in array.to_pylist()], pa.string())
+        form = array.type
+        return pa.array([_json(form, value) for value in array.to_pylist()], pa.string())
     return pc.cast(array, kind)
 
 
-def _json(value: Any) -> str | None:
+def _json(form: pa.DataType, value: Any) -> str | None:
     if value is None:
         return None
-    return json.dumps(value, default=_json_scalar, sort_keys=True, separators=(",", ":"))
+    return orjson.dumps(_json_value(form, value), option=JSON).decode()
+
+
+JSON = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+def _json_value(form: Any, value: Any) -> Any:
+    """Return a value of an Arrow type as what the JSON encoder takes."""
+    if value is None:
+        return None
+    if pa.types.is_struct(form):
+        return {field.name: _json_value(field.type, value[field.name]) for field in form}
+    if pa.types.is_map(form):
+        return {_json_name(key): _json_value(form.item_type, item) for key, item in value}
+    if pa.types.is_dictionary(form):
+        return _json_value(form.value_type, value)
+    if pa.types.is_nested(form):
+        listed: Any = form
+        return [_json_value(listed.value_type, item) for item in value]
+    return _json_scalar(value)
+
+
+def _json_name(key: Any) -> str:
+    """Return a map's key as the name of an object's member."""
+    scalar = _json_scalar(key)
+    return scalar if isinstance(scalar, str) else orjson.dumps(scalar).decode()
 
 
 def _json_scalar(value: Any) -> Any:
+    if isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else orjson.Fragment(_NOT_FINITE[str(value)])
     if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        digits = format(value, "f")
+        return orjson.Fragment(digits.rstrip("0").rstrip(".") if "." in digits else digits)
     if isinstance(value, bytes):
         return base64.b16encode(value).decode()
     if isinstance(value, datetime.datetime):
@@ -67,3 +102,7 @@ def _json_scalar(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return str(value)
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""As JSON's readers of these drivers take what JSON has no word for."""

@@ -347,8 +347,6 @@ def fields_for(
     for field in given:
         if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
             raise errors.unsupported(f"INSERT into column {field['name']} of a nested type or UUID")
-        if str(field["type"]).startswith("fixed"):
-            raise errors.unsupported(f"INSERT into column {field['name']} of a fixed length")
     ids = {field["id"] for field in given}
     written = []
     for field in fields:

@@ -228,6 +228,39 @@ def test_what_sql_writes_pyiceberg_and_duckdb_read(
     assert sql.rows("select count(*), max(id) from made") == [(4, 12)]
 
 
+def test_nested_values_that_pyiceberg_wrote_are_read_and_inserted_around(
+    server: server_kit.Running, namespace: str, sql: lake_client.Session
+) -> None:
+    table = lake_client.catalog(server).create_table(
+        f"{namespace}.nested",
+        schema=schema.Schema(
+            types.NestedField(1, "id", types.LongType()),
+            types.NestedField(2, "tags", types.ListType(5, types.StringType(), False)),
+            types.NestedField(
+                3, "counts", types.MapType(6, types.StringType(), 7, types.LongType(), False)
+            ),
+            types.NestedField(4, "key", types.FixedType(3)),
+        ),
+    )
+    rows = {
+        "id": [1],
+        "tags": pa.array([["a", None]], pa.large_list(pa.large_string())),
+        "counts": pa.array([[("x", 1), ("y", None)]], pa.map_(pa.large_string(), pa.int64())),
+        "key": pa.array([b"abc"], pa.binary(3)),
+    }
+    table.append(pa.table(rows))
+
+    assert sql.rows("insert into nested (id, key) values (2, x'646566')") == [(1,)]
+    assert sql.rows("select id, tags, counts, key from nested order by id") == [
+        (1, '["a",null]', '{"x":1,"y":null}', b"abc"),
+        (2, None, None, b"def"),
+    ]
+    table.refresh()
+    read = table.scan().to_arrow().sort_by("id")
+    assert read["key"].to_pylist() == [b"abc", b"def"]
+    assert read["tags"].to_pylist() == [["a", None], None]
+
+
 def test_both_writers_commits_are_one_history(
     server: server_kit.Running, namespace: str, sql: lake_client.Session
 ) -> None:

@@ -728,3 +728,103 @@ def test_nested_columns_are_shown_as_json_and_not_computed_with(tmp_path: Path) 
             await house.rows("select s || 'x' from t")
 
     sql_house.in_house(tmp_path, work)
+
+
+LISTS: dict[str, Any] = {
+    "list": lambda element: pa.list_(element(pa.string())),
+    "large_list": lambda element: pa.large_list(element(pa.string())),
+    "large_list of large_string": lambda element: pa.large_list(element(pa.large_string())),
+    "list of large_string": lambda element: pa.list_(element(pa.large_string())),
+    "list of string_view": lambda element: pa.list_(element(pa.string_view())),
+    "list of dictionary": lambda element: pa.list_(element(pa.dictionary(pa.int32(), pa.string()))),
+    "list_view": lambda element: pa.list_view(element(pa.string())),
+    "fixed_size_list": lambda element: pa.list_(element(pa.string()), 2),
+}
+
+
+@pytest.mark.parametrize("inside", ["column", "struct", "map"])
+@pytest.mark.parametrize("layout", LISTS)
+def test_lists_are_read_in_every_layout_that_writers_give_them(
+    tmp_path: Path, layout: str, inside: str
+) -> None:
+    listed = {"type": "list", "element-id": 3, "element": "string", "element-required": False}
+    whole: Any = {
+        "column": listed,
+        "struct": {"type": "struct", "fields": [field(4, "in", listed)]},
+        "map": {"type": "map", "key-id": 5, "key": "string", "value-id": 6, "value": listed,
+                "value-required": False},
+    }[inside]  # fmt: skip
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, fields=[field(1, "id", "long"), field(2, "l", whole)])
+        column = maker.metadata.current_schema()["fields"][1]
+        stored = column["type"]
+        ids = {"column": lambda: stored, "struct": lambda: stored["fields"][0]["type"],
+               "map": lambda: stored["value"]}[inside]()  # fmt: skip
+
+        def identified(name: str, field_id: int, kind: pa.DataType) -> pa.Field[Any]:
+            return pa.field(name, kind, metadata={IDS: str(field_id)})
+
+        kind = LISTS[layout](lambda of: identified("element", ids["element-id"], of))
+        values: list[Any] = [["a", "b"], ["c", None]]
+        if inside == "struct":
+            kind = pa.struct([identified("in", stored["fields"][0]["id"], kind)])
+            values = [{"in": value} for value in values]
+        elif inside == "map":
+            key = pa.field("key", pa.large_string(), False, {IDS: str(stored["key-id"])})
+            kind = pa.map_(key, identified("value", stored["value-id"], kind))
+            values = [[("in", value)] for value in values]
+        columns = {1: ("id", pa.int64()), column["id"]: ("l", kind)}
+        rows = list(zip((1, 2), values, strict=True))
+        await maker.commit(await maker.data_file(columns, rows))
+
+        expected = ['["a","b"]', '["c",null]']
+        if inside != "column":
+            expected = [f'{{"in":{text}}}' for text in expected]
+        assert await house.rows("select l from t order by id") == [(text,) for text in expected]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_column_that_a_file_holds_in_another_form_is_refused_with_that_reason(
+    tmp_path: Path,
+) -> None:
+    listed = {"type": "list", "element-id": 3, "element": "string", "element-required": False}
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, fields=[field(1, "id", "long"), field(2, "l", listed)])
+        columns = {1: ("id", pa.int64()), 2: ("l", pa.struct([("x", pa.int64())]))}
+        await maker.commit(await maker.data_file(columns, [(1, {"x": 5})]))
+
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select l from t")
+        assert "column l, which a file holds as struct<x: int64>" in caught.value.message
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_nested_columns_that_older_files_lack_are_null_there(tmp_path: Path) -> None:
+    listed = {"type": "list", "element-id": 9, "element": "string", "element-required": False}
+    mapped = {"type": "map", "key-id": 10, "key": "string", "value-id": 11, "value": "decimal(9,2)",
+              "value-required": False}  # fmt: skip
+    inner = {
+        "type": "struct",
+        "fields": [field(12, "x", "timestamptz"), field(13, "l", {**listed, "element-id": 14})],
+    }
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        odd = {**COLUMNS, 4: ("__field_5", pa.int64())}
+        await maker.commit(await maker.data_file(odd, [(1, "a", 1, 77)]))
+        more = [field(5, "l", listed), field(6, "m", mapped), field(7, "s", inner)]
+        await maker.new_schema([*BASE, *more])
+        await house.run("insert into t (id) values (2)")
+
+        assert await house.rows("select id, l, m, s from t order by id") == [
+            (1, None, None, None),
+            (2, None, None, None),
+        ]
+        assert await house.rows("select count(*), count(l), count(s) from t") == [(2, 0, 0)]
+        assert await house.rows("select id from t where m is null and id > 1") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)

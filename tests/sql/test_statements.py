@@ -14,7 +14,7 @@ import pytest
 
 from sql import bindings, errors, outcomes, parameters, planning, sessions, writes
 from storage import batch
-from tests.kit import sql_house
+from tests.kit import lakes, sql_house
 
 STAMP = datetime.datetime
 
@@ -282,6 +282,41 @@ def test_an_integer_beyond_a_number_is_out_of_range_and_nothing_is_inserted(
         for values in bound:
             assert await code_of(house, "insert into t values (?)", bindings=values) == "100039"
         assert await house.rows("select count(*) from t") == [(0,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize("transform", [None, "identity", "bucket[4]"])
+def test_bytes_of_a_fixed_length_are_inserted_exactly(
+    tmp_path: Path, transform: str | None
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        fields = [
+            {"id": 1, "name": "id", "type": "long", "required": False},
+            {"id": 2, "name": "f", "type": "fixed[4]", "required": False},
+        ]
+        spec = {"spec-id": 0, "fields": [
+            {"source-id": 2, "field-id": 1000, "name": "p", "transform": transform}
+        ]}  # fmt: skip
+        await house.lake.tables.create(
+            house.lake.ident("ns.t"),
+            schema={"type": "struct", "schema-id": 0, "fields": fields},
+            partition_spec=spec if transform else None,
+            by=lakes.BY,
+        )
+        await house.run("insert into t (id) values (1)")
+        await house.run("insert into t values (2, x'00ff00ff'), (3, null), (4, x'01020304')")
+        await house.run("insert into t select id + 10, f from t where id > 1")
+
+        rows = [(1, None), (2, b"\0\xff\0\xff"), (3, None), (4, bytes([1, 2, 3, 4]))]
+        rows += [(id_ + 10, value) for id_, value in rows[1:]]
+        assert await house.rows("select * from t order by id") == rows
+        assert await house.rows("select id from t where f = x'01020304' order by id") == [
+            (4,), (14,),
+        ]  # fmt: skip
+        assert await code_of(house, "insert into t values (5, x'0102030405')") == "100078"
+        assert await code_of(house, "insert into t values (5, x'010203')") == "001008"
+        assert await house.rows("select count(*) from t") == [(7,)]
 
     sql_house.in_house(tmp_path, work)
 

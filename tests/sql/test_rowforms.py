@@ -1,0 +1,77 @@
+"""What nested Arrow values look like as the text of OBJECT and ARRAY cells."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sql import rowforms
+
+DAY = datetime.date(2024, 2, 29)
+MAPS: list[tuple[pa.DataType, pa.DataType, list[tuple[Any, Any]], str]] = [
+    (pa.string(), pa.int64(), [("b", 1), ("a", None)], '{"a":null,"b":1}'),
+    (pa.int32(), pa.string(), [(2, "x"), (-1, "y")], '{"-1":"y","2":"x"}'),
+    (pa.date32(), pa.bool_(), [(DAY, True)], '{"2024-02-29":true}'),
+    (pa.decimal128(5, 2), pa.int8(), [(Decimal("1.50"), 7)], '{"1.5":7}'),
+    (pa.binary(), pa.float64(), [(b"\x0a\xff", 0.5)], '{"0AFF":0.5}'),
+    (pa.bool_(), pa.string(), [(False, "ü")], '{"false":"ü"}'),
+    (pa.string(), pa.map_(pa.string(), pa.int64()), [("a", [("b", 1)])], '{"a":{"b":1}}'),
+    (pa.string(), pa.list_(pa.map_(pa.int8(), pa.int8())), [("a", [[(1, 2)], []])],
+     '{"a":[{"1":2},{}]}'),
+    (pa.string(), pa.int64(), [], "{}"),
+]  # fmt: skip
+
+
+def texts(values: Any) -> list[str | None]:
+    batch = pa.RecordBatch.from_arrays([values], names=["v"])
+    schema = rowforms.plain_schema(batch.schema)
+    return rowforms.plain(batch, schema).column(0).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("key", "item", "pairs", "text"), MAPS, ids=[str(case[0]) + case[3] for case in MAPS]
+)
+def test_a_map_is_an_object_whose_names_are_its_keys(
+    key: pa.DataType, item: pa.DataType, pairs: list[tuple[Any, Any]], text: str
+) -> None:
+    assert texts(pa.array([pairs, None], pa.map_(key, item))) == [text, None]
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda kind: pa.list_(kind),
+        lambda kind: pa.large_list(kind),
+        lambda kind: pa.list_(kind, 1),
+        lambda kind: pa.list_view(kind),
+    ],
+    ids=["list", "large_list", "fixed_size_list", "list_view"],
+)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+    ids=str,
+)
+def test_lists_of_every_layout_are_arrays(wrapped: Any, kind: pa.DataType) -> None:
+    assert texts(pa.array([["ab"], [None], None], wrapped(kind))) == ['["ab"]', "[null]", None]
+
+
+def test_numbers_keep_every_digit() -> None:
+    widest = Decimal("12345678901234567890123456789.012345678")
+    kind = pa.struct([("n", pa.decimal128(38, 9)), ("i", pa.uint64()), ("f", pa.float64())])
+    rows = [
+        {"n": widest, "i": 2**64 - 1, "f": 0.1},
+        {"n": Decimal(100), "i": 0, "f": float("nan")},
+    ]
+
+    first, second = texts(pa.array(rows, kind))
+
+    assert first is not None
+    assert json.loads(first, parse_float=Decimal) == {"f": Decimal("0.1"), **{
+        name: rows[0][name] for name in ("n", "i")}}  # fmt: skip
+    assert second == '{"f":NaN,"i":0,"n":100}'
