@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import bz2
 import decimal
+import itertools
 import lzma
 import struct
 import zlib
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
+import pyarrow
 import zstandard
 from pyiceberg.avro.decoder_fast import CythonBinaryDecoder
 
@@ -34,11 +36,10 @@ Write: TypeAlias = Callable[[bytearray, Any], None]
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 SCHEMA_DEPTH_MAX = 50
-BLOCK_BYTES_MAX = 1024 * 1024 * 1024
-"""A block, decompressed. More than that is a bomb, not a manifest."""
-
-RECORDS_MAX = 100_000_000
-"""Records in one block: those of no bytes at all would never end otherwise."""
+SCHEMA_NODES_MAX = 10_000
+"""Types in a schema, counted where they are named too: names nest to any power of two."""
+XZ_MEMORY_BYTES_MAX = 128 * 1024 * 1024
+ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 
 INTEGERS_AT_ONCE_MAX = 64 * 1024
 _PADDING = bytes(INTEGERS_AT_ONCE_MAX + 16)
@@ -51,11 +52,51 @@ class InvalidAvro(ValueError):
     """The bytes are no Avro container file, or one this catalog cannot read."""
 
 
+class BeyondBounds(InvalidAvro):
+    """The file is larger than its reader allows, once decompressed, or unusual for its reader."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a reader takes of one file: bytes once decompressed, records, blocks, codecs.
+
+    plain: every value of the schema takes at least one byte, so that the cost of reading is bounded
+    by the bytes.
+    """
+
+    decoded_bytes_max: int
+    records_max: int
+    blocks_max: int
+    codecs: frozenset[str]
+    plain: bool
+
+
+CODECS = frozenset({"null", "deflate", "zstandard", "snappy", "bzip2", "xz"})
+INLINE = Bounds(
+    decoded_bytes_max=64 * 1024,
+    records_max=500,
+    blocks_max=32,
+    codecs=frozenset({"null", "deflate", "zstandard", "snappy"}),
+    plain=True,
+)
+"""What is decoded in some milliseconds, and in thirty at most, whatever it holds."""
+
+ISOLATED = Bounds(
+    decoded_bytes_max=128 * 1024 * 1024,
+    records_max=200_000,
+    blocks_max=100_000,
+    codecs=CODECS,
+    plain=False,
+)
+"""What a process of its own decodes, within its own bounds of memory and time."""
+
+
 class Block:
     """Bytes being read, and the decoder's ways in. Reading past size is caught record by record."""
 
     __slots__ = (
         "data",
+        "items",
         "read",
         "read_int",
         "read_int_bytes_dict",
@@ -69,6 +110,7 @@ class Block:
         decoder: Any = CythonBinaryDecoder(data + _PADDING)
         self.data = data
         self.size = len(data)
+        self.items = 0
         self.read = decoder.read
         self.read_int = decoder.read_int
         self.read_int_bytes_dict = decoder.read_int_bytes_dict
@@ -112,10 +154,16 @@ class Container:
         value = self.metadata.get(name)
         return None if value is None else value.decode(errors="replace")
 
-    def records(self, read: Read) -> Iterator[Any]:
-        """Yield what read makes of each record. Raises InvalidAvro."""
+    def records(self, read: Read, bounds: Bounds) -> Iterator[Any]:
+        """Yield what read makes of each record. Raises InvalidAvro, BeyondBounds."""
         codec = self.text("avro.codec") or "null"
+        if codec not in CODECS:
+            raise InvalidAvro(f"unknown Avro codec {codec[:100]}")
+        if codec not in bounds.codecs:
+            raise BeyondBounds(f"Avro files compressed with {codec} are not read here")
         start = self._blocks_at
+        records_left, bytes_left = bounds.records_max, bounds.decoded_bytes_max
+        blocks_left = bounds.blocks_max
         try:
             while start < len(self._data):
                 count, size, start = self._block_head(start)
@@ -124,7 +172,16 @@ class Container:
                 if self._data[start : start + SYNC_BYTES] != self._sync:
                     raise InvalidAvro("an Avro block does not end where it should")
                 start += SYNC_BYTES
-                block = Block(_decompress(codec, packed))
+                records_left -= count
+                blocks_left -= 1
+                if records_left < 0 or blocks_left < 0:
+                    raise BeyondBounds(
+                        f"more than {bounds.records_max} records or {bounds.blocks_max} blocks"
+                    )
+                block = Block(_decompress(codec, packed, bytes_left))
+                bytes_left -= block.size
+                if count > block.size:
+                    raise InvalidAvro(f"{count} records are claimed of {block.size} bytes")
                 for _ in range(count):
                     record = read(block)
                     block.check()
@@ -146,7 +203,7 @@ class Container:
         head = Block(self._data[start : start + 20])
         count, size = head.read_int(), head.read_int()
         head.check()
-        if not 0 <= count <= RECORDS_MAX or not 0 <= size <= len(self._data) - start:
+        if count < 0 or not 0 <= size <= len(self._data) - start:
             raise InvalidAvro("an Avro block claims to be larger than its file")
         return count, size, start + head.tell()
 
@@ -162,14 +219,21 @@ class Adapter:
     ids: Mapping[str, int]
 
 
-def compile_reader(schema: Schema, adapt: Mapping[str, Adapter], *, isolated: bool = False) -> Read:
+def compile_reader(
+    schema: Schema,
+    adapt: Mapping[str, Adapter],
+    *,
+    isolated: bool = False,
+    plain: bool = False,
+) -> Read:
     """Return the function that reads one value of this schema off a decoder.
 
     adapt: by where a record stands (`""` is the root, `data_file` a field of it) what is made of
     its values by field id; fields without an id are left out. Other records become tuples.
-    isolated: a broken file may end this process. Raises InvalidAvro.
+    isolated: a broken file may end this process. plain: as in Bounds. Raises InvalidAvro,
+    BeyondBounds.
     """
-    plan = _Plan(adapt=adapt, isolated=isolated)
+    plan = _Plan(adapt=adapt, isolated=isolated, plain=plain, nodes=itertools.count(1))
     try:
         return _reader(schema, plan, path="", names={}, depth=0)
     except (LookupError, TypeError, AttributeError) as error:
@@ -180,6 +244,8 @@ def compile_reader(schema: Schema, adapt: Mapping[str, Adapter], *, isolated: bo
 class _Plan:
     adapt: Mapping[str, Adapter]
     isolated: bool
+    plain: bool
+    nodes: Iterator[int]
 
 
 def _reader(
@@ -187,10 +253,19 @@ def _reader(
 ) -> Read:
     if depth > SCHEMA_DEPTH_MAX:
         raise InvalidAvro("the Avro schema nests too deeply, or in itself")
+    if next(plan.nodes) > SCHEMA_NODES_MAX:
+        raise InvalidAvro(f"the Avro schema has more than {SCHEMA_NODES_MAX} types")
     if isinstance(schema, list):
-        branches = [_reader(one, plan, path=path, names=names, depth=depth + 1) for one in schema]
+        branches = [
+            _read_null
+            if one == "null"
+            else _reader(one, plan, path=path, names=names, depth=depth + 1)
+            for one in schema
+        ]
         return _read_union(branches, schema)
     kind = schema if isinstance(schema, str) else schema.get("type")
+    if plan.plain and _may_be_empty(schema, kind):
+        raise BeyondBounds("the Avro schema has values of no bytes")
     if isinstance(kind, dict | list):
         return _reader(kind, plan, path=path, names=names, depth=depth + 1)
     if isinstance(schema, dict) and "name" in schema and kind in ("record", "fixed"):
@@ -210,6 +285,13 @@ def _reader(
     if kind in names:
         return _reader(names[kind], plan, path=path, names=names, depth=depth + 1)
     raise InvalidAvro(f"cannot read Avro type {kind}")
+
+
+def _may_be_empty(schema: Schema, kind: Any) -> bool:
+    """Say whether a value of this type may take no byte at all."""
+    if kind == "record":
+        return not schema["fields"]
+    return kind == "null" or (kind == "fixed" and not schema["size"] >= 1)
 
 
 def _read_null(block: Block) -> None:
@@ -365,7 +447,8 @@ def _count(block: Block) -> int:
     if count < 0:
         count = -count
         block.read_int()  # the block's size, for those who skip it
-    if count > block.size - block.tell():
+    block.items += count
+    if count > block.size - block.tell() or block.items > block.size:
         raise InvalidAvro(f"{count} items are claimed of {block.size - block.tell()} bytes")
     return count
 
@@ -439,90 +522,58 @@ def _read_map(read_value: Read) -> Read:
     return read_map
 
 
-def _decompress(codec: str, block: bytes) -> bytes:
+def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
+    """Return a block's bytes. Raises BeyondBounds before more than bytes_max are made of it."""
     try:
         if codec == "null":
-            return block
-        if codec == "deflate":
-            return _bounded(zlib.decompressobj(-zlib.MAX_WBITS), block)
-        if codec == "zstandard":
-            return _unzstd(block)
-        if codec == "snappy":
-            return _unsnap(block)
-        if codec == "bzip2":
-            return _bounded(bz2.BZ2Decompressor(), block)
-        if codec == "xz":
-            return _bounded(lzma.LZMADecompressor(), block)
-    except (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError) as error:
+            data = block
+        elif codec == "deflate":
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, bytes_max + 1)
+        elif codec == "zstandard":
+            decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+            with decompressor.stream_reader(block) as reader:
+                data = reader.read(bytes_max + 1)
+        elif codec == "snappy":
+            data = _unsnap(block, bytes_max)
+        elif codec == "bzip2":
+            data = bz2.BZ2Decompressor().decompress(block, bytes_max + 1)
+        else:
+            data = lzma.LZMADecompressor(memlimit=XZ_MEMORY_BYTES_MAX).decompress(
+                block, bytes_max + 1
+            )
+    except (
+        zlib.error,
+        zstandard.ZstdError,
+        lzma.LZMAError,
+        pyarrow.ArrowException,
+        OSError,
+        EOFError,
+    ) as error:
         raise InvalidAvro(f"broken {codec} block: {error}") from error
-    raise InvalidAvro(f"unknown Avro codec {codec}")
-
-
-def _bounded(decompressor: Any, block: bytes) -> bytes:
-    data: bytes = decompressor.decompress(block, BLOCK_BYTES_MAX)
-    if len(data) >= BLOCK_BYTES_MAX:
-        raise InvalidAvro("an Avro block is too large once decompressed")
+    if len(data) > bytes_max:
+        raise BeyondBounds("an Avro file is too large once decompressed")
     return data
 
 
-def _unzstd(block: bytes) -> bytes:
-    with zstandard.ZstdDecompressor().stream_reader(block) as reader:
-        data = reader.read(BLOCK_BYTES_MAX)
-    if len(data) >= BLOCK_BYTES_MAX:
-        raise InvalidAvro("an Avro block is too large once decompressed")
-    return data
-
-
-def _unsnap(block: bytes) -> bytes:
+def _unsnap(block: bytes, bytes_max: int) -> bytes:
     """Snappy's raw format; Avro adds a CRC32 of the result, big-endian."""
     body, checksum = block[:-4], block[-4:]
-    size, at = _unsnap_length(body)
-    if size > BLOCK_BYTES_MAX:
-        raise InvalidAvro("an Avro block is too large once decompressed")
-    made = bytearray()
-    try:
-        while at < len(body):
-            tag = body[at]
-            at += 1
-            if tag & 3 == 0:
-                length = (tag >> 2) + 1
-                if length > 60:
-                    extra = length - 60
-                    length = int.from_bytes(body[at : at + extra], "little") + 1
-                    at += extra
-                made += body[at : at + length]
-                at += length
-                continue
-            if tag & 3 == 1:
-                length, offset = ((tag >> 2) & 7) + 4, (tag >> 5) << 8 | body[at]
-                at += 1
-            else:
-                width = 2 if tag & 3 == 2 else 4
-                length, offset = (tag >> 2) + 1, int.from_bytes(body[at : at + width], "little")
-                at += width
-            start = len(made) - offset
-            if offset == 0 or start < 0:
-                raise InvalidAvro("broken snappy block: a copy from before its start")
-            if offset >= length:
-                made += made[start : start + length]
-            else:  # a copy may overlap what it writes: it repeats
-                made += (made[start:] * (length // offset + 1))[:length]
-            if len(made) > size:
-                break
-    except IndexError as error:
-        raise InvalidAvro("broken snappy block: it ends early") from error
-    if len(made) != size or zlib.crc32(made).to_bytes(4, "big") != checksum:
-        raise InvalidAvro("broken snappy block: length or checksum differ")
-    return bytes(made)
+    size = _unsnap_length(body)
+    if size > bytes_max:
+        raise BeyondBounds("an Avro file is too large once decompressed")
+    data: bytes = pyarrow.decompress(body, size, codec="snappy", asbytes=True)
+    if zlib.crc32(data).to_bytes(4, "big") != checksum:
+        raise InvalidAvro("broken snappy block: its checksum differs")
+    return data
 
 
-def _unsnap_length(body: bytes) -> tuple[int, int]:
+def _unsnap_length(body: bytes) -> int:
     size = shift = 0
-    for at, byte in enumerate(body[:5]):
+    for byte in body[:5]:
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return size, at + 1
+            return size
     raise InvalidAvro("broken snappy block: no length")
 
 

@@ -1,37 +1,44 @@
-"""engine: manifests decoded where it hurts nobody: small ones here, larger ones in a child.
+"""engine: manifests and manifest lists decoded: small ones here, larger ones in a child process.
 
-Decoding thousands of entries holds the interpreter for a tenth of a second; in a thread that
-stalls every other request, in a process of its own it does not. That child, `decoding_child`, is
-started at first use, gets bytes and gives bytes, and ends when its pipe does. Knows no index and no
-path.
+Decoding thousands of entries holds the interpreter for a tenth of a second; in a thread that stalls
+every other request, in a process of its own it does not. What is small is decided by what a file
+decompresses to, not by its own size: 2 KiB may hold 400,000 entries. The child, `decoding_child`,
+is started at first use, gets bytes and gives bytes, has a bound of memory and time, and ends when
+its pipe does. Knows no index and no path.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from catalog import decoding_child, manifests
+from catalog import avro, decoding_child, manifests
+from catalog.decoding_child import Frame, Work
 
-INLINE_BYTES_MAX: Final = 16 * 1024
-"""A manifest this small, compressed, holds a few hundred entries: some milliseconds."""
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""What is tried here first; a larger file goes to the child at once."""
 
-SECONDS_MAX: Final = 120.0
+SECONDS_MAX: Final = 60.0
 
 _PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 class Decoder(Protocol):
-    """Decodes manifests off the event loop, or on it."""
+    """Decodes manifests and their lists off the event loop, or on it."""
 
     async def decode(
         self, data: bytes, manifest: manifests.ManifestFile
     ) -> list[manifests.ManifestEntry]:
         """Return a manifest's live entries as `manifests.live_entries` does."""
+        ...
+
+    async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
+        """Return a snapshot's manifests as `manifests.decode_manifest_list` does."""
         ...
 
 
@@ -43,9 +50,12 @@ class InlineDecoder:
     ) -> list[manifests.ManifestEntry]:
         return manifests.live_entries(data, manifest)
 
+    async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
+        return manifests.decode_manifest_list(data)
+
 
 class ChildDecoder:
-    """Decodes larger manifests in one child process, one at a time."""
+    """Decodes larger files in one child process, one at a time."""
 
     def __init__(self, *, inline_bytes_max: int = INLINE_BYTES_MAX) -> None:
         self._inline_bytes_max = inline_bytes_max
@@ -62,26 +72,51 @@ class ChildDecoder:
     ) -> list[manifests.ManifestEntry]:
         """Return live entries. Raises InvalidManifest, also if the child dies of the manifest."""
         if len(data) <= self._inline_bytes_max:
-            return manifests.live_entries(data, manifest)
-        async with self._turn:
             try:
-                sound, answer = await asyncio.wait_for(self._ask(data, manifest), SECONDS_MAX)
-            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
-                await self._end()
-                raise manifests.InvalidManifest("the decoder died of the manifest") from error
-            except BaseException:
-                await self._end()  # an answer nobody waits for would be taken for the next one
-                raise
-        if not sound:
-            raise manifests.InvalidManifest(answer.decode(errors="replace"))
-        return manifests.unpack_entries(answer)
+                return manifests.live_entries(data, manifest, bounds=avro.INLINE)
+            except manifests.BeyondBounds:
+                pass  # the child takes more
+        described = msgspec.msgpack.encode(manifest)
+        return await self._decoded(Work.MANIFEST, described, data, manifests.unpack_entries)
+
+    async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
+        """Return manifests. Raises InvalidManifest, also if the child dies of the list."""
+        if len(data) <= self._inline_bytes_max:
+            try:
+                return manifests.decode_manifest_list(data, bounds=avro.INLINE)
+            except manifests.BeyondBounds:
+                pass  # the child takes more
+        return await self._decoded(Work.MANIFEST_LIST, b"", data, manifests.unpack_manifests)
 
     async def close(self) -> None:
         """End the child."""
         async with self._turn:
             await self._end()
 
-    async def _ask(self, data: bytes, manifest: manifests.ManifestFile) -> tuple[bool, bytes]:
+    async def _decoded(
+        self, work: Work, described: bytes, data: bytes, unpack: Callable[[bytes], list[Any]]
+    ) -> list[Any]:
+        decoded: list[Any] = []
+        async with self._turn:
+            try:
+                async with asyncio.timeout(SECONDS_MAX):
+                    async for frame, content in self._ask(work, described, data):
+                        if frame is Frame.COMPLAINT:
+                            raise manifests.InvalidManifest(content.decode(errors="replace"))
+                        decoded += unpack(content)
+            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
+                await self._end()
+                raise manifests.InvalidManifest("the decoder died of the manifest") from error
+            except manifests.InvalidManifest:
+                raise
+            except BaseException:
+                await self._end()  # an answer that is not read would be taken for the next one
+                raise
+        return decoded
+
+    async def _ask(
+        self, work: Work, described: bytes, data: bytes
+    ) -> AsyncIterator[tuple[Frame, bytes]]:
         if self._child is None or self._child.returncode is not None:
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -95,14 +130,16 @@ class ChildDecoder:
         writer, reader = self._child.stdin, self._child.stdout
         assert writer is not None
         assert reader is not None
-        described = msgspec.msgpack.encode(manifest)
-        head = decoding_child.REQUEST.pack(len(described), len(data))
+        head = decoding_child.REQUEST.pack(work, len(described), len(data))
         writer.writelines((head, described, data))
         await writer.drain()
-        size_bytes, sound = decoding_child.ANSWER.unpack(
-            await reader.readexactly(decoding_child.ANSWER.size)
-        )
-        return sound, await reader.readexactly(size_bytes)
+        frame = Frame.MORE
+        while frame is Frame.MORE:
+            frame_code, size_bytes = decoding_child.ANSWER.unpack(
+                await reader.readexactly(decoding_child.ANSWER.size)
+            )
+            frame = Frame(frame_code)
+            yield frame, await reader.readexactly(size_bytes)
 
     async def _end(self) -> None:
         child, self._child = self._child, None

@@ -1,40 +1,107 @@
 """engine: the child that decodes manifests: frames in, frames out, over its own two pipes.
 
-Started as `python -m catalog.decoding_child`. A request is two lengths, what the manifest list says
-of a manifest, and the manifest; an answer its length, whether it is entries or a complaint, and
-either. Ends when its input does, so a dead server leaves no child behind. Opens nothing.
+Started as `python -m catalog.decoding_child`. A request says what to decode, and holds what the
+manifest list says of a manifest, and the file. The answer is one or more frames, each with a few
+hundred entries, or one frame with a complaint. Ends when its input does, so a dead server leaves no
+child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Opens nothing.
 """
 
 from __future__ import annotations
 
+import enum
+import resource
 import struct
 import sys
-from typing import BinaryIO
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from catalog import manifests
 
-REQUEST = struct.Struct(">IQ")
-ANSWER = struct.Struct(">Q?")
+REQUEST = struct.Struct(">BIQ")
+"""What to decode, and the lengths of what is known of the file and of the file."""
+ANSWER = struct.Struct(">BQ")
+"""What the frame is, and its length."""
+ENTRIES_PER_FRAME: Final = 500
+"""What the server unpacks at once: some milliseconds."""
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Packed entries of one file."""
+MEMORY_BYTES_MAX: Final = 3 * 1024 * 1024 * 1024
+"""Address space; what a file within `avro.ISOLATED` takes at most, with the libraries."""
+
+
+class Work(enum.IntEnum):
+    """What a request's file is."""
+
+    MANIFEST = 0
+    MANIFEST_LIST = 1
+
+
+class Frame(enum.IntEnum):
+    """What a frame of the answer is."""
+
+    COMPLAINT = 0
+    MORE = 1
+    LAST = 2
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until there are no more."""
     while len(head := requests.read(REQUEST.size)) == REQUEST.size:
-        described_bytes, data_bytes = REQUEST.unpack(head)
+        work, described_bytes, data_bytes = REQUEST.unpack(head)
         described = requests.read(described_bytes)
         data = requests.read(data_bytes)
         try:
-            manifest = msgspec.msgpack.decode(described, type=manifests.ManifestFile)
-            live = manifests.live_entries(data, manifest, isolated=True)
-            sound, answer = True, manifests.pack_entries(live)
-        except manifests.InvalidManifest as error:
-            sound, answer = False, str(error).encode()
-        answers.write(ANSWER.pack(len(answer), sound))
-        answers.write(answer)
-        answers.flush()
+            decoded, pack = _decode(Work(work), described, data)
+        except (manifests.InvalidManifest, MemoryError, RecursionError) as error:
+            _answer(answers, Frame.COMPLAINT, (str(error) or "the file takes too much").encode())
+            continue
+        frame, size_bytes = Frame.MORE, 0
+        while frame is Frame.MORE:
+            frame, content, decoded = _next_frame(decoded, pack)
+            size_bytes += len(content)
+            if size_bytes > ANSWER_BYTES_MAX:
+                frame, content = Frame.COMPLAINT, b"its entries take too much memory"
+            _answer(answers, frame, content)
+
+
+def _decode(
+    work: Work, described: bytes, data: bytes
+) -> tuple[Sequence[Any], Callable[[Sequence[Any]], bytes]]:
+    if work is Work.MANIFEST_LIST:
+        return manifests.decode_manifest_list(data, isolated=True), manifests.pack_manifests
+    manifest = msgspec.msgpack.decode(described, type=manifests.ManifestFile)
+    return manifests.live_entries(data, manifest, isolated=True), manifests.pack_entries
+
+
+def _next_frame(
+    entries: Sequence[Any], pack: Callable[[Sequence[Any]], bytes]
+) -> tuple[Frame, bytes, Sequence[Any]]:
+    """Return the next frame, and the entries that come after it."""
+    count = ENTRIES_PER_FRAME
+    while len(content := pack(entries[:count])) > FRAME_BYTES_MAX:
+        if count == 1:
+            return Frame.COMPLAINT, b"an entry is larger than a frame", ()
+        count = max(1, min(count, len(entries)) // 2)
+    rest = entries[count:]
+    return (Frame.MORE if rest else Frame.LAST), content, rest
+
+
+def _answer(answers: BinaryIO, frame: Frame, content: bytes) -> None:
+    answers.write(ANSWER.pack(frame, len(content)))
+    answers.write(content)
+    answers.flush()
+
+
+def limit_memory() -> None:
+    """Let allocations fail beyond MEMORY_BYTES_MAX, where the system can say so."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    bytes_max = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(hard, MEMORY_BYTES_MAX)
+    resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
 
 
 if __name__ == "__main__":
+    limit_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)

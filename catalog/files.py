@@ -13,7 +13,7 @@ from catalog import errors, locations, readers
 from storage import blobs, model, objects
 from storage import errors as storage_errors
 
-FILE_BYTES_MAX: Final = 512 * 1024 * 1024
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A manifest or manifest list. Larger ones are refused, not read."""
 
 _WRITTEN_ONCE: Final = model.Precondition(write_once=True)

@@ -26,6 +26,10 @@ class InvalidManifest(ValueError):
     """The bytes are no manifest or manifest list, or one this catalog cannot read."""
 
 
+class BeyondBounds(InvalidManifest):
+    """The bytes are more than the decoder in use takes; another one may take them."""
+
+
 class Content(enum.IntEnum):
     """What a content file holds."""
 
@@ -321,12 +325,16 @@ def decode_header(data: bytes) -> ManifestHeader:
 
 
 def decode_manifest(
-    data: bytes, *, spec_id: int | None = None, isolated: bool = False
+    data: bytes,
+    *,
+    spec_id: int | None = None,
+    isolated: bool = False,
+    bounds: avro.Bounds = avro.ISOLATED,
 ) -> list[ManifestEntry]:
     """Return all entries of a manifest, deleted ones too, as they are written.
 
     spec_id: as the manifest list gives it; else the manifest's own word counts. isolated: a broken
-    manifest may end this process, so it can be read faster. Raises InvalidManifest.
+    manifest may end this process, so it can be read faster. Raises InvalidManifest, BeyondBounds.
     """
     container = _open(data)
     own_spec_id = _header_of(container).partition_spec_id if spec_id is None else spec_id
@@ -338,16 +346,18 @@ def decode_manifest(
         "": avro.Adapter(make=_entry, ids=_ENTRY_IDS),
         "data_file": avro.Adapter(make=make_file, ids=_FILE_IDS),
     }
-    return _records(container, adapt, isolated=isolated)
+    return _records(container, adapt, bounds, isolated=isolated)
 
 
-def decode_manifest_list(data: bytes) -> list[ManifestFile]:
-    """Return the manifests of a snapshot. Raises InvalidManifest."""
+def decode_manifest_list(
+    data: bytes, *, isolated: bool = False, bounds: avro.Bounds = avro.ISOLATED
+) -> list[ManifestFile]:
+    """Return the manifests of a snapshot. Raises InvalidManifest, BeyondBounds."""
     adapt = {
         "": avro.Adapter(make=_manifest_file, ids=_LIST_IDS),
         "partitions": avro.Adapter(make=_summary, ids=_SUMMARY_IDS),
     }
-    return _records(_open(data), adapt)
+    return _records(_open(data), adapt, bounds, isolated=isolated)
 
 
 def _open(data: bytes) -> avro.Container:
@@ -358,11 +368,17 @@ def _open(data: bytes) -> avro.Container:
 
 
 def _records(
-    container: avro.Container, adapt: Mapping[str, avro.Adapter], *, isolated: bool = False
+    container: avro.Container,
+    adapt: Mapping[str, avro.Adapter],
+    bounds: avro.Bounds,
+    *,
+    isolated: bool,
 ) -> list[Any]:
     try:
-        read = avro.compile_reader(container.schema, adapt, isolated=isolated)
-        return list(container.records(read))
+        read = avro.compile_reader(container.schema, adapt, isolated=isolated, plain=bounds.plain)
+        return list(container.records(read, bounds))
+    except avro.BeyondBounds as error:
+        raise BeyondBounds(str(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidManifest(f"cannot read the records: {error!r}") from error
 
@@ -496,10 +512,19 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[Ma
 
 
 def live_entries(
-    data: bytes, manifest: ManifestFile, *, isolated: bool = False
+    data: bytes,
+    manifest: ManifestFile,
+    *,
+    isolated: bool = False,
+    bounds: avro.Bounds = avro.ISOLATED,
 ) -> list[ManifestEntry]:
-    """Return the live entries of a manifest with all they inherit. Raises InvalidManifest."""
-    decoded = decode_manifest(data, spec_id=manifest.partition_spec_id, isolated=isolated)
+    """Return the live entries of a manifest with all they inherit.
+
+    Raises InvalidManifest, BeyondBounds.
+    """
+    decoded = decode_manifest(
+        data, spec_id=manifest.partition_spec_id, isolated=isolated, bounds=bounds
+    )
     return [entry for entry in inherit(decoded, manifest) if entry.is_live]
 
 
@@ -522,6 +547,14 @@ def pack_entries(entries: Sequence[ManifestEntry]) -> bytes:
 def unpack_entries(data: bytes) -> list[ManifestEntry]:
     decimals, entries = _unpack_entries(data)
     return [_with_decimals(entry, decimals) for entry in entries] if decimals else entries
+
+
+def pack_manifests(listed: Sequence[ManifestFile]) -> bytes:
+    """Return manifests as bytes for another process."""
+    return msgspec.msgpack.encode(listed)
+
+
+unpack_manifests: Final = msgspec.msgpack.Decoder(list[ManifestFile]).decode
 
 
 def _pack_metrics(value: Any) -> bytes:

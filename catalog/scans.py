@@ -28,6 +28,11 @@ READS_AT_ONCE_MAX: Final = 4
 CHUNK_ENTRIES: Final = 250
 """Entries looked at without a pause: some milliseconds when their metrics are unpacked."""
 
+HEADER_BYTES_MAX: Final = 256 * 1024
+"""How far the header of a manifest may reach where nothing else of it is read."""
+READ_HERE_BYTES_MAX: Final = 256 * 1024
+"""A manifest or list up to here is read on the event loop, a larger one in a thread."""
+
 EMPTY_LIST: Final[tuple[ManifestFile, ...]] = ()
 
 
@@ -158,7 +163,7 @@ class Scans:
         if kept is None:
             data = await self._read(file)
             try:
-                kept = tuple(manifests.decode_manifest_list(data))
+                kept = tuple(await self._decoder.decode_list(data))
             except manifests.InvalidManifest as error:
                 raise errors.InvalidMetadataFile(f"{location}: {error}") from error
             self._cache.put(file, kept, len(kept) * ENTRY_BYTES)
@@ -172,7 +177,7 @@ class Scans:
         for path in snapshot.get("manifests") or ():
             data = await self._read(self._files.open(reader.file(path)))
             try:
-                header = manifests.decode_header(data)
+                header = manifests.decode_header(data[:HEADER_BYTES_MAX])
             except manifests.InvalidManifest as error:
                 raise errors.InvalidMetadataFile(f"{path}: {error}") from error
             made.append(
@@ -213,6 +218,8 @@ class Scans:
             return kept
 
     async def _read(self, file: files.OpenedFile) -> bytes:
+        if file.info.size_bytes > READ_HERE_BYTES_MAX:
+            return await asyncio.to_thread(self._files.read, file)
         return self._files.read(file)
 
 

@@ -96,6 +96,9 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+BYTES_MAX = 1_000_000
+
+
 def read(data: bytes, *, isolated: bool = False) -> list[dict[str, Any]]:
     container = avro.Container(data)
     by_id = {field["field-id"]: field["name"] for field in SCHEMA["fields"]}
@@ -103,7 +106,7 @@ def read(data: bytes, *, isolated: bool = False) -> list[dict[str, Any]]:
         make=lambda found: {by_id[field_id]: value for field_id, value in found.items()}, ids={}
     )
     reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
-    return list(container.records(reader))
+    return list(container.records(reader, avro.ISOLATED))
 
 
 def for_fastavro(row: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +179,7 @@ def test_a_map_is_one_however_its_primitive_types_are_spelled(
         container = avro.Container(plain)
         assert container.schema["fields"] == schema["fields"]
         reader = avro.compile_reader(container.schema, {"": adapter}, isolated=isolated)
-        assert list(container.records(reader)) == [found, None]
+        assert list(container.records(reader, avro.ISOLATED)) == [found, None]
 
 
 def test_many_records_are_written_in_several_blocks() -> None:
@@ -192,23 +195,27 @@ def test_many_records_are_written_in_several_blocks() -> None:
 def test_snappy_blocks_are_read(body: bytes) -> None:
     packed = pa.Codec("snappy").compress(body, asbytes=True)
     checksum = zlib.crc32(body).to_bytes(4, "big")
-    assert avro._decompress("snappy", packed + checksum) == body
+    assert avro._decompress("snappy", packed + checksum, BYTES_MAX) == body
     with pytest.raises(avro.InvalidAvro):
-        avro._decompress("snappy", packed + bytes([checksum[0] ^ 1]) + checksum[1:])
+        avro._decompress("snappy", packed + bytes([checksum[0] ^ 1]) + checksum[1:], BYTES_MAX)
+    if body:
+        with pytest.raises(avro.BeyondBounds):
+            avro._decompress("snappy", packed + checksum, len(body) - 1)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.binary())
 def test_zstandard_blocks_are_read(body: bytes) -> None:
     packed = zstandard.ZstdCompressor().compress(body)
-    assert avro._decompress("zstandard", packed) == body
+    assert avro._decompress("zstandard", packed, BYTES_MAX) == body
     with pytest.raises(avro.InvalidAvro):
-        avro._decompress("zstandard", b"x" + packed)
+        avro._decompress("zstandard", b"x" + packed, BYTES_MAX)
 
 
 def test_an_unknown_codec_is_refused() -> None:
+    data = avro.encode_file(SCHEMA, [], {"avro.codec": "brotli"}, sync=SYNC)
     with pytest.raises(avro.InvalidAvro, match="unknown Avro codec brotli"):
-        avro._decompress("brotli", b"")
+        read(data)
 
 
 def test_a_schema_that_holds_itself_is_refused() -> None:
@@ -297,6 +304,6 @@ def test_garbage_gives_records_or_the_modules_one_error(data: st.DataObject) -> 
             return
     try:
         container = avro.Container(bytes(broken))
-        list(container.records(avro.compile_reader(container.schema, {})))
+        list(container.records(avro.compile_reader(container.schema, {}), avro.ISOLATED))
     except avro.InvalidAvro:
         pass

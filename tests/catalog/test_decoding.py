@@ -115,18 +115,20 @@ def test_close_ends_the_child() -> None:
 def test_the_child_serves_until_its_input_ends() -> None:
     described = msgspec.msgpack.encode(MANIFEST)
     size_of = decoding_child.REQUEST.pack
+    manifest = decoding_child.Work.MANIFEST
     requests = io.BytesIO(
         b"".join(
-            size_of(len(described), len(data)) + described + data for data in (DATA, b"garbage")
+            size_of(manifest, len(described), len(data)) + described + data
+            for data in (DATA, b"garbage")
         )
     )
     answers = io.BytesIO()
     decoding_child.serve(requests, answers)
     answers.seek(0)
-    size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
-    assert sound
+    frame, size = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert frame == decoding_child.Frame.LAST
     assert manifests.unpack_entries(answers.read(size)) == manifests.live_entries(DATA, MANIFEST)
-    size, sound = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
-    assert not sound
+    frame, size = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert frame == decoding_child.Frame.COMPLAINT
     assert answers.read(size) == b"not an Avro container file"
     assert answers.read() == b""
