@@ -8,15 +8,19 @@ and keys stay short.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from catalog import commit, errors, idents, locations, properties, receipts, records, sites
 from catalog.store import CatalogStore, FoundNamespace, Planned
 from storage import batch
+from storage import errors as storage_errors
+
+TABLES_DROPPED_MAX: Final = 1_000
+"""Tables that go with their namespace in one commit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +225,72 @@ class Namespaces:
 
         await self._store.write(plan, keys=())
 
+    async def drop_whole(
+        self,
+        table_bucket: str,
+        namespace: idents.Namespace,
+        *,
+        check: Callable[[idents.TableIdent, records.Pointer], None],
+        by: str,
+        via: str = "rest",
+        receipt: receipts.Receipt | None = None,
+    ) -> None:
+        """Drop a namespace with all its tables, as one commit.
+
+        check: raises for a table that may not go; then nothing goes. Raises NoSuchNamespace,
+        NamespaceNotEmpty for views and namespaces in it, InvalidArgument for too many tables.
+        """
+        place = self._store.place(table_bucket)
+
+        async def plan() -> Planned[None]:
+            with self._store.index.view() as view:
+                found = self._store.namespace(view, place, namespace)
+                parent = self._parent(view, place, namespace)
+                namespace_id = found.row.namespace_id
+                _check_empty(place, namespace, namespace_id, kinds=("view", "namespace"))(view)
+                names = self._store.names(view, place, "table", namespace_id)
+                if len(names) > TABLES_DROPPED_MAX:
+                    raise errors.InvalidArgument(
+                        f"Namespace {idents.dotted(namespace)} holds more than"
+                        f" {TABLES_DROPPED_MAX} tables: drop some of them first"
+                    )
+                changes = []
+                for name in names:
+                    ident = idents.TableIdent(
+                        table_bucket=table_bucket, namespace=namespace, name=name
+                    )
+                    table = self._store.find_pointer(view, place, "table", ident)
+                    assert table is not None, "one reading lists and finds"
+                    check(ident, table.pointer)
+                    changes.append(
+                        commit.Change(
+                            kind="table",
+                            namespace=namespace,
+                            namespace_id=namespace_id,
+                            name=name,
+                            before=table.value,
+                            after=None,
+                            summary={"operation": "drop", "purge": False},
+                        )
+                    )
+            changes.append(
+                _change(
+                    namespace,
+                    parent,
+                    before=found.value,
+                    after=None,
+                    summary={"operation": "drop-namespace"},
+                )
+            )
+            made = commit.plan(place, changes, author=by, via=via, time_ms=self._store.now_ms())
+            settled = batch.Batch(derive=(_check_settled(place, namespace, namespace_id),))
+            note = _receipt(receipt, None)
+            # Dropping leads to freeing, so a full disk lets it through.
+            whole = msgspec.structs.replace(batch.merge((made, settled, *note)), makes_room=True)
+            return Planned(result=None, batch=whole)
+
+        await self._store.write(plan, keys=())
+
     def _parent(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
     ) -> FoundNamespace | None:
@@ -269,11 +339,30 @@ def _change(
     )
 
 
-def _check_empty(
+def _check_settled(
     place: records.Place, namespace: idents.Namespace, namespace_id: int
 ) -> batch.Derivation:
+    """Return the derivation that has the drop planned again when something moved in meanwhile."""
+    check_empty = _check_empty(place, namespace, namespace_id)
+
+    def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
+        try:
+            check_empty(reading)
+        except errors.NamespaceNotEmpty as error:
+            raise storage_errors.ExpectationFailed(str(error)) from error
+        return ()
+
+    return check
+
+
+def _check_empty(
+    place: records.Place,
+    namespace: idents.Namespace,
+    namespace_id: int,
+    *,
+    kinds: tuple[records.Kind, ...] = ("table", "view", "namespace"),
+) -> batch.Derivation:
     """Return the derivation that writes nothing and refuses while the namespace holds anything."""
-    kinds: tuple[records.Kind, ...] = ("table", "view", "namespace")
 
     def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
         for kind in kinds:

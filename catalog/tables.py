@@ -81,6 +81,10 @@ class Tables:
             found = self._commits.pointer(view, place, ident)
         return await self._commits.fetched(place, ident, found.pointer)
 
+    async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedTable:
+        """Return a table as it was when its pointer was read. Raises as `load` does."""
+        return await self._commits.fetched(self._store.place(ident.table_bucket), ident, pointer)
+
     def pointer(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a table's pointer, metadata or not. Raises NoSuchWarehouse, NoSuchTable."""
         place = self._store.place(ident.table_bucket)

@@ -1,13 +1,15 @@
 """engine: the database and schema a session starts in, as the catalog has them.
 
-A login may name what is not there, or not for this caller: then the session has no current database
-or schema, and looks the same in both cases. A login that names no database gets the server's
-default, and one that names no schema the schema `public`, where there is one.
+A login may name what is not there, or not for this caller: the session looks the same in both
+cases. A database that the caller may not see is none, unless the caller may see the schema that is
+named in it. A schema that the caller may not see is current as it was named, there or not. A login
+that names no database gets the server's default, and one that names no schema the schema `public`,
+where the caller may see one.
 """
 
 from __future__ import annotations
 
-from catalog import namespaces
+from catalog import idents, namespaces, records
 from server.access import arns, decide
 from server.access import model as access
 from sql import names
@@ -39,19 +41,35 @@ class Contexts:
         wanted = database or self._default_database
         if not wanted:
             return None, None
-        known = [info.name for info in self._buckets.list() if info.kind == "table"]
-        found = names.resolve(wanted, known)
-        if found is None or not self._is_visible(principal, found):
+        stored = [info.name for info in self._buckets.list() if info.kind == "table"]
+        table_bucket = names.resolve(wanted, stored)
+        if table_bucket is None:
             return None, None
-        return found, self._schema(found, schema or DEFAULT_SCHEMA)
+        namespace = self._schema(table_bucket, schema or DEFAULT_SCHEMA)
+        if namespace is not None and self._permits(principal, table_bucket, namespace):
+            return table_bucket, ".".join(namespace)
+        if not self._permits(principal, table_bucket, ()):
+            return None, None
+        if not schema or self._permits(principal, table_bucket, _as_named(schema)):
+            return table_bucket, None
+        return table_bucket, ".".join(_as_named(schema))
 
-    def _is_visible(self, principal: access.Principal, table_bucket: str) -> bool:
+    def _permits(
+        self, principal: access.Principal, table_bucket: str, namespace: tuple[str, ...]
+    ) -> bool:
+        """Say whether principal may see a table bucket, or a namespace in it, there or not."""
         info = self._buckets.get(table_bucket)
-        arn = arns.table_bucket_arn(info.region, info.owner, table_bucket)
-        demand = access.Demand(action="s3tables:GetTableBucket", resource=arn)
-        return self._authoriser.decide(principal, demand).allow
+        context = {"lake:branch": records.MAIN_BRANCH}
+        if namespace:
+            context["s3tables:namespace"] = idents.dotted(namespace)
+        demand = access.Demand(
+            action="s3tables:GetNamespace" if namespace else "s3tables:GetTableBucket",
+            resource=arns.table_bucket_arn(info.region, info.owner, table_bucket),
+            context=context,
+        )
+        return self._authoriser.permits(principal, demand)
 
-    def _schema(self, table_bucket: str, identifier: str) -> str | None:
+    def _schema(self, table_bucket: str, identifier: str) -> tuple[str, ...] | None:
         text, quoted = names.unquoted(identifier)
         found: tuple[str, ...] = ()
         for level in text.split("."):
@@ -60,4 +78,10 @@ class Contexts:
             if name is None:
                 return None
             found = (*found, name)
-        return ".".join(found)
+        return found
+
+
+def _as_named(identifier: str) -> tuple[str, ...]:
+    """Return the levels of a schema's name as a new schema of this name would have them."""
+    text, quoted = names.unquoted(identifier)
+    return tuple((text if quoted else text.lower()).split("."))

@@ -6,7 +6,7 @@ as the first one was.
 
 from __future__ import annotations
 
-from catalog import idents, namespaces, receipts, tables
+from catalog import idents, namespaces, receipts, records, tables
 from sql import errors, outcomes, places, planning, replays, writes
 from sql.dialect import names, operations, resolve, sqltypes
 
@@ -35,33 +35,34 @@ class Definitions:
         self, call: planning.Call, statement: operations.CreateTable
     ) -> outcomes.Outcome:
         session = call.session
-        place = self._places.schema_of(
-            statement.name, database=session.database, schema=session.schema
-        )
-        if not place.namespace:
-            raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
-        ident = idents.TableIdent(
-            table_bucket=place.database,
-            namespace=place.namespace,
-            name=statement.name[-1].stored,
-        )
         shown = statement.name[-1].folded
         done = f"Table {shown} successfully created."
-        self._places.check_new_table(session.principal, ident)
-        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
-        if self._replays.is_done(receipt):  # only its answer was lost
-            return outcomes.status(done)
-        existing = self._places.find_table(place, statement.name[-1])
-        adopts = existing is not None and self._tables.awaits_metadata(existing)
-        if existing is not None and adopts:
-            # Another API made the table without metadata; here it gets its first.
-            taken = errors.already_exists("Object", shown)
-            self._places.check_table(
-                session.principal, existing, places.WRITE_ACTIONS, missing=taken
+        with self._places.view(session.principal) as catalog:
+            place = catalog.schema_of(
+                statement.name, database=session.database, schema=session.schema
             )
-            ident = existing
-        elif existing is not None:
-            rows = writes.rows_committed(self._tables.load(existing), call.query_id)
+            if not place.namespace:
+                raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
+            ident = idents.TableIdent(
+                table_bucket=place.database,
+                namespace=place.namespace,
+                name=statement.name[-1].stored,
+            )
+            hidden = catalog.no_table(place, statement.name)
+            catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)
+            receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+            if self._replays.is_done(receipt):  # only its answer was lost
+                return outcomes.status(done)
+            existing = catalog.find_table(place, statement.name[-1])
+            adopts = existing is not None and existing.pointer.metadata_location is None
+            if existing is not None and adopts:
+                # Another API made the table without metadata; here it gets its first.
+                taken = errors.already_exists("Object", shown)
+                catalog.check_table(existing, places.WRITE_ACTIONS, missing=taken)
+                ident = existing.ident
+        if existing is not None and not adopts:
+            loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
+            rows = writes.rows_committed(loaded, call.query_id)
             if rows is not None and statement.query is not None:
                 return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
@@ -139,26 +140,25 @@ class Definitions:
         session = call.session
         shown = statement.name[-1].folded
         gone = f"Drop statement executed successfully ({shown} already dropped)."
+        done = outcomes.status(f"{shown} successfully dropped.")
         try:
-            place = self._places.schema_of(
-                statement.name, database=session.database, schema=session.schema
-            )
+            with self._places.view(session.principal) as catalog:
+                place = catalog.schema_of(
+                    statement.name, database=session.database, schema=session.schema
+                )
+                receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+                if place.namespace and self._replays.is_done(receipt):
+                    return done
+                missing = catalog.no_table(place, statement.name, kind="Table")
+                table = catalog.find_table(place, statement.name[-1])
+                if table is None:
+                    raise missing
+                catalog.check_table(table, places.DROP_ACTIONS, missing=missing)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 return outcomes.status(gone)
             raise
-        done = outcomes.status(f"{shown} successfully dropped.")
-        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
-        if place.namespace and self._replays.is_done(receipt):
-            return done
-        ident = self._places.find_table(place, statement.name[-1])
-        missing = errors.does_not_exist("Table", names.dotted(statement.name))
-        if ident is None:
-            if statement.if_exists:
-                return outcomes.status(gone)
-            raise missing
-        self._places.check_table(session.principal, ident, places.DROP_ACTIONS, missing=missing)
-        await self._tables.drop(ident, by=call.by, via="sql", receipt=receipt)
+        await self._tables.drop(table.ident, by=call.by, via="sql", receipt=receipt)
         return done
 
     async def create_schema(
@@ -166,18 +166,20 @@ class Definitions:
     ) -> outcomes.Outcome:
         session = call.session
         database = session.database
-        if len(statement.name) == 2:
-            database = self._places.database(statement.name[0])
         if len(statement.name) > 2:
             raise errors.unsupported("a schema name of more than two parts")
-        if database is None:
-            raise errors.no_current_database()
         ident = statement.name[-1]
         namespace = tuple(ident.stored.split("."))
-        self._places.check_namespace(session.principal, database, namespace, "CreateNamespace")
-        receipt = self._replays.receipt(database, call.query_id, by=call.by)
-        is_done = self._replays.is_done(receipt)
-        if self._is_taken(database, ident) and not is_done:
+        with self._places.view(session.principal) as catalog:
+            if len(statement.name) == 2:
+                database = catalog.database(statement.name[0])
+            if database is None:
+                raise errors.no_current_database()
+            catalog.check_new_schema(statement.name, database)
+            receipt = self._replays.receipt(database, call.query_id, by=call.by)
+            is_done = self._replays.is_done(receipt)
+            is_taken = catalog.has_schema(database, ident)
+        if is_taken and not is_done:
             if not statement.if_not_exists:
                 raise errors.already_exists("Object", ident.folded)
             return outcomes.status(f"{ident.folded} already exists, statement succeeded.")
@@ -189,47 +191,44 @@ class Definitions:
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
-    def _is_taken(self, database: str, ident: names.Ident) -> bool:
-        try:
-            self._places.schema((ident,), database=database)
-        except errors.SqlError:
-            return False
-        return True
-
     async def drop_schema(
         self, call: planning.Call, statement: operations.DropSchema
     ) -> outcomes.Outcome:
+        """Drop a schema with all its tables, as Snowflake does unless RESTRICT is said."""
         session = call.session
         shown = statement.name[-1].folded
         done = outcomes.status(f"{shown} successfully dropped.")
-        database = session.database
-        if len(statement.name) == 2:
-            database = self._places.database(statement.name[0])
         receipt = None
-        if database is not None:
-            receipt = self._replays.receipt(database, call.query_id, by=call.by)
-            if self._replays.is_done(receipt):
-                return done
         try:
-            place = self._places.schema(statement.name, database=session.database)
+            with self._places.view(session.principal) as catalog:
+                database = session.database
+                if len(statement.name) == 2:
+                    database = catalog.database(statement.name[0])
+                if database is not None:
+                    receipt = self._replays.receipt(database, call.query_id, by=call.by)
+                    if self._replays.is_done(receipt):
+                        return done
+                place = catalog.schema(statement.name, database=session.database)
+                if not place.namespace:
+                    raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
+                catalog.check_drop_schema(statement.name, place)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 text = f"Drop statement executed successfully ({shown} already dropped)."
                 return outcomes.status(text)
             raise
-        if not place.namespace:
-            raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
-        principal = session.principal
-        self._places.check_namespace(principal, place.database, place.namespace, "DeleteNamespace")
-        held = self._tables.list(place.database, place.namespace)
-        # Snowflake drops a schema with all it holds unless RESTRICT is said.
-        for ident in held:
-            missing = errors.does_not_exist("Table", names.shown(ident.name))
-            self._places.check_table(principal, ident, places.DROP_ACTIONS, missing=missing)
-        for ident in held:
-            await self._tables.drop(ident, by=call.by, via="sql")
-        await self._namespaces.drop(
-            place.database, place.namespace, by=call.by, via="sql", receipt=receipt
+
+        def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
+            table = places.FoundTable(ident=ident, pointer=pointer)
+            self._places.check_drop(session.principal, table)
+
+        await self._namespaces.drop_whole(
+            place.database,
+            place.namespace,
+            check=check,
+            by=call.by,
+            via="sql",
+            receipt=receipt,
         )
         if (session.database, session.schema) == (place.database, place.name):
             session.schema = None

@@ -1,11 +1,15 @@
 """engine: INFORMATION_SCHEMA, made from the catalog when a query names one of its views.
 
-Only the named view is made, of one database, and only what the caller may see. Names are reported
-as Snowflake reports them. Counts and times come from the newest snapshot and the catalog's rows.
+Only the named view is made, of one database, and only what the caller may see: the row of a table
+needs the right to list it, and what a row says of the table's metadata needs the right to load it.
+Names are reported as Snowflake reports them. Counts and times come from the newest snapshot and
+the catalog's rows. What is listed is one moment's; metadata is read afterwards, since its files
+never change.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,17 +19,50 @@ import pyarrow as pa
 
 from catalog import errors as catalog_errors
 from catalog import idents, tables
-from server.access import model as access_model
+from catalog.metadata import errors as metadata_errors
 from sql import engine, errors, outcomes, places, tabletypes
 from sql.dialect import names, shapes, sqltypes
+from storage import errors as storage_errors
 
 TABLES_MAX = 10_000
 """Tables of one database that COLUMNS and TABLES describe; beyond that the query is refused."""
 
 
+UNREADABLE = (
+    catalog_errors.CatalogError,
+    metadata_errors.MetadataError,
+    storage_errors.StorageError,
+    errors.SqlError,
+)
+"""What a table raises whose metadata is absent or damaged. Its row then says no more of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A table in a listing, before its metadata is read. may_describe: the caller may load it."""
+
+    table: places.FoundTable
+    may_describe: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gathered:
+    """What a view of INFORMATION_SCHEMA is made of, read in one view of the catalog."""
+
+    view: str
+    database: str
+    databases: Sequence[str] = ()
+    namespaces: Sequence[idents.Namespace] = ()
+    tables: Sequence[Listed] = ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """A table as listings show it. loaded: None for a table that has no metadata yet."""
+    """A table as listings show it.
+
+    Of a table whose metadata cannot be read, or that the caller may list and not load, rows and
+    size_bytes are None and columns are empty.
+    """
 
     ident: idents.TableIdent
     created_at_ms: int
@@ -35,61 +72,89 @@ class Description:
     comment: str
     owner: str
     cluster_by: str
-    loaded: tables.LoadedTable | None
+    columns: Sequence[ColumnDescription]
 
 
 class InformationSchema:
     """Describes what the catalog holds, for SHOW, DESCRIBE and the views."""
 
-    def __init__(self, *, places: places.Places, tables: tables.Tables) -> None:
-        self._places = places
+    def __init__(self, *, tables: tables.Tables) -> None:
         self._tables = tables
 
-    def describe(self, ident: idents.TableIdent) -> Description | None:
-        """Return what is told of a table; None if it is gone."""
-        try:
-            pointer = self._tables.pointer(ident)
-        except (catalog_errors.NoSuchTable, catalog_errors.NoSuchNamespace):
-            return None
-        try:
-            loaded = self._tables.load(ident)
-        except catalog_errors.CatalogError:
-            loaded = None
-        summary = _summary(loaded)
-        properties = loaded.metadata.properties if loaded is not None else {}
+    async def describe(self, listed: Listed) -> Description:
+        """Return what the caller may know of a table. Never fails for damaged metadata."""
+        if listed.may_describe and listed.table.pointer.metadata_location is not None:
+            try:
+                return await self._described(listed.table)
+            except UNREADABLE:
+                pass
+        pointer = listed.table.pointer
+        is_empty = listed.may_describe and pointer.metadata_location is None
         return Description(
-            ident=ident,
+            ident=listed.table.ident,
             created_at_ms=pointer.created_at_ms,
-            altered_at_ms=max(
-                pointer.modified_at_ms, loaded.metadata.last_updated_ms if loaded else 0
-            ),
-            rows=_count(summary, "total-records", loaded),
-            size_bytes=_count(summary, "total-files-size", loaded),
-            comment=properties.get("comment", ""),
-            owner=pointer.created_by.rpartition("/")[2].rpartition(":")[2],
-            cluster_by=_cluster_by(loaded),
-            loaded=loaded,
+            altered_at_ms=pointer.modified_at_ms,
+            rows=0 if is_empty else None,
+            size_bytes=0 if is_empty else None,
+            comment="",
+            owner=_owner(listed.table) if listed.may_describe else "",
+            cluster_by="",
+            columns=(),
         )
 
-    def relation(
-        self, view: names.Ident, place: places.Schema, principal: access_model.Principal, name: str
-    ) -> tuple[shapes.TableShape, engine.Relation]:
-        """Return a view of a database's INFORMATION_SCHEMA, as a table; raises SqlError 002003."""
-        found = names.find(view, list(VIEWS))
-        if not found:
+    async def _described(self, table: places.FoundTable) -> Description:
+        loaded = await self._tables.fetch_at(table.ident, table.pointer)
+        summary = _summary(loaded)
+        return Description(
+            ident=table.ident,
+            created_at_ms=table.pointer.created_at_ms,
+            altered_at_ms=max(table.pointer.modified_at_ms, loaded.metadata.last_updated_ms),
+            rows=_count(summary, "total-records", loaded),
+            size_bytes=_count(summary, "total-files-size", loaded),
+            comment=loaded.metadata.properties.get("comment", ""),
+            owner=_owner(table),
+            cluster_by=_cluster_by(loaded),
+            columns=columns_of(loaded),
+        )
+
+    async def describe_all(self, listed: Sequence[Listed]) -> list[Description]:
+        """Return what the caller may know of tables, in order."""
+        descriptions = []
+        for each in listed:
+            descriptions.append(await self.describe(each))
+            await asyncio.sleep(0)  # metadata that is small or cached is read without a pause
+        return descriptions
+
+    def gather(self, catalog: places.View, view: names.Ident, place: places.Schema) -> Gathered:
+        """Return what a view of a database's INFORMATION_SCHEMA needs; raises SqlError 002003."""
+        positions = names.find(view, list(VIEWS))
+        if not positions:
             raise errors.does_not_exist("Object", f"INFORMATION_SCHEMA.{view.folded}")
-        stored = list(VIEWS)[found[0]]
-        columns, rows = VIEWS[stored]
+        stored = list(VIEWS)[positions[0]]
+        return Gathered(
+            view=stored,
+            database=place.database,
+            databases=catalog.databases() if stored == "databases" else (),
+            namespaces=catalog.schemas(place.database) if stored == "schemata" else (),
+            tables=every_table(catalog, place.database) if stored in OF_TABLES else (),
+        )
+
+    async def relation(
+        self, gathered: Gathered, name: str
+    ) -> tuple[shapes.TableShape, engine.Relation]:
+        """Return a view as a table and its rows."""
+        columns, rows = VIEWS[gathered.view]
+        descriptions = await self.describe_all(gathered.tables)
         table = pa.Table.from_pylist(
             [
                 dict(zip((column[0] for column in columns), row, strict=True))
-                for row in rows(self, place.database, principal)
+                for row in rows(gathered, descriptions)
             ],
             schema=pa.schema([(column[0], ARROW[column[1].kind]) for column in columns]),
         )
         shape = shapes.TableShape(
             relation=name,
-            path=(place.database, places.INFORMATION_SCHEMA, stored),
+            path=(gathered.database, places.INFORMATION_SCHEMA, gathered.view),
             columns=tuple(shapes.ShapeColumn(name=column[0], type=column[1]) for column in columns),
             rows=table.num_rows,
         )
@@ -98,66 +163,77 @@ class InformationSchema:
         )
         return shape, relation
 
-    def every_table(
-        self, database: str, principal: access_model.Principal
-    ) -> Iterator[Description]:
-        """Yield the tables of a database that principal may see."""
-        seen = 0
-        for namespace in self._places.schemas(principal, database):
-            for ident in self._places.tables(principal, database, namespace):
-                seen += 1
-                if seen > TABLES_MAX:
-                    raise errors.information_schema_too_large()
-                found = self.describe(ident)
-                if found is not None:
-                    yield found
 
-    # Rows
+def list_tables(
+    catalog: places.View, database: str, namespace: idents.Namespace
+) -> Iterator[Listed]:
+    """Yield the tables of a namespace that the caller may list."""
+    for ident in catalog.tables(database, namespace):
+        table = catalog.find(ident)
+        if table is not None:
+            yield Listed(table=table, may_describe=catalog.may_describe(table))
 
-    def databases(self, database: str, principal: access_model.Principal) -> Iterator[Row]:
-        for name in self._places.databases(principal):
-            yield (names.shown(name), None, "NO", "", None, None, 1, "STANDARD")
 
-    def schemata(self, database: str, principal: access_model.Principal) -> Iterator[Row]:
-        for namespace in self._places.schemas(principal, database):
-            yield _schema_row(database, names.shown(idents.dotted(namespace)))
-        yield _schema_row(database, places.INFORMATION_SCHEMA.upper())
+def every_table(catalog: places.View, database: str) -> list[Listed]:
+    """Return the tables of a database that the caller may list. Raises SqlError for too many."""
+    listed: list[Listed] = []
+    for namespace in catalog.schemas(database):
+        for table in list_tables(catalog, database, namespace):
+            listed.append(table)
+            if len(listed) > TABLES_MAX:
+                raise errors.information_schema_too_large()
+    return listed
 
-    def tables(self, database: str, principal: access_model.Principal) -> Iterator[Row]:
-        for found in self.every_table(database, principal):
-            yield (
-                names.shown(database),
-                names.shown(idents.dotted(found.ident.namespace)),
-                names.shown(found.ident.name),
-                found.owner,
-                "BASE TABLE",
-                "NO",
-                found.cluster_by or None,
-                found.rows,
-                found.size_bytes,
-                1,
-                moment(found.created_at_ms),
-                moment(found.altered_at_ms),
-                "YES",
-                "NO",
-                "NO",
-                found.comment or None,
-            )
 
-    def views(self, database: str, principal: access_model.Principal) -> Iterator[Row]:
-        yield from ()
+# Rows
 
-    def columns(self, database: str, principal: access_model.Principal) -> Iterator[Row]:
-        for found in self.every_table(database, principal):
-            if found.loaded is None:
-                continue
-            prefix = (
-                names.shown(database),
-                names.shown(idents.dotted(found.ident.namespace)),
-                names.shown(found.ident.name),
-            )
-            for position, column in enumerate(columns_of(found.loaded), start=1):
-                yield (*prefix, *_column_row(column, position))
+
+def _databases(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
+    for name in gathered.databases:
+        yield (names.shown(name), None, "NO", "", None, None, 1, "STANDARD")
+
+
+def _schemata(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
+    for namespace in gathered.namespaces:
+        yield _schema_row(gathered.database, names.shown(idents.dotted(namespace)))
+    yield _schema_row(gathered.database, places.INFORMATION_SCHEMA.upper())
+
+
+def _tables(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
+    for table in described:
+        yield (
+            names.shown(gathered.database),
+            names.shown(idents.dotted(table.ident.namespace)),
+            names.shown(table.ident.name),
+            table.owner or None,
+            "BASE TABLE",
+            "NO",
+            table.cluster_by or None,
+            table.rows,
+            table.size_bytes,
+            1,
+            moment(table.created_at_ms),
+            moment(table.altered_at_ms),
+            "YES",
+            "NO",
+            "NO",
+            table.comment or None,
+        )
+
+
+def _views(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
+    yield from ()
+
+
+def _columns(gathered: Gathered, described: Sequence[Description]) -> Iterator[Row]:
+    for table in described:
+        prefix = (
+            names.shown(gathered.database),
+            names.shown(idents.dotted(table.ident.namespace)),
+            names.shown(table.ident.name),
+        )
+        for position, column in enumerate(table.columns, start=1):
+            yield (*prefix, *_column_row(column, position))
 
 
 Row = tuple[Any, ...]
@@ -234,24 +310,26 @@ def _column_row(column: ColumnDescription, position: int) -> Row:
     )
 
 
-def _summary(loaded: tables.LoadedTable | None) -> Mapping[str, str]:
-    if loaded is None or loaded.metadata.current_snapshot_id is None:
+def _owner(table: places.FoundTable) -> str:
+    return table.pointer.created_by.rpartition("/")[2].rpartition(":")[2]
+
+
+def _summary(loaded: tables.LoadedTable) -> Mapping[str, str]:
+    if loaded.metadata.current_snapshot_id is None:
         return {}
     snapshot = loaded.metadata.snapshot(loaded.metadata.current_snapshot_id)
     found: Mapping[str, str] = (snapshot or {}).get("summary", {})
     return found
 
 
-def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable | None) -> int | None:
-    if loaded is None or loaded.metadata.current_snapshot_id is None:
+def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable) -> int | None:
+    if loaded.metadata.current_snapshot_id is None:
         return 0
     text = str(summary.get(key, ""))
     return int(text) if text.isdecimal() else None
 
 
-def _cluster_by(loaded: tables.LoadedTable | None) -> str:
-    if loaded is None:
-        return ""
+def _cluster_by(loaded: tables.LoadedTable) -> str:
     by_id = {field["id"]: field["name"] for field in loaded.metadata.current_schema()["fields"]}
     keys = [
         names.shown(by_id[field["source-id"]])
@@ -269,7 +347,8 @@ ARROW: Mapping[str, pa.DataType] = {
     "timestamp_ltz": pa.timestamp("us", "UTC"),
 }
 
-RowsOf = Callable[[InformationSchema, str, access_model.Principal], Iterator[Row]]
+RowsOf = Callable[[Gathered, Sequence[Description]], Iterator[Row]]
+OF_TABLES = frozenset({"tables", "columns"})
 
 VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
     "databases": (
@@ -283,7 +362,7 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("retention_time", COUNT),
             ("type", TEXT),
         ),
-        InformationSchema.databases,
+        _databases,
     ),
     "schemata": (
         (
@@ -295,7 +374,7 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("last_altered", MOMENT),
             ("comment", TEXT),
         ),
-        InformationSchema.schemata,
+        _schemata,
     ),
     "tables": (
         (
@@ -316,7 +395,7 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("is_temporary", TEXT),
             ("comment", TEXT),
         ),
-        InformationSchema.tables,
+        _tables,
     ),
     "views": (
         (
@@ -329,7 +408,7 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("last_altered", MOMENT),
             ("comment", TEXT),
         ),
-        InformationSchema.views,
+        _views,
     ),
     "columns": (
         (
@@ -356,6 +435,6 @@ VIEWS: Mapping[str, tuple[Sequence[tuple[str, sqltypes.SqlType]], RowsOf]] = {
             ("data_type_alias", TEXT),
             ("comment", TEXT),
         ),
-        InformationSchema.columns,
+        _columns,
     ),
 }

@@ -67,11 +67,9 @@ def open_statements(
     access = catalog_access.Access(
         store=store, authoriser=authoriser, region=region, account_id=account_id
     )
-    found = places.Places(
-        buckets=storage.buckets, namespaces=namespaces, tables=tables, access=access
-    )
+    found = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
-    described = information_schema.InformationSchema(places=found, tables=tables)
+    described = information_schema.InformationSchema(tables=tables)
     read = relations.Relations(
         engine=engine,
         scans=planned,
@@ -97,6 +95,7 @@ def open_statements(
     )
     plans = planning.Planning(
         places=found,
+        tables=tables,
         relations=read,
         readers=table_readers,
         described=described,
@@ -105,9 +104,15 @@ def open_statements(
     made = statements.Statements(
         engine=engine,
         places=found,
+        tables=tables,
         relations=read,
         writes=written,
-        shows=show.Shows(places=found, described=described, default_database=default_database),
+        shows=show.Shows(
+            places=found,
+            described=described,
+            tables=tables,
+            default_database=default_database,
+        ),
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,

@@ -1,22 +1,26 @@
 """engine: names of a statement -> databases, schemas and tables, with the caller's rights.
 
-What does not exist and what the caller may not see look alike (002003). A table is loaded once per
-reference; from then on the statement sees that one state of it. Views are named, not read.
+A statement looks all its names up in one `View`: one reading of the index, so that it sees each
+commit whole or not at all. What does not exist and what the caller may not see give one answer
+(002003): the message speaks of the last part of a name that the caller may know of. Views of SQL
+are named, not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from catalog import commits, idents, namespaces, tables
 from catalog import errors as catalog_errors
+from catalog import idents, records
+from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import errors as access_errors
 from server.access import model as access_model
 from sql import errors
 from sql.dialect import names
-from storage import buckets as storage_buckets
+from storage import batch
 
 READ_ACTIONS = ("GetTable", "GetTableMetadataLocation", "GetTableData")
 DESCRIBE_ACTIONS = ("GetTable", "GetTableMetadataLocation")
@@ -35,95 +39,138 @@ class Schema:
     namespace: idents.Namespace
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundTable:
+    """A table that a name means. pointer: as it was in the view, metadata or not."""
+
+    ident: idents.TableIdent
+    pointer: records.Pointer
+
+
 class Places:
     """Resolves names. Stateless beside the catalog it is given."""
+
+    def __init__(self, *, store: catalog_store.CatalogStore, access: catalog_access.Access) -> None:
+        self._store = store
+        self._access = access
+
+    def check_drop(self, principal: access_model.Principal, table: FoundTable) -> None:
+        """Raise SqlError 003001 unless principal may drop a table of a schema that goes whole."""
+        demands = self._access.on_object(table.ident, table.pointer.object_uuid, DROP_ACTIONS)
+        try:
+            self._access.check(principal, demands)
+        except access_errors.AccessDenied:
+            raise errors.not_authorized(
+                f"{principal.arn} is not authorized to drop every table of schema"
+                f" {idents.dotted(table.ident.namespace)}"
+            ) from None
+
+    @contextmanager
+    def view(self, principal: access_model.Principal) -> Iterator[View]:
+        """Begin one statement's reading of the catalog. Nothing is awaited while it is open."""
+        with self._store.index.view() as reading:
+            yield View(store=self._store, access=self._access, principal=principal, reading=reading)
+
+
+class View:
+    """The catalog at one moment, as one principal may see it; mutable: it keeps what it listed."""
 
     def __init__(
         self,
         *,
-        buckets: storage_buckets.Buckets,
-        namespaces: namespaces.Namespaces,
-        tables: tables.Tables,
+        store: catalog_store.CatalogStore,
         access: catalog_access.Access,
+        principal: access_model.Principal,
+        reading: batch.Reading,
     ) -> None:
-        self._buckets = buckets
-        self._namespaces = namespaces
-        self._tables = tables
+        self._store = store
         self._access = access
+        self._principal = principal
+        self._reading = reading
+        self._namespaces: dict[str, list[idents.Namespace]] = {}
 
     # Listings, filtered by what the caller may see
 
-    def databases(self, principal: access_model.Principal) -> list[str]:
-        """Return the table buckets that principal may see, in byte order."""
-        return [
-            info.name
-            for info in self._buckets.list()
-            if info.kind == "table"
-            and self._permits(principal, self._access.on_bucket(info.name, "GetTableBucket"))
-        ]
+    def databases(self) -> list[str]:
+        """Return the table buckets that the caller may see, in byte order."""
+        return [name for name in self._table_buckets() if self._may_know_database(name)]
 
-    def schemas(self, principal: access_model.Principal, database: str) -> list[idents.Namespace]:
-        """Return all namespaces of a database, at any depth, that principal may see."""
-        if not self._permits(principal, self._access.on_bucket(database, "ListNamespaces")):
+    def schemas(self, database: str) -> list[idents.Namespace]:
+        """Return all namespaces of a database, at any depth, that the caller may see."""
+        if not self._permits(self._access.on_bucket(database, "ListNamespaces")):
             return []
         return [
             namespace
             for namespace in self._namespaces_of(database)
-            if self._permits(
-                principal, self._access.on_namespace(database, namespace, "GetNamespace")
-            )
+            if self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
         ]
 
-    def tables(
-        self, principal: access_model.Principal, database: str, namespace: idents.Namespace
-    ) -> list[idents.TableIdent]:
-        """Return the tables of a namespace that principal may see, in byte order."""
-        if not self._permits(
-            principal, self._access.on_namespace(database, namespace, "ListTables")
-        ):
+    def tables(self, database: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
+        """Return the tables of a namespace that the caller may list, in byte order."""
+        if not self._permits(self._access.on_namespace(database, namespace, "ListTables")):
             return []
-        try:
-            return self._tables.list(database, namespace)
-        except catalog_errors.NoSuchNamespace:
-            return []
+        return [
+            idents.TableIdent(table_bucket=database, namespace=namespace, name=name)
+            for name in self._table_names(database, namespace)
+        ]
+
+    def find(self, ident: idents.TableIdent) -> FoundTable | None:
+        """Return a table by its stored name."""
+        place = self._place(ident.table_bucket)
+        row = None
+        if place is not None:
+            row = self._store.find_pointer(self._reading, place, "table", ident)
+        return None if row is None else FoundTable(ident=ident, pointer=row.pointer)
+
+    def may_describe(self, table: FoundTable) -> bool:
+        """Say whether the caller may know more of a table than its name and times."""
+        return self._access.permits(self._principal, self._demands(table, DESCRIBE_ACTIONS))
 
     def created_at_ms(self, database: str, namespace: idents.Namespace = ()) -> int:
-        """Return when a table bucket, or a namespace in it, was made."""
+        """Return when a table bucket, or a namespace in it, was made; 0 if it is gone."""
+        place = self._place(database)
+        if place is None:
+            return 0
         if not namespace:
-            return self._buckets.get(database).created_at_ms
-        return self._namespaces.load(database, namespace).created_at_ms
+            return place.bucket.created_at_ms
+        row = self._store.find_namespace(self._reading, place, namespace)
+        return 0 if row is None else row.row.created_at_ms
 
     def comment(self, database: str, namespace: idents.Namespace) -> str:
         """Return a schema's comment, which is a property of its namespace."""
-        return self._namespaces.load(database, namespace).properties.get("comment", "")
-
-    def _permits(self, principal: access_model.Principal, demand: access_model.Demand) -> bool:
-        return self._access.permits(principal, (demand,))
+        place = self._place(database)
+        if place is None:
+            return ""
+        row = self._store.find_namespace(self._reading, place, namespace)
+        return "" if row is None else row.row.properties.get("comment", "")
 
     # Names. Looking one up asks for nothing: what is then done with it does.
 
     def database(self, ident: names.Ident) -> str:
         """Return the table bucket that ident means; raises SqlError 002003."""
-        known = [info.name for info in self._buckets.list() if info.kind == "table"]
-        found = names.find(ident, known)
-        if not found:
-            raise errors.does_not_exist("Database", ident.folded)
-        return known[found[0]]
+        database = self._find_database(ident)
+        if database is None:
+            raise _no_database(ident.folded)
+        return database
 
     def schema(self, name: names.Name, *, database: str | None) -> Schema:
         """Return the schema that a name of one or two parts means; database: the session's."""
+        ident = name[-1]
         if len(name) == 2:
-            database = self.database(name[0])
+            database = self._find_database(name[0])
+            if database is None:
+                raise self.hidden(name, database=None)
         if database is None:
             raise errors.no_current_database()
-        ident = name[-1]
         if names.find(ident, [INFORMATION_SCHEMA]):
+            if len(name) == 2 and not self._may_know_database(database):
+                raise self.hidden(name, database=database)
             return Schema(database=database, name=INFORMATION_SCHEMA, namespace=())
-        known = self._namespaces_of(database)
-        found = names.find(ident, [idents.dotted(namespace) for namespace in known])
-        if not found:
-            raise _no_schema(database, ident)
-        namespace = known[found[0]]
+        stored = self._namespaces_of(database)
+        positions = names.find(ident, [idents.dotted(namespace) for namespace in stored])
+        if not positions:
+            raise self.hidden(name, database=database)
+        namespace = stored[positions[0]]
         return Schema(database=database, name=idents.dotted(namespace), namespace=namespace)
 
     def schema_of(self, name: names.Name, *, database: str | None, schema: str | None) -> Schema:
@@ -134,118 +181,217 @@ class Places:
             raise errors.no_current_database()
         if schema is None:
             raise errors.no_current_schema()
-        if schema == INFORMATION_SCHEMA:
-            return Schema(database=database, name=schema, namespace=())
-        return Schema(database=database, name=schema, namespace=tuple(schema.split(".")))
+        namespace = () if schema == INFORMATION_SCHEMA else tuple(schema.split("."))
+        return Schema(database=database, name=schema, namespace=namespace)
 
-    def find_table(self, place: Schema, ident: names.Ident) -> idents.TableIdent | None:
+    def has_schema(self, database: str, ident: names.Ident) -> bool:
+        """Say whether a database has a schema that ident means, seen or not."""
+        stored = [idents.dotted(namespace) for namespace in self._namespaces_of(database)]
+        return bool(names.find(ident, [*stored, INFORMATION_SCHEMA]))
+
+    def find_table(self, place: Schema, ident: names.Ident) -> FoundTable | None:
         """Return the table that ident means in a schema, or None."""
-        try:
-            known = self._tables.list(place.database, place.namespace)
-        except (catalog_errors.NoSuchNamespace, catalog_errors.NoSuchWarehouse):
+        stored = self._table_names(place.database, place.namespace)
+        positions = names.find(ident, stored)
+        if not positions:
             return None
-        found = names.find(ident, [table.name for table in known])
-        return known[found[0]] if found else None
+        return self.find(
+            idents.TableIdent(
+                table_bucket=place.database,
+                namespace=place.namespace,
+                name=stored[positions[0]],
+            )
+        )
 
     def table(
         self,
-        principal: access_model.Principal,
         name: names.Name,
         *,
         database: str | None,
         schema: str | None,
         actions: Sequence[str] = READ_ACTIONS,
-    ) -> commits.LoadedTable:
-        """Return a table, loaded, if principal may do actions with it.
+    ) -> FoundTable:
+        """Return a table, if the caller may do actions with it.
 
         Raises SqlError 002003 for what is not there, or is hidden from those who may not list it,
-        and 003001 where somebody may see a table and not do this.
+        and 003001 where the caller may list a table and not do this.
         """
         place = self.schema_of(name, database=database, schema=schema)
-        missing = errors.does_not_exist("Object", names.dotted(name))
-        ident = self.find_table(place, name[-1])
-        if ident is None:
+        missing = self.no_table(place, name)
+        table = self.find_table(place, name[-1])
+        if table is None:
             raise missing
-        self.check_table(principal, ident, actions, missing=missing)
-        try:
-            return self._tables.load(ident)
-        except catalog_errors.TableWithoutMetadata:
-            raise errors.unsupported(
-                f"table {names.dotted(name)}, which has no metadata yet"
-            ) from None
-        except (catalog_errors.NoSuchTable, catalog_errors.NoSuchNamespace):
-            raise missing from None
+        self.check_table(table, actions, missing=missing)
+        if table.pointer.metadata_location is None:
+            raise errors.unsupported(f"table {names.dotted(name)}, which has no metadata yet")
+        return table
 
-    def visible_database(self, principal: access_model.Principal, ident: names.Ident) -> str:
-        """Return the table bucket that ident means, if principal may see it."""
-        found = self.database(ident)
-        if found not in self.databases(principal):
-            raise errors.does_not_exist("Database", ident.folded)
-        return found
+    def visible_database(self, ident: names.Ident) -> str:
+        """Return the table bucket that ident means, if the caller may see it."""
+        database = self.database(ident)
+        if not self._may_know_database(database):
+            raise _no_database(ident.folded)
+        return database
 
-    def visible_schema(
-        self, principal: access_model.Principal, name: names.Name, *, database: str | None
-    ) -> Schema:
-        """Return the schema that a name means, if principal may see it."""
-        found = self.schema(name, database=database)
-        if found.namespace and found.namespace not in self.schemas(principal, found.database):
-            raise _no_schema(found.database, name[-1])
-        return found
+    def visible_schema(self, name: names.Name, *, database: str | None) -> Schema:
+        """Return the schema that a name means, if the caller may see it."""
+        place = self.schema(name, database=database)
+        if place.namespace:
+            asked = self._access.on_namespace(place.database, place.namespace, "GetNamespace")
+            visible = self._permits(asked)
+        else:
+            visible = self._may_know_database(place.database)
+        if not visible:
+            raise self.hidden(name, database=place.database)
+        return place
 
-    def _namespaces_of(self, database: str) -> list[idents.Namespace]:
-        found: list[idents.Namespace] = []
-        waiting: list[idents.Namespace | None] = [None]
-        while waiting:
-            children = self._namespaces.list(database, waiting.pop())
-            found += children
-            waiting += children
-        return sorted(found)
+    # Answers for what is absent or hidden: the same, by what the caller may know
+
+    def hidden(self, name: names.Name, *, database: str | None) -> errors.SqlError:
+        """Return the answer for a schema's name, absent or hidden. database: None if absent."""
+        ident = name[-1]
+        if len(name) == 1:
+            return _no_schema(names.shown(database or ""), ident)
+        wanted = name[0].stored if database is None else database
+        shown = name[0].folded
+        namespace = tuple(ident.stored.split("."))
+        if self._may_know_schema(wanted, namespace) or self._may_know_database(wanted):
+            return _no_database(shown) if database is None else _no_schema(shown, ident)
+        return _no_database(shown)
+
+    def no_table(self, place: Schema, name: names.Name, *, kind: str = "Object") -> errors.SqlError:
+        """Return the answer for a table's name in a schema, absent or hidden."""
+        known = self._may_know_schema(place.database, place.namespace)
+        if len(name) == 1 or known or not place.namespace:
+            return errors.does_not_exist(kind, names.dotted(name))
+        return self.hidden(name[:-1], database=place.database)
+
+    def _may_know_database(self, database: str) -> bool:
+        return self._permits(self._access.on_bucket(database, "GetTableBucket"))
+
+    def _may_know_schema(self, database: str, namespace: idents.Namespace) -> bool:
+        return any(
+            self._permits(self._access.on_namespace(database, namespace, action))
+            for action in ("GetNamespace", "ListTables")
+        )
 
     # Rights
 
-    def check(
-        self, principal: access_model.Principal, demands: Sequence[access_model.Demand]
-    ) -> None:
-        """Raise SqlError 003001 unless principal may do all of it."""
+    def check(self, demands: Sequence[access_model.Demand]) -> None:
+        """Raise SqlError 003001 unless the caller may do all of it."""
         try:
-            self._access.check(principal, demands)
+            self._access.check(self._principal, demands)
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
 
-    def check_bucket(
-        self, principal: access_model.Principal, table_bucket: str, action: str
-    ) -> None:
-        self.check(principal, (self._access.on_bucket(table_bucket, action),))
+    def check_new_schema(self, name: names.Name, database: str) -> None:
+        """Raise SqlError unless the caller may make a schema of this name."""
+        namespace = tuple(name[-1].stored.split("."))
+        try:
+            self.check((self._access.on_namespace(database, namespace, "CreateNamespace"),))
+        except errors.SqlError:
+            known = self._may_know_database(database) or self._may_know_schema(database, namespace)
+            if len(name) == 2 and not known:
+                raise _no_database(name[0].folded) from None
+            raise
 
-    def check_namespace(
-        self,
-        principal: access_model.Principal,
-        table_bucket: str,
-        namespace: idents.Namespace,
-        action: str,
-    ) -> None:
-        self.check(principal, (self._access.on_namespace(table_bucket, namespace, action),))
+    def check_drop_schema(self, name: names.Name, place: Schema) -> None:
+        """Raise SqlError unless the caller may drop a schema; 002003 if it is hidden."""
+        try:
+            demand = self._access.on_namespace(place.database, place.namespace, "DeleteNamespace")
+            self.check((demand,))
+        except errors.SqlError:
+            if not self._may_know_schema(place.database, place.namespace):
+                raise self.hidden(name, database=place.database) from None
+            raise
 
     def check_table(
-        self,
-        principal: access_model.Principal,
-        ident: idents.TableIdent,
-        actions: Sequence[str],
-        *,
-        missing: errors.SqlError,
+        self, table: FoundTable, actions: Sequence[str], *, missing: errors.SqlError
     ) -> None:
-        """Raise SqlError 003001 unless principal may do actions; missing for whom it is hidden."""
+        """Raise SqlError 003001 unless the caller may do actions; missing for whom it is hidden."""
         try:
-            self.check(principal, self._access.on_table(ident, actions))
+            self.check(self._demands(table, actions))
         except errors.SqlError:
+            ident = table.ident
             listing = self._access.on_namespace(ident.table_bucket, ident.namespace, "ListTables")
-            if not self._permits(principal, listing):
+            if not self._permits(listing):
                 raise missing from None
             raise
 
-    def check_new_table(self, principal: access_model.Principal, ident: idents.TableIdent) -> None:
-        self.check(principal, self._access.on_new_table(ident))
+    def check_new_table(
+        self, ident: idents.TableIdent, *, missing: errors.SqlError | None = None
+    ) -> None:
+        """Raise SqlError 003001 unless the caller may make a table; missing if its schema hides."""
+        try:
+            self.check(self._access.on_new_table(ident))
+        except errors.SqlError:
+            if missing is not None and not self._may_know_schema(
+                ident.table_bucket, ident.namespace
+            ):
+                raise missing from None
+            raise
+
+    def _demands(
+        self, table: FoundTable, actions: Sequence[str]
+    ) -> tuple[access_model.Demand, ...]:
+        return self._access.on_object(table.ident, table.pointer.object_uuid, actions)
+
+    def _permits(self, demand: access_model.Demand) -> bool:
+        return self._access.permits(self._principal, (demand,))
+
+    # Rows
+
+    def _table_buckets(self) -> list[str]:
+        return [
+            info.name for info in self._store.buckets.list(self._reading) if info.kind == "table"
+        ]
+
+    def _find_database(self, ident: names.Ident) -> str | None:
+        stored = self._table_buckets()
+        positions = names.find(ident, stored)
+        return stored[positions[0]] if positions else None
+
+    def _place(self, database: str) -> records.Place | None:
+        try:
+            return self._store.place(database, self._reading)
+        except catalog_errors.NoSuchWarehouse:
+            return None
+
+    def _table_names(self, database: str, namespace: idents.Namespace) -> list[str]:
+        place = self._place(database)
+        if place is None or not namespace:
+            return []
+        row = self._store.find_namespace(self._reading, place, namespace)
+        if row is None:
+            return []
+        return self._store.names(self._reading, place, "table", row.row.namespace_id)
+
+    def _namespaces_of(self, database: str) -> list[idents.Namespace]:
+        listed = self._namespaces.get(database)
+        if listed is None:
+            listed = self._namespaces[database] = sorted(self._every_namespace(database))
+        return listed
+
+    def _every_namespace(self, database: str) -> list[idents.Namespace]:
+        place = self._place(database)
+        if place is None:
+            return []
+        listed: list[idents.Namespace] = []
+        waiting: list[tuple[idents.Namespace, int]] = [((), records.ROOT_NAMESPACE_ID)]
+        while waiting:
+            above, namespace_id = waiting.pop()
+            for name in self._store.names(self._reading, place, "namespace", namespace_id):
+                namespace = (*above, name)
+                listed.append(namespace)
+                row = self._store.find_namespace(self._reading, place, namespace)
+                assert row is not None, "one reading lists and finds"
+                waiting.append((namespace, row.row.namespace_id))
+        return listed
 
 
-def _no_schema(database: str, ident: names.Ident) -> errors.SqlError:
-    return errors.does_not_exist("Schema", f"{names.shown(database)}.{ident.folded}")
+def _no_database(shown: str) -> errors.SqlError:
+    return errors.does_not_exist("Database", shown)
+
+
+def _no_schema(database_shown: str, ident: names.Ident) -> errors.SqlError:
+    return errors.does_not_exist("Schema", f"{database_shown}.{ident.folded}")

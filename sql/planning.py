@@ -74,12 +74,14 @@ class Planning:
         self,
         *,
         places: places.Places,
+        tables: tables.Tables,
         relations: relations.Relations,
         readers: readers.Readers,
         described: information_schema.InformationSchema,
         limits: Limits | None = None,
     ) -> None:
         self._places = places
+        self._tables = tables
         self._relations = relations
         self._readers = readers
         self._described = described
@@ -132,44 +134,54 @@ class Planning:
         )
 
     async def _open(self, call: Call, tree: operations.Tree) -> Opened:
-        """Look up every table of a query. The same table at the same moment is loaded once."""
+        """Look up every table of a query, all of them in one view of the catalog."""
         session = call.session
         wants_bounds = references.wants_bounds(tree)
+        uses = references.references(tree, self.environment(call))
+        with self._places.view(session.principal) as catalog:
+            places_of = self._find(call, uses, catalog)
         loaded: dict[names.Name, tables.LoadedTable] = {}
-        found: list[relations.Table | None] = []
+        stored: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
-        for use in references.references(tree, self.environment(call)):
+        for use in uses:
             name = f"{use.index}:{names.dotted(use.name)}"
-            if use.function:
-                raise errors.unsupported(f"table function {use.function}")
-            place = self._places.schema_of(
-                use.name, database=session.database, schema=session.schema
-            )
-            if not place.namespace:
-                if use.moment is not None:
-                    raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
-                shape, relation = self._described.relation(
-                    use.name[-1], place, session.principal, name
-                )
+            place = places_of[use.name]
+            if isinstance(place, information_schema.Gathered):
+                shape, ready[use.index] = await self._described.relation(place, name)
                 described.append(shape)
-                found.append(None)
-                ready[use.index] = relation
+                stored.append(None)
                 continue
             if use.name not in loaded:
-                loaded[use.name] = self._places.table(
-                    session.principal,
-                    use.name,
-                    database=session.database,
-                    schema=session.schema,
-                )
-            transactions.check_not_waiting(session, loaded[use.name].ident)
+                loaded[use.name] = await self._tables.fetch_at(place.ident, place.pointer)
             reader = self._readers.of(session.principal, loaded[use.name])
             table = relations.snapshot_at(reader, use.moment)
             ends = await self._relations.bounds(table) if wants_bounds else None
             described.append(self._relations.shape(table, name, ends))
-            found.append(table)
-        return Opened(shapes=tuple(described), tables=tuple(found), ready=ready)
+            stored.append(table)
+        return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
+
+    def _find(
+        self, call: Call, uses: Sequence[shapes.TableUse], catalog: places.View
+    ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
+        """Return what each name of a query means. Raises SqlError."""
+        session = call.session
+        meanings: dict[names.Name, places.FoundTable | information_schema.Gathered] = {}
+        for use in uses:
+            if use.function:
+                raise errors.unsupported(f"table function {use.function}")
+            place = catalog.schema_of(use.name, database=session.database, schema=session.schema)
+            if not place.namespace and use.moment is not None:
+                raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
+            if use.name in meanings:
+                continue
+            if not place.namespace:
+                meanings[use.name] = self._described.gather(catalog, use.name[-1], place)
+                continue
+            table = catalog.table(use.name, database=session.database, schema=session.schema)
+            transactions.check_not_waiting(session, table.ident)
+            meanings[use.name] = table
+        return meanings
 
     async def query(
         self,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catalog import idents
+from catalog import idents, tables
 from sql import errors, information_schema, outcomes, places, sessions
 from sql import parameters as session_parameters
 from sql.dialect import names, operations, sqltypes
@@ -131,19 +131,30 @@ class Shows:
         *,
         places: places.Places,
         described: information_schema.InformationSchema,
+        tables: tables.Tables,
         default_database: str | None,
     ) -> None:
         self._places = places
         self._described = described
+        self._tables = tables
         self._default_database = default_database
 
-    def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
+    async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
         """Return the listing; raises SqlError 002043 for one in what is not there."""
         kind = statement.kind
         if statement.history:
             raise errors.unsupported(f"SHOW {kind} HISTORY")
-        build = LISTINGS.get(kind)
-        rows = list(build(self, session, statement)) if build is not None else []
+        if kind == "COLUMNS" and statement.scope_kind in ("table", "name"):
+            rows = await self._columns_of_one(session, statement)
+        elif kind in OF_TABLES:
+            with self._places.view(session.principal) as catalog:
+                listed = list(_tables_in(catalog, session, statement))
+            described = await self._described.describe_all(listed)
+            rows = [row for table in described for row in OF_TABLES[kind](table)]
+        else:
+            with self._places.view(session.principal) as catalog:
+                build = LISTINGS.get(kind)
+                rows = list(build(self, catalog, session, statement)) if build is not None else []
         columns = COLUMNS[kind]
         rows = _paged(rows, columns, statement)
         if statement.terse and kind in TERSE:
@@ -154,28 +165,15 @@ class Shows:
             statement_type_id=outcomes.StatementType.SHOW,
         )
 
-    def describe(
+    async def describe(
         self, session: sessions.Session, statement: operations.Describe
     ) -> outcomes.Outcome:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
         if statement.kind in ("schema", "database"):
             return self._describe_container(session, statement)
-        shown = names.dotted(statement.name)
-        kind = statement.kind.title()
-        try:
-            loaded = self._places.table(
-                session.principal,
-                statement.name,
-                database=session.database,
-                schema=session.schema,
-                actions=places.DESCRIBE_ACTIONS,
-            )
-        except errors.SqlError as error:
-            if error.code == "002003":
-                raise errors.described_does_not_exist(kind, shown) from None
-            raise
+        loaded = await self._load(session, statement.name, kind=statement.kind.title())
         if statement.kind == "view":
-            raise errors.described_does_not_exist(kind, shown)
+            raise errors.described_does_not_exist("View", names.dotted(statement.name))
         rows = [
             (
                 column.name,
@@ -199,25 +197,29 @@ class Shows:
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
+    async def _load(
+        self, session: sessions.Session, name: names.Name, *, kind: str
+    ) -> tables.LoadedTable:
+        try:
+            with self._places.view(session.principal) as catalog:
+                table = catalog.table(
+                    name,
+                    database=session.database,
+                    schema=session.schema,
+                    actions=places.DESCRIBE_ACTIONS,
+                )
+        except errors.SqlError as error:
+            if error.code != "002003":
+                raise
+            raise errors.described_does_not_exist(kind, names.dotted(name)) from None
+        return await self._tables.fetch_at(table.ident, table.pointer)
+
     def _describe_container(
         self, session: sessions.Session, statement: operations.Describe
     ) -> outcomes.Outcome:
-        principal = session.principal
         try:
-            if statement.kind == "database":
-                database = self._places.visible_database(principal, statement.name[0])
-                listed = [
-                    (None, names.shown(idents.dotted(namespace)), "SCHEMA")
-                    for namespace in self._places.schemas(principal, database)
-                ]
-            else:
-                place = self._places.visible_schema(
-                    principal, statement.name, database=session.database
-                )
-                listed = [
-                    (None, names.shown(ident.name), "TABLE")
-                    for ident in self._places.tables(principal, place.database, place.namespace)
-                ]
+            with self._places.view(session.principal) as catalog:
+                listed = _described_names(catalog, session, statement)
         except errors.SqlError as error:
             if error.code == "002003":
                 shown = names.dotted(statement.name)
@@ -229,12 +231,20 @@ class Shows:
             statement_type_id=outcomes.StatementType.DESCRIBE,
         )
 
+    async def _columns_of_one(
+        self, session: sessions.Session, statement: operations.Show
+    ) -> list[Row]:
+        loaded = await self._load(session, statement.scope, kind="Table")
+        return list(_column_rows(loaded.ident, information_schema.columns_of(loaded)))
+
     # What is listed
 
-    def databases(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
-        for name in self._places.databases(session.principal):
+    def databases(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        for name in catalog.databases():
             yield (
-                information_schema.moment(self._places.created_at_ms(name)),
+                information_schema.moment(catalog.created_at_ms(name)),
                 names.shown(name),
                 "Y" if name == self._default_database else "N",
                 "Y" if name == session.database else "N",
@@ -249,65 +259,35 @@ class Shows:
                 "",
             )
 
-    def schemas(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
-        for database in self._databases_in(session, statement):
+    def schemas(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        for database in _databases_in(catalog, session, statement):
             listed: list[idents.Namespace] = [
-                *self._places.schemas(session.principal, database),
+                *catalog.schemas(database),
                 (places.INFORMATION_SCHEMA,),
             ]
             for namespace in listed:
                 name = idents.dotted(namespace)
                 is_own = name == places.INFORMATION_SCHEMA
-                known = () if is_own else namespace
+                stored = () if is_own else namespace
                 current = database == session.database and name == session.schema
                 yield (
-                    information_schema.moment(self._places.created_at_ms(database, known)),
+                    information_schema.moment(catalog.created_at_ms(database, stored)),
                     names.shown(name),
                     "N",
                     "Y" if current else "N",
                     names.shown(database),
                     "",
-                    "" if is_own else self._places.comment(database, namespace),
+                    "" if is_own else catalog.comment(database, namespace),
                     "",
                     "1",
                     "",
                 )
 
-    def objects(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
-        for found in self._tables_in(session, statement):
-            yield (*_object_row(found), "", "N", "N", "Y")
-
-    def tables(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
-        for found in self._tables_in(session, statement):
-            yield (
-                *_object_row(found),
-                "OFF",
-                "OFF",
-                "OFF",
-                None,
-                None,
-                "N",
-                "N",
-                "",
-                "N",
-                None,
-                "N",
-                "Y",
-                "N",
-                "N",
-            )
-
-    def columns(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
-        if statement.scope_kind in ("table", "name"):
-            loaded = self._named_table(session, statement)
-            yield from _column_rows(loaded.ident, information_schema.columns_of(loaded))
-            return
-        for found in self._tables_in(session, statement):
-            if found.loaded is not None:
-                columns = information_schema.columns_of(found.loaded)
-                yield from _column_rows(found.ident, columns)
-
-    def parameters(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+    def parameters(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
         for name in sorted(session_parameters.PARAMETERS):
             parameter = session_parameters.PARAMETERS[name]
             is_set = name in session.parameters
@@ -321,98 +301,132 @@ class Shows:
                 kind,
             )
 
-    def variables(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+    def variables(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
         for name in sorted(session.variables):
             variable = session.variables[name]
             yield (str(session.id), None, None, name, variable.text, variable.type, "")
 
-    def warehouses(self, session: sessions.Session, statement: operations.Show) -> Iterator[Row]:
+    def warehouses(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
         current = session.warehouse
         yield (current, "STARTED", "STANDARD", "X-Small", "0", "0", "Y", "Y", "DataFusion")
 
-    # Where it is looked for
 
-    def _databases_in(self, session: sessions.Session, statement: operations.Show) -> list[str]:
-        principal = session.principal
-        match statement.scope_kind:
-            case "account":
-                return self._places.databases(principal)
-            case "database" | "name" if statement.scope:
-                return [self._in_scope(session, statement.scope[0])]
-        if session.database is None:
-            return self._places.databases(principal)
-        return [session.database]
-
-    def _in_scope(self, session: sessions.Session, ident: names.Ident) -> str:
-        try:
-            return self._places.visible_database(session.principal, ident)
-        except errors.SqlError:
-            raise errors.show_in_missing_schema() from None
-
-    def _tables_in(
-        self, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[information_schema.Description]:
-        for database, namespace in self._schemas_in(session, statement):
-            for ident in self._places.tables(session.principal, database, namespace):
-                if not _may_match(ident.name, statement):
-                    continue
-                found = self._described.describe(ident)
-                if found is not None:
-                    yield found
-
-    def _schemas_in(
-        self, session: sessions.Session, statement: operations.Show
-    ) -> Iterator[tuple[str, idents.Namespace]]:
-        scope, principal = statement.scope, session.principal
-        is_schema = statement.scope_kind == "schema" or (
-            statement.scope_kind == "name" and len(scope) == 2
-        )
-        if is_schema and scope:
-            place = self._schema_in_scope(session, scope)
-            yield place.database, place.namespace
-            return
-        if statement.scope_kind == "name" and len(scope) == 1:
-            place = self._schema_in_scope(session, scope)
-            yield place.database, place.namespace
-            return
-        bare = statement.scope_kind in ("", "schema")
-        if bare and session.database is not None and session.schema is not None:
-            yield session.database, tuple(session.schema.split("."))
-            return
-        for database in self._databases_in(session, statement):
-            for namespace in self._places.schemas(principal, database):
-                yield database, namespace
-
-    def _schema_in_scope(self, session: sessions.Session, scope: names.Name) -> places.Schema:
-        try:
-            return self._places.visible_schema(session.principal, scope, database=session.database)
-        except errors.SqlError as error:
-            if error.code != "002003":
-                raise
-            raise errors.show_in_missing_schema() from None
-
-    def _named_table(self, session: sessions.Session, statement: operations.Show) -> Any:
-        try:
-            return self._places.table(
-                session.principal,
-                statement.scope,
-                database=session.database,
-                schema=session.schema,
-                actions=places.DESCRIBE_ACTIONS,
-            )
-        except errors.SqlError as error:
-            if error.code != "002003":
-                raise
-            shown = names.dotted(statement.scope)
-            raise errors.described_does_not_exist("Table", shown) from None
+# Where it is looked for
 
 
-LISTINGS: Mapping[str, Callable[[Shows, sessions.Session, operations.Show], Iterator[Row]]] = {
+def _databases_in(
+    catalog: places.View, session: sessions.Session, statement: operations.Show
+) -> list[str]:
+    match statement.scope_kind:
+        case "account":
+            return catalog.databases()
+        case "database" | "name" if statement.scope:
+            try:
+                return [catalog.visible_database(statement.scope[0])]
+            except errors.SqlError:
+                raise errors.show_in_missing_schema() from None
+    if session.database is None:
+        return catalog.databases()
+    return [session.database]
+
+
+def _tables_in(
+    catalog: places.View, session: sessions.Session, statement: operations.Show
+) -> Iterator[information_schema.Listed]:
+    for database, namespace in _schemas_in(catalog, session, statement):
+        for listed in information_schema.list_tables(catalog, database, namespace):
+            if _may_match(listed.table.ident.name, statement):
+                yield listed
+
+
+def _schemas_in(
+    catalog: places.View, session: sessions.Session, statement: operations.Show
+) -> Iterator[tuple[str, idents.Namespace]]:
+    scope = statement.scope
+    is_schema = statement.scope_kind == "schema" or statement.scope_kind == "name"
+    if is_schema and scope:
+        place = _schema_in_scope(catalog, session, scope)
+        yield place.database, place.namespace
+        return
+    bare = statement.scope_kind in ("", "schema")
+    if bare and session.database is not None and session.schema is not None:
+        yield session.database, tuple(session.schema.split("."))
+        return
+    for database in _databases_in(catalog, session, statement):
+        for namespace in catalog.schemas(database):
+            yield database, namespace
+
+
+def _schema_in_scope(
+    catalog: places.View, session: sessions.Session, scope: names.Name
+) -> places.Schema:
+    try:
+        return catalog.visible_schema(scope, database=session.database)
+    except errors.SqlError as error:
+        if error.code != "002003":
+            raise
+        raise errors.show_in_missing_schema() from None
+
+
+def _described_names(
+    catalog: places.View, session: sessions.Session, statement: operations.Describe
+) -> list[Row]:
+    if statement.kind == "database":
+        database = catalog.visible_database(statement.name[0])
+        return [
+            (None, names.shown(idents.dotted(namespace)), "SCHEMA")
+            for namespace in catalog.schemas(database)
+        ]
+    place = catalog.visible_schema(statement.name, database=session.database)
+    return [
+        (None, names.shown(ident.name), "TABLE")
+        for ident in catalog.tables(place.database, place.namespace)
+    ]
+
+
+def _objects(table: information_schema.Description) -> Iterator[Row]:
+    yield (*_object_row(table), "", "N", "N", "Y")
+
+
+def _tables(table: information_schema.Description) -> Iterator[Row]:
+    yield (
+        *_object_row(table),
+        "OFF",
+        "OFF",
+        "OFF",
+        None,
+        None,
+        "N",
+        "N",
+        "",
+        "N",
+        None,
+        "N",
+        "Y",
+        "N",
+        "N",
+    )
+
+
+def _columns(table: information_schema.Description) -> Iterator[Row]:
+    yield from _column_rows(table.ident, table.columns)
+
+
+OF_TABLES: Mapping[str, Callable[[information_schema.Description], Iterator[Row]]] = {
+    "OBJECTS": _objects,
+    "TABLES": _tables,
+    "COLUMNS": _columns,
+}
+"""Listings that say something of each table: the rows of one."""
+
+Listing = Callable[[Shows, places.View, sessions.Session, operations.Show], Iterator[Row]]
+LISTINGS: Mapping[str, Listing] = {
     "DATABASES": Shows.databases,
     "SCHEMAS": Shows.schemas,
-    "OBJECTS": Shows.objects,
-    "TABLES": Shows.tables,
-    "COLUMNS": Shows.columns,
     "PARAMETERS": Shows.parameters,
     "VARIABLES": Shows.variables,
     "WAREHOUSES": Shows.warehouses,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents
+from catalog import idents, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
@@ -79,6 +79,7 @@ class Statements:
         *,
         engine: engine.Engine,
         places: places.Places,
+        tables: tables.Tables,
         relations: relations.Relations,
         writes: writes.Writes,
         shows: show.Shows,
@@ -89,6 +90,7 @@ class Statements:
     ) -> None:
         self._engine = engine
         self._places = places
+        self._tables = tables
         self._relations = relations
         self._writes = writes
         self._shows = shows
@@ -171,9 +173,9 @@ class Statements:
             case operations.Explain():
                 return await self._explain(call, operation.tree)
             case operations.Show():
-                return self._shows.show(call.session, operation)
+                return await self._shows.show(call.session, operation)
             case operations.Describe():
-                return self._shows.describe(call.session, operation)
+                return await self._shows.describe(call.session, operation)
             case operations.Insert():
                 return await self._insert(call, operation)
         if call.describe_only:
@@ -290,13 +292,14 @@ class Statements:
         if statement.overwrite:
             raise errors.unsupported("INSERT OVERWRITE")
         session = call.session
-        loaded = self._places.table(
-            session.principal,
-            statement.name,
-            database=session.database,
-            schema=session.schema,
-            actions=places.READ_ACTIONS[:2] if call.describe_only else places.WRITE_ACTIONS,
-        )
+        with self._places.view(session.principal) as catalog:
+            table = catalog.table(
+                statement.name,
+                database=session.database,
+                schema=session.schema,
+                actions=places.READ_ACTIONS[:2] if call.describe_only else places.WRITE_ACTIONS,
+            )
+        loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
             references.references(statement.source, self._planning.environment(call))
@@ -346,19 +349,16 @@ class Statements:
                 self._use_database(session, statement.name[0])
                 kind = outcomes.StatementType.USE_DATABASE
             case _:
-                place = self._places.visible_schema(
-                    session.principal, statement.name, database=session.database
-                )
+                with self._places.view(session.principal) as catalog:
+                    place = catalog.visible_schema(statement.name, database=session.database)
                 session.database, session.schema = place.database, place.name
                 kind = outcomes.StatementType.USE_SCHEMA
         return outcomes.status("Statement executed successfully.", kind)
 
     def _use_database(self, session: sessions.Session, ident: names.Ident) -> None:
-        database = self._places.visible_database(session.principal, ident)
-        listed = [
-            idents.dotted(namespace)
-            for namespace in self._places.schemas(session.principal, database)
-        ]
+        with self._places.view(session.principal) as catalog:
+            database = catalog.visible_database(ident)
+            listed = [idents.dotted(namespace) for namespace in catalog.schemas(database)]
         session.database = database
         session.schema = DEFAULT_SCHEMA if DEFAULT_SCHEMA in listed else None
 

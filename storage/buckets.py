@@ -43,13 +43,15 @@ class Buckets:
             self._decoded[value] = info
         return info
 
-    def list(self) -> list[BucketInfo]:
-        """Return all buckets by name."""
-        with self._index.view() as view:
-            return [
-                records.bucket_info(key.decode(), value)
-                for key, value in view.scan(Store.BUCKETS, b"")
-            ]
+    def list(self, reading: Reading | None = None) -> list[BucketInfo]:
+        """Return all buckets by name. reading: a view that is open already."""
+        if reading is None:
+            with self._index.view() as view:
+                return self.list(view)
+        return [
+            records.bucket_info(key.decode(), value)
+            for key, value in reading.scan(Store.BUCKETS, b"")
+        ]
 
     async def create(
         self,

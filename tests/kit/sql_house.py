@@ -122,12 +122,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
     new_id = lake.store.new_id
     file_store = files.Files(objects=lake.storage.objects, blobs=lake.storage.blobs)
     planned = scans.Scans(files=file_store, decoder=decoding.InlineDecoder())
-    found = places.Places(
-        buckets=lake.storage.buckets,
-        namespaces=lake.namespaces,
-        tables=lake.tables,
-        access=access,
-    )
+    found = places.Places(store=lake.store, access=access)
     table_readers = readers.Readers(store=lake.store, access=access)
     committed = appends.Appends(
         tables=lake.tables,
@@ -137,7 +132,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         now_ms=lake.clock,
         new_id=new_id,
     )
-    described = information_schema.InformationSchema(places=found, tables=lake.tables)
+    described = information_schema.InformationSchema(tables=lake.tables)
     read = relations.Relations(
         engine=the_engine,
         scans=planned,
@@ -155,14 +150,21 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         new_id=new_id,
     )
     plans = planning.Planning(
-        places=found, relations=read, readers=table_readers, described=described
+        places=found,
+        tables=lake.tables,
+        relations=read,
+        readers=table_readers,
+        described=described,
     )
     made = statements.Statements(
         engine=the_engine,
         places=found,
+        tables=lake.tables,
         relations=read,
         writes=written,
-        shows=show.Shows(places=found, described=described, default_database="lake"),
+        shows=show.Shows(
+            places=found, described=described, tables=lake.tables, default_database="lake"
+        ),
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,

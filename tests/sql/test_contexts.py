@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
@@ -123,3 +124,26 @@ def test_what_a_caller_may_not_see_looks_absent(made: contexts.Contexts) -> None
     assert made.resolve(NOBODY, "lake", "public") == (None, None)
     assert made.resolve(reader("lake"), "lake", "public") == ("lake", "public")
     assert made.resolve(reader("lake"), "other-lake", "") == (None, None)
+
+
+def test_a_schema_that_a_caller_may_not_see_is_current_there_or_not(
+    made: contexts.Contexts,
+) -> None:
+    for schema in ("nyc", "NYC", "absent", "ABSENT"):
+        assert made.resolve(reader("lake"), "lake", schema) == ("lake", schema.lower())
+    assert made.resolve(reader("lake"), "lake", "") == ("lake", None)
+    assert made.resolve(reader("lake"), "other-lake", "public") == (None, None)
+
+
+def test_a_caller_who_may_see_one_schema_alone_may_log_into_it(made: contexts.Contexts) -> None:
+    only = {"StringEquals": {"s3tables:namespace": "nyc"}}
+    statement = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*", "Condition": only}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    caller = dataclasses.replace(
+        NOBODY, policies=(policies.parse_policy(document, kind="identity"),)
+    )
+    assert made.resolve(caller, "lake", "NYC") == ("lake", "nyc")
+    assert made.resolve(caller, "lake", "a") == (None, None)
+    assert made.resolve(caller, "lake", "") == (None, None)
+    assert made.resolve(caller, "other-lake", "nyc") == (None, None)
+    assert made.resolve(caller, "absent", "nyc") == (None, None)

@@ -1,0 +1,176 @@
+"""What SQL tells of things that are not the caller's: nothing that tells them from absent ones.
+
+The users are those of tests/kit/users.py. carol may do nothing, alice all in her own namespace,
+dave all but what lies in the namespace bob, erin lists names and reads no table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from sql import errors, sessions
+from storage import model
+from tests.kit import lakes, sql_house, users
+
+State = Literal["table", "schema", "nothing"]
+
+STATEMENTS = [
+    "use database {d}",
+    "use {d}",
+    "use schema {d}.bob",
+    "use schema {d}.information_schema",
+    "show tables in database {d}",
+    "show schemas in database {d}",
+    "show objects in {d}.bob",
+    "show tables in schema {d}.bob",
+    "show terse tables in schema {d}.bob",
+    "show columns in schema {d}.bob",
+    "show columns in table {d}.bob.secret",
+    "describe table {d}.bob.secret",
+    "describe schema {d}.bob",
+    "select * from {d}.bob.secret",
+    "select count(*) from {d}.bob.secret",
+    "explain select * from {d}.bob.secret",
+    "select * from {d}.information_schema.tables where table_schema = 'BOB'",
+    "select * from {d}.information_schema.schemata where schema_name = 'BOB'",
+    "insert into {d}.bob.secret values (1, 'x')",
+    "insert into {d}.bob.secret select * from {d}.bob.secret",
+    "create table {d}.bob.secret (id int)",
+    "create table if not exists {d}.bob.secret (id int)",
+    "create table {d}.bob.other as select 1 as x",
+    "drop table {d}.bob.secret",
+    "drop table if exists {d}.bob.secret",
+    "drop schema {d}.bob",
+    "drop schema if exists {d}.bob",
+    "create schema {d}.bob",
+    "create schema if not exists {d}.bob",
+]
+
+
+def be(house: sql_house.House, name: str) -> None:
+    statements = [dict(each) for policy in users.POLICIES[name] for each in policy["Statement"]]
+    house.session = sessions.Session(id=1, principal=sql_house.user(name, statements))
+
+
+async def answer_of(house: sql_house.House, text: str, **more: Any) -> object:
+    try:
+        outcome = await house.run(text, **more)
+        if outcome.batches is None:
+            return outcome.rows
+        return [batch.to_pylist() async for batch in outcome.batches]
+    except errors.SqlError as error:
+        return error.code, error.sqlstate, error.message
+
+
+def answers_of(path: Path, name: str, *, database: str, state: State) -> list[object]:
+    """Return what a user is answered where bob's table, only his schema, or neither is there."""
+
+    async def work(house: sql_house.House) -> list[object]:
+        if state != "nothing":
+            await house.run("create schema bob")
+        if state == "table":
+            await house.run("create table bob.secret (id int, word varchar)")
+            await house.run("insert into bob.secret values (1, 'hidden')")
+        before = house.lake.log()
+        answers = []
+        for describe_only in (True, False):
+            for statement in STATEMENTS:
+                be(house, name)
+                text = statement.format(d=database)
+                answers.append((text, await answer_of(house, text, describe_only=describe_only)))
+        assert house.lake.log() == before
+        return answers
+
+    return sql_house.in_house(path, work)
+
+
+@pytest.mark.parametrize("name", ["carol", "dave", "alice"])
+def test_a_hidden_schema_or_table_answers_as_an_absent_one(tmp_path: Path, name: str) -> None:
+    absent = answers_of(tmp_path / "a", name, database="lake", state="nothing")
+    for number, state in enumerate(("schema", "table")):
+        path = tmp_path / f"{number}"
+        assert answers_of(path, name, database="lake", state=state) == absent  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["carol", "alice"])
+def test_a_hidden_database_answers_as_an_absent_one(tmp_path: Path, name: str) -> None:
+    hidden = answers_of(tmp_path / "a", name, database="lake", state="table")
+    absent = answers_of(tmp_path / "b", name, database="nodb", state="table")
+    assert repr(hidden) == repr(absent).replace("nodb", "lake").replace("NODB", "LAKE")
+
+
+def test_a_user_of_one_schema_uses_it_by_its_full_name(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema alice")
+        be(house, "alice")
+        await house.run("create table lake.alice.t (id int)")
+        await house.run("insert into lake.alice.t values (7)")
+        await house.run("use schema lake.alice")
+        assert await house.rows("select id from t") == [(7,)]
+        assert [row[1] for row in await house.rows("show tables in schema lake.alice")] == ["T"]
+        with pytest.raises(errors.SqlError, match=r"LAKE\.ALICE\.MISSING"):
+            await house.run("select * from lake.alice.missing")
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_whoever_may_list_tables_and_not_load_them_sees_their_names_alone(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema bob")
+        await house.run("create table bob.secret (id int, hidden_word varchar) comment = 'hidden'")
+        await house.run("insert into bob.secret values (1, 'hidden')")
+        be(house, "erin")
+        (row,) = await house.rows(
+            "select table_name, table_owner, row_count, bytes, comment, clustering_key"
+            " from lake.information_schema.tables"
+        )
+        assert row == ("SECRET", None, None, None, None, None)
+        assert await house.rows("select * from lake.information_schema.columns") == []
+        assert await house.rows("show columns in database lake") == []
+        assert await house.rows("show columns in schema lake.bob") == []
+        for listing in ("tables", "objects"):
+            outcome = await house.run(f"show {listing} in schema lake.bob")
+            (shown,) = outcome.rows or ()
+            named = dict(zip((column.name for column in outcome.columns), shown, strict=True))
+            assert (named["name"], named["rows"], named["bytes"]) == ("SECRET", None, None)
+            assert (named["owner"], named["comment"]) == ("", "")
+        for text in ("describe table lake.bob.secret", "show columns in table lake.bob.secret"):
+            with pytest.raises(errors.SqlError) as caught:
+                await house.run(text)
+            assert caught.value.code == "003001"
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_table_with_damaged_metadata_does_not_silence_the_others(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        for name in ("a", "b", "c"):
+            await house.run(f"create table {name} (id int)")
+            await house.run(f"insert into {name} values (1)")
+        pointer = house.lake.tables.pointer(house.lake.ident("ns.b"))
+        assert pointer.metadata_location is not None
+        key = pointer.metadata_location.removeprefix("s3://lake/")
+        storage = house.lake.storage
+        receiver = storage.blobs.receive(size_hint=9, digests=frozenset({"md5"}))
+        await receiver.write(b"no JSON, ")
+        attributes = model.ObjectAttributes(owner=lakes.ACCOUNT)
+        await storage.objects.put("lake", key, await receiver.finish(), attributes=attributes)
+        house.lake.store._cache._entries.clear()
+
+        assert await house.rows(
+            "select table_name, row_count from information_schema.tables order by 1"
+        ) == [("A", 1), ("B", None), ("C", 1)]
+        assert await house.rows(
+            "select table_name, column_name from information_schema.columns order by 1"
+        ) == [("A", "ID"), ("C", "ID")]
+        assert [(row[1], row[7]) for row in await house.rows("show tables")] == [
+            ("A", 1),
+            ("B", None),
+            ("C", 1),
+        ]
+        assert [row[0] for row in await house.rows("show columns")] == ["A", "C"]
+
+    sql_house.in_house(tmp_path, work)

@@ -1,0 +1,214 @@
+"""A statement sees every commit whole or not at all, and DROP SCHEMA is one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog import manifest_encoding, manifests, tables
+from catalog.commits import TableChange
+from sql import errors
+from tests.kit import lakes, sql_house
+
+STEPS = 25
+
+
+async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChange:
+    """Return the change that makes one row with the number step all that a table holds."""
+    loaded = house.lake.tables.load(house.lake.ident(dotted))
+    metadata = loaded.metadata
+    data_file = (await house.scans.live_files(house.reader(f"{dotted}_{step}")))[0]
+    entry = manifests.ManifestEntry(
+        status=manifests.Status.ADDED,
+        snapshot_id=step,
+        sequence_number=None,
+        file_sequence_number=None,
+        data_file=data_file,
+    )
+    encoded, manifest = manifest_encoding.encode_manifest(
+        [entry],
+        path=f"{metadata.location}/metadata/{step}-m0.avro",
+        schema=metadata.current_schema(),
+        spec=metadata.default_spec(),
+        format_version=2,
+        content=manifests.ManifestContent.DATA,
+        snapshot_id=step,
+        sync=bytes(16),
+    )
+    listed, _ = manifest_encoding.encode_manifest_list(
+        [manifest],
+        format_version=2,
+        snapshot_id=step,
+        parent_snapshot_id=None,
+        sequence_number=step,
+        first_row_id=None,
+        sync=bytes(16),
+    )
+    uri = f"{metadata.location}/metadata/snap-{step}.avro"
+    for name, body in ((manifest.manifest_path, encoded), (uri, listed)):
+        await house.files.write(name, body, table_bucket="lake", owner=lakes.ACCOUNT)
+    snapshot: dict[str, Any] = {
+        "snapshot-id": step,
+        "sequence-number": step,
+        "timestamp-ms": lakes.NOW_MS,
+        "manifest-list": uri,
+        "schema-id": 0,
+        "summary": {"operation": "overwrite", "total-records": str(step)},
+    }
+    return TableChange(
+        ident=loaded.ident,
+        requirements=[],
+        updates=[
+            {"action": "add-snapshot", "snapshot": snapshot},
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": step,
+            },
+        ],
+    )
+
+
+async def prepare(house: sql_house.House) -> list[list[TableChange]]:
+    """Return commits that each put the same number into both tables; the first one is done."""
+    for name in ("a", "b"):
+        await house.run(f"create table {name} (n int)")
+        for step in range(1, STEPS + 1):
+            await house.run(f"create table {name}_{step} as select {step} as n")
+    steps = [
+        [await stage_row(house, f"ns.{name}", step) for name in ("a", "b")]
+        for step in range(1, STEPS + 1)
+    ]
+    await house.lake.tables.commit_many(steps[0], by=lakes.BY)
+    return steps[1:]
+
+
+JOINS = [
+    "select a.n, b.n from a, b",
+    "select a.n + 0, b.n + 0 from a, b",
+    "select (select max(n) from a), (select max(n) from b)",
+    "select max(iff(table_name = 'A', row_count, 0)), max(iff(table_name = 'B', row_count, 0))"
+    " from information_schema.tables where table_name in ('A', 'B')",
+]
+
+
+@pytest.mark.parametrize("text", JOINS)
+def test_a_commit_between_the_loads_of_two_tables_is_not_seen(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        steps = await prepare(house)
+        fetch = tables.Tables.fetch_at
+
+        async def fetch_and_commit(*arguments: Any) -> Any:
+            loaded = await fetch(*arguments)
+            if steps:
+                await house.lake.tables.commit_many(steps.pop(0), by=lakes.BY)
+            return loaded
+
+        monkeypatch.setattr(tables.Tables, "fetch_at", fetch_and_commit)
+        for _ in range(3):
+            ((left, right),) = await house.rows(text)
+            assert left == right
+        assert len(steps) < STEPS - 3
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize("text", JOINS)
+def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        steps = await prepare(house)
+        seen: set[int] = set()
+        writing = True
+
+        async def read() -> None:
+            while writing:
+                ((left, right),) = await house.rows(text)
+                assert left == right
+                seen.add(int(left))
+
+        async def write() -> None:
+            nonlocal writing
+            try:
+                for step in steps:
+                    await house.lake.tables.commit_many(step, by=lakes.BY)
+            finally:
+                writing = False
+
+        await asyncio.gather(write(), *(read() for _ in range(3)))
+        assert len(seen) > 2  # readers and the writer did run side by side
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_drop_schema_is_one_commit(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema s")
+        for number in range(3):
+            await house.run(f"create table s.t{number} (id int)")
+        before = house.lake.log()
+        await house.run("drop schema s")
+        (commit,) = [each for each in house.lake.log() if each not in before]
+        assert sorted(op.name for op in commit.record.ops) == ["s", "t0", "t1", "t2"]
+        assert all(op.after is None for op in commit.record.ops)
+        assert not house.lake.namespaces.exists("lake", ("s",))
+        assert house.lake.broken_chain() is None
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_drop_schema_drops_nothing_if_one_table_may_not_go(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema s")
+        for number in range(3):
+            await house.run(f"create table s.t{number} (id int)")
+        before = house.lake.log()
+        house.session.principal = sql_house.user(
+            "half",
+            [
+                {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"},
+                {
+                    "Effect": "Deny",
+                    "Action": "s3tables:*",
+                    "Resource": sql_house.table_arn(house, "s.t1"),
+                },
+            ],
+        )
+        for text in ("drop schema lake.s", "drop schema if exists lake.s"):
+            with pytest.raises(errors.SqlError) as caught:
+                await house.run(text)
+            assert caught.value.code == "003001"
+        assert house.lake.log() == before
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_drop_schema_takes_along_a_table_that_comes_meanwhile_or_leaves_all(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        for number in range(10):
+            await house.run("create schema s")
+            await house.run("create table s.t0 (id int)")
+
+            async def create(name: str) -> bool:
+                try:
+                    await house.lake.tables.create(
+                        house.lake.ident(f"s.{name}"), schema=lakes.SCHEMA, by=lakes.BY
+                    )
+                except Exception:  # noqa: BLE001 - the schema went first
+                    return False
+                return True
+
+            await asyncio.gather(
+                house.run("drop schema lake.s"), *(create(f"n{n}") for n in range(4))
+            )
+            assert not house.lake.namespaces.exists("lake", ("s",)), number
+        assert house.lake.broken_chain() is None
+
+    sql_house.in_house(tmp_path, work)
