@@ -1,0 +1,209 @@
+"""What concurrent clients of all four faces see could have happened one operation after the other.
+
+A server as a user starts it, five clients, the same few names; the history is recorded and checked
+against the sequential model (`tests.kit.lake_model`). Then the same with kill -9 in the middle, and
+with faults planted in the server, which the check must find.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.kit import lake_history
+from tests.kit import server as servers
+from tests.kit.linearize import UNKNOWN, Event
+
+OPERATIONS = 12
+"""By each client, of one seed."""
+OPERATIONS_UNTIL_KILLED = 400
+SEEDS = 40
+SEEDS_LONG = 1_000
+KILLS = 3
+KILLS_LONG = 40
+
+
+@contextmanager
+def crew_of(server: servers.Running) -> Iterator[list[lake_history.Faces]]:
+    crew = [lake_history.Faces(server) for _ in range(lake_history.CLIENTS)]
+    try:
+        yield crew
+    finally:
+        for faces in crew:
+            faces.close()
+
+
+def campaign(folder: Path, seeds: range) -> Counter[tuple[str, str]]:
+    """Check that many histories; return how often each operation had each outcome."""
+    outcomes: Counter[tuple[str, str]] = Counter()
+    server = servers.start(folder / "data", "--bucket", lake_history.BUCKET)
+    try:
+        with crew_of(server) as crew:
+            for seed in seeds:
+                events = lake_history.record(crew, str(seed), operations=OPERATIONS)
+                events = lake_history.observe(crew[0], str(seed), events)
+                outcomes.update((each.name.partition(" ")[0], each.outcome) for each in events)
+                explanation = lake_history.check(events)
+                assert explanation is None, f"seed {seed}: {explanation}"
+    finally:
+        assert server.stop() == 0
+    return outcomes
+
+
+def test_histories_of_all_faces_are_linearizable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+    outcomes = campaign(tmp_path, range(SEEDS))
+    with capsys.disabled():
+        seconds = time.monotonic() - started
+        print(f"\n[{SEEDS} seeds, {outcomes.total()} operations, {seconds:.0f} s]")
+    assert not [name for name in WELL_MET if outcomes[name, "ok"] < 5]
+
+
+WELL_MET = (
+    "append",
+    "columns",
+    "create_namespace",
+    "create_table",
+    "drop_table",
+    "get",
+    "list_tables",
+    "load",
+    "mark",
+    "mark_both",
+    "put",
+    "put_new",
+    "rename",
+)
+"""Operations that must succeed now and then, or the histories say little."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_thousand_histories_of_all_faces_are_linearizable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+    outcomes = campaign(tmp_path, range(SEEDS, SEEDS + SEEDS_LONG))
+    with capsys.disabled():
+        seconds = time.monotonic() - started
+        print(f"\n[{SEEDS_LONG} seeds, {outcomes.total()} operations, {seconds:.0f} s]")
+        print("\n".join(f"{each} {count}" for each, count in sorted(outcomes.items())))
+    assert not [name for name in (*WELL_MET, "register") if outcomes[name, "ok"] < 20]
+
+
+def killed(folder: Path, kills: int) -> list[Event]:
+    """Check histories with a kill -9 and a restart in each; return all operations."""
+    chance = random.Random(kills)
+    seen: list[Event] = []
+    server = servers.start(folder / "data", "--bucket", lake_history.BUCKET)
+    try:
+        for number in range(kills):
+            seed = f"k{number}"
+            with crew_of(server) as crew:
+                killer = threading.Timer(chance.uniform(0.1, 0.6), server.kill)
+                killer.start()
+                events = lake_history.record(crew, seed, operations=OPERATIONS_UNTIL_KILLED)
+                killer.join()
+            server = servers.start(folder / "data")
+            with crew_of(server) as crew:
+                events = lake_history.observe(crew[0], seed, events)
+            seen += events
+            explanation = lake_history.check(events)
+            assert explanation is None, f"kill {number}: {explanation}"
+        assert server.stop() == 0
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+    return seen
+
+
+def test_a_history_with_kill_9_in_the_middle_is_linearizable(tmp_path: Path) -> None:
+    events = killed(tmp_path, KILLS)
+    assert len(events) > 20 * KILLS
+    assert sum(1 for each in events if each.outcome == UNKNOWN) > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_many_histories_with_kill_9_in_the_middle_are_linearizable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = killed(tmp_path, KILLS_LONG)
+    unknown = sum(1 for each in events if each.outcome == UNKNOWN)
+    with capsys.disabled():
+        print(f"\n[{KILLS_LONG} kills, {len(events)} operations, {unknown} of them unknown]")
+    assert unknown > KILLS_LONG
+
+
+FAULTS = {
+    "expectations are not checked": """
+from storage import index
+write = index.Index._write
+index.Index._write = lambda self, batch, writing: write(
+    self, type(batch)(writes=batch.writes, derive=batch.derive), writing
+)
+""",
+    "a commit whose expectation failed is answered as done": """
+from storage import errors, index
+write = index.Index._write
+def wrongly(self, batch, writing):
+    error = write(self, batch, writing)
+    return None if isinstance(error, errors.ExpectationFailed) else error
+index.Index._write = wrongly
+""",
+    "a commit now and then loses its last write": """
+from storage import index
+write = index.Index._write
+def halved(self, batch, writing):
+    if len(batch.writes) > 1 and self.__dict__.setdefault("turn", 0) % 3 == 0:
+        batch = type(batch)(
+            expects=batch.expects, writes=batch.writes[:-1], derive=batch.derive
+        )
+    self.turn = self.__dict__.get("turn", 0) + 1
+    return write(self, batch, writing)
+index.Index._write = halved
+""",
+    "a deletion leaves what it should delete": """
+from storage import batch, index
+apply = index._Writing.do
+def do(self, write):
+    if not (isinstance(write, batch.Delete) and write.store is batch.Store.POINTERS):
+        apply(self, write)
+index._Writing.do = do
+""",
+}
+FAULT_SEEDS = 60
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_planted_in_the_server_is_found(tmp_path: Path, fault: str) -> None:
+    program = tmp_path / "faulty"
+    program.mkdir()
+    (program / "mini.py").write_text(
+        f"import runpy, sys\nsys.path.insert(0, {str(servers.ROOT)!r})\n{FAULTS[fault]}\n"
+        f"runpy.run_path({str(servers.ROOT / 'mini.py')!r}, run_name='__main__')\n"
+    )
+    server = servers.start(tmp_path / "data", "--bucket", lake_history.BUCKET, checkout=program)
+    try:
+        with crew_of(server) as crew:
+            assert any(is_caught(crew, str(seed)) for seed in range(FAULT_SEEDS))
+    finally:
+        server.kill()
+
+
+def is_caught(crew: list[lake_history.Faces], seed: str) -> bool:
+    """Say whether the check finds a history of this seed illegal; a 500 is no proof."""
+    try:
+        events = lake_history.record(crew, seed, operations=OPERATIONS)
+    except lake_history.Broken:
+        return False
+    return lake_history.check(events) is not None
