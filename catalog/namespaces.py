@@ -8,7 +8,7 @@ and keys stay short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,6 +75,12 @@ class Namespaces:
                 parent_id = self._store.namespace(view, place, above).row.namespace_id
             names = self._store.names(view, place, "namespace", parent_id)
         return [(*above, name) for name in names]
+
+    def names(
+        self, table_bucket: str, parent: idents.Namespace = (), *, after: str = ""
+    ) -> Iterator[str]:
+        """Yield the last levels of parent's direct children, in steps. Raises NoSuchNamespace."""
+        return self._store.names_in_steps(table_bucket, "namespace", parent, after=after)
 
     def location(self, table_bucket: str, namespace: idents.Namespace) -> str:
         """Return where new tables of a namespace go. Raises NoSuchNamespace."""

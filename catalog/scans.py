@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,12 @@ HEADER_BYTES_MAX: Final = 256 * 1024
 """How far the header of a manifest may reach where nothing else of it is read."""
 READ_HERE_BYTES_MAX: Final = 256 * 1024
 """A manifest or list up to here is read on the event loop, a larger one in a thread."""
+
+MANIFESTS_AT_ONCE: Final = 32
+"""Manifests that are asked for before other requests get their turn."""
+MANIFESTS_MAX: Final = 20_000
+LIVE_FILES_MAX: Final = 1_000_000
+"""Files of one snapshot, in the manifests that a query reads: some 600 MiB."""
 
 EMPTY_LIST: Final[tuple[ManifestFile, ...]] = ()
 
@@ -94,12 +100,15 @@ class Scans:
             schema = schema_of(table, snapshot_id)
         listed = () if wanted is None else await self.manifests_of(reader, wanted)
         filters = _Filters(table, predicate, schema)
-        chosen = [
-            manifest
-            for manifest in listed
-            if manifest.has_live_files and filters.may_match_manifest(manifest)
-        ]
-        read = await asyncio.gather(*(self._read_manifest(one, reader) for one in chosen))
+        chosen: list[ManifestFile] = []
+        for start in range(0, len(listed), CHUNK_ENTRIES):
+            chosen += [
+                manifest
+                for manifest in listed[start : start + CHUNK_ENTRIES]
+                if manifest.has_live_files and filters.may_match_manifest(manifest)
+            ]
+            await asyncio.sleep(0)
+        read = await self._read_manifests(chosen, reader)
         index = deletes.DeleteIndex(
             (
                 entry
@@ -136,17 +145,19 @@ class Scans:
             return ()
         listed = await self.manifests_of(reader, wanted)
         live = [manifest for manifest in listed if manifest.has_live_files]
-        read = await asyncio.gather(*(self.entries_of(one, reader) for one in live))
-        return tuple([entry.data_file for entries in read for entry in entries])
+        read = await self._read_manifests(live, reader)
+        return tuple([entry.data_file for found in read for entry in found.entries])
 
     async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
         """Raise ForeignFileRefused unless reader may read all manifests of a snapshot.
 
         For what was kept of a snapshot that another reader may have read. Raises as `plan` does.
         """
-        for manifest in await self.manifests_of(reader, snapshot_id):
+        for number, manifest in enumerate(await self.manifests_of(reader, snapshot_id)):
             if manifest.has_live_files:
                 reader.file(manifest.manifest_path)
+            if number % MANIFESTS_AT_ONCE == MANIFESTS_AT_ONCE - 1:
+                await asyncio.sleep(0)
 
     async def manifests_of(
         self, reader: readers.Reader, snapshot_id: int
@@ -166,6 +177,10 @@ class Scans:
                 kept = tuple(await self._decoder.decode_list(data))
             except manifests.InvalidManifest as error:
                 raise errors.InvalidMetadataFile(f"{location}: {error}") from error
+            if len(kept) > MANIFESTS_MAX:
+                raise errors.InvalidMetadataFile(
+                    f"{location}: a snapshot with more than {MANIFESTS_MAX} manifests is not read"
+                )
             self._cache.put(file, kept, len(kept) * ENTRY_BYTES)
         return kept
 
@@ -174,7 +189,13 @@ class Scans:
     ) -> tuple[ManifestFile, ...]:
         """v1 may name its manifests in the snapshot itself; nothing more is known of them."""
         made = []
-        for path in snapshot.get("manifests") or ():
+        paths = snapshot.get("manifests") or ()
+        if len(paths) > MANIFESTS_MAX:
+            raise errors.InvalidMetadataFile(
+                f"A snapshot with more than {MANIFESTS_MAX} manifests is not read"
+            )
+        for path in paths:
+            await asyncio.sleep(0)
             data = await self._read(self._files.open(reader.file(path)))
             try:
                 header = manifests.decode_header(data[:HEADER_BYTES_MAX])
@@ -195,6 +216,23 @@ class Scans:
     ) -> tuple[ManifestEntry, ...]:
         """Return the live entries of a manifest, with all they inherit. Raises as `plan` does."""
         return (await self._read_manifest(manifest, reader)).entries
+
+    async def _read_manifests(
+        self, chosen: Sequence[ManifestFile], reader: readers.Reader
+    ) -> list[_Entries]:
+        """Return the live entries of manifests. Raises as `plan` does."""
+        read: list[_Entries] = []
+        files_left = LIVE_FILES_MAX
+        for start in range(0, len(chosen), MANIFESTS_AT_ONCE):
+            part = chosen[start : start + MANIFESTS_AT_ONCE]
+            read += await asyncio.gather(*(self._read_manifest(one, reader) for one in part))
+            files_left -= sum(len(found.entries) for found in read[start:])
+            if files_left < 0:
+                raise errors.InvalidMetadataFile(
+                    f"A snapshot with more than {LIVE_FILES_MAX} files is not read"
+                )
+            await asyncio.sleep(0)
+        return read
 
     async def _read_manifest(self, manifest: ManifestFile, reader: readers.Reader) -> _Entries:
         file = self._files.open(reader.file(manifest.manifest_path))

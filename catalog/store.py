@@ -13,9 +13,10 @@ import asyncio
 import contextlib
 import gzip
 import hashlib
+import itertools
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -40,6 +41,8 @@ CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 CACHE_OVERHEAD: Final = 3
 """A decoded table holds about this many times its file's bytes."""
 
+NAMES_AT_ONCE: Final = 2_000
+"""Names of a listing that are read before other requests get their turn."""
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
 
@@ -234,12 +237,82 @@ class CatalogStore:
         return FoundPointer(value=value, pointer=pointer, namespace_id=namespace_id)
 
     def names(
-        self, reading: batch.Reading, place: records.Place, kind: records.Kind, namespace_id: int
+        self,
+        reading: batch.Reading,
+        place: records.Place,
+        kind: records.Kind,
+        namespace_id: int,
+        *,
+        after: str = "",
+        limit: int | None = None,
     ) -> list[str]:
-        """Return the names of a kind in one namespace, in UTF-8 byte order."""
+        """Return the names of a kind in one namespace, in UTF-8 byte order.
+
+        after: the name that the first one comes after. limit: how many at most.
+        """
         prefix = records.pointer_range(place, kind, namespace_id)
-        rows = reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
-        return [records.name_of(key) for key, _ in rows]
+        start = prefix + after.encode("utf-8", "replace") + b"\x00" if after else prefix
+        if len(start) > _KEY_BYTES_MAX:
+            return []
+        rows = reading.scan(batch.Store.POINTERS, start, records.stop_after(prefix))
+        return [records.name_of(key) for key, _ in itertools.islice(rows, limit)]
+
+    def names_in_steps(
+        self,
+        table_bucket: str,
+        kind: records.Kind,
+        namespace: idents.Namespace,
+        *,
+        after: str = "",
+    ) -> Iterator[str]:
+        """Yield the names of a namespace after one of them, read as they are asked for.
+
+        Raises NoSuchWarehouse, NoSuchNamespace, between two names too.
+        """
+        while True:
+            names = self._step(table_bucket, kind, namespace, after, NAMES_AT_ONCE)
+            yield from names
+            if len(names) < NAMES_AT_ONCE:
+                return
+            after = names[-1]
+
+    def _step(
+        self,
+        table_bucket: str,
+        kind: records.Kind,
+        namespace: idents.Namespace,
+        after: str,
+        limit: int,
+    ) -> list[str]:
+        with self.index.view() as view:
+            place = self.place(table_bucket, view)
+            namespace_id = records.ROOT_NAMESPACE_ID
+            if namespace:
+                namespace_id = self.namespace(view, place, namespace).row.namespace_id
+            return self.names(view, place, kind, namespace_id, after=after, limit=limit)
+
+    async def page(
+        self,
+        table_bucket: str,
+        kind: records.Kind,
+        namespace: idents.Namespace,
+        *,
+        after: str = "",
+        limit: int,
+    ) -> list[str]:
+        """Return up to limit names of a namespace, read in steps between which others are answered.
+
+        Raises NoSuchWarehouse, NoSuchNamespace.
+        """
+        found: list[str] = []
+        while True:
+            wanted = min(NAMES_AT_ONCE, limit - len(found))
+            names = self._step(table_bucket, kind, namespace, after, wanted)
+            found += names
+            if len(names) < wanted or len(found) >= limit:
+                return found
+            after = names[-1]
+            await asyncio.sleep(0)
 
     def name_of_object(
         self, reading: batch.Reading, place: records.Place, object_uuid: str

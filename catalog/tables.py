@@ -10,7 +10,7 @@ that is dropped keeps its place and its files, which only the sweep may free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -114,6 +114,12 @@ class Tables:
             idents.TableIdent(table_bucket=table_bucket, namespace=namespace, name=name)
             for name in names
         ]
+
+    def names(
+        self, table_bucket: str, namespace: idents.Namespace, *, after: str = ""
+    ) -> Iterator[str]:
+        """Yield the names of a namespace's tables, in steps. Raises NoSuchNamespace."""
+        return self._store.names_in_steps(table_bucket, "table", namespace, after=after)
 
     def by_object_uuid(
         self, table_bucket: str, object_uuid: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from s3tables import emptiness, errors, labels, names, settings, tokens
+from s3tables import emptiness, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
 from server.access import arns, model
 from storage import batch
@@ -62,7 +63,7 @@ async def list_table_buckets(
         and resources.account_of(bucket) == principal.account_id
         and members.get("type", "customer") == "customer"
     )
-    page = tokens.paginate(
+    page = await listings.paginate(
         found,
         show,
         listing=f"buckets {prefix}",
@@ -84,9 +85,10 @@ async def delete_table_bucket(
 ) -> Members:
     """DeleteTableBucket: refused while it holds a namespace or a file."""
     bucket = resources.bucket(members["tableBucketARN"])
+    purged = await asyncio.to_thread(_read_log, resources, bucket)
 
     def refuse(reading: batch.Reading) -> Sequence[batch.Write]:
-        emptiness.check_empty(reading, bucket)
+        emptiness.check_empty(reading, bucket, purged)
         return ()
 
     # One transaction, so that nothing moves in between the look and the deletion.
@@ -94,6 +96,12 @@ async def delete_table_bucket(
     deletion = resources.buckets.plan_delete(bucket.name, discard=True)
     await resources.index.commit(batch.merge((check, deletion)))
     return {}
+
+
+def _read_log(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.Purged:
+    with resources.index.view() as view:
+        emptiness.check_no_namespace(view, bucket)
+        return emptiness.read_log(view, bucket)
 
 
 def _describe(resources: Resources, bucket: storage_model.BucketInfo) -> Members:

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import errors as catalog_errors
 from catalog import idents
-from s3tables import names, tokens
+from s3tables import listings, names, tokens
 from s3tables.resources import Resources, describe_namespace, namespace_context
 from server.access import model
 from storage import model as storage_model
@@ -41,6 +41,8 @@ async def list_namespaces(
     prefix = members.get("prefix", "")
 
     def show(namespace: idents.Namespace) -> Members | None:
+        if not namespace[0].startswith(prefix):
+            return None
         context = namespace_context(namespace)
         if not resources.permits(principal, "GetNamespace", arn, context=context):
             return None
@@ -50,15 +52,14 @@ async def list_namespaces(
             return None
         return describe_namespace(resources, bucket, found)
 
-    page = tokens.paginate(
-        (
-            (namespace, namespace)
-            for namespace in walk(resources, bucket)
-            if namespace[0].startswith(prefix)
-        ),
+    listing = f"namespaces {bucket.bucket_id} {prefix}"
+    token = members.get("continuationToken")
+    after: tokens.SortKey = () if token is None else tokens.parse_token(token, listing=listing)
+    page = await listings.paginate(
+        ((namespace, namespace) for namespace in walk(resources, bucket, after=after)),
         show,
-        listing=f"namespaces {bucket.bucket_id} {prefix}",
-        token=members.get("continuationToken"),
+        listing=listing,
+        token=token,
         items_max=members.get("maxNamespaces"),
     )
     return page.members("namespaces")
@@ -86,14 +87,21 @@ async def delete_namespace(
 def walk(
     resources: Resources,
     bucket: storage_model.BucketInfo,
-    parent: idents.Namespace | None = None,
+    parent: idents.Namespace = (),
+    *,
+    after: idents.Namespace = (),
 ) -> Iterator[idents.Namespace]:
-    """Yield every namespace of a table bucket, parents before children, in order."""
+    """Yield every namespace of a table bucket, parents before children, in order.
+
+    after: levels below parent that the walk begins at; those of them are yielded too.
+    """
+    start = after[0] if after else ""
+    if start:
+        yield (*parent, start)
+        yield from walk(resources, bucket, (*parent, start), after=after[1:])
     try:
-        children = sorted(resources.namespaces.list(bucket.name, parent))
+        for name in resources.namespaces.names(bucket.name, parent, after=start):
+            yield (*parent, name)
+            yield from walk(resources, bucket, (*parent, name))
     except catalog_errors.NoSuchNamespace:
-        # Dropped while it was listed.
-        return
-    for namespace in children:
-        yield namespace
-        yield from walk(resources, bucket, namespace)
+        return  # dropped while it was listed

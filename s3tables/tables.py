@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import errors as catalog_errors
 from catalog import idents, records
-from s3tables import errors, labels, names, namespaces, schemas, settings, tokens
+from s3tables import errors, labels, listings, names, namespaces, schemas, settings, tokens
 from s3tables.resources import (
     Resources,
     Table,
@@ -76,13 +76,19 @@ async def list_tables(
     only = members.get("namespace")
     prefix = members.get("prefix", "")
     found: Iterator[idents.Namespace]
+    listing = f"tables {bucket.bucket_id} {only} {prefix}"
+    token = members.get("continuationToken")
+    after: tokens.SortKey = () if token is None else tokens.parse_token(token, listing=listing)
     if only is None:
-        found = namespaces.walk(resources, bucket)
+        within = idents.parse_namespace(after[0]) if after else ()
+        found = namespaces.walk(resources, bucket, after=within)
     else:
         resources.namespaces.load(bucket.name, (only,))
         found = iter([(only,)])
 
     def show(ident: idents.TableIdent) -> Members | None:
+        if not ident.name.startswith(prefix):
+            return None
         try:
             table = Table(bucket=bucket, ident=ident, pointer=resources.tables.pointer(ident))
         except catalog_errors.NoSuchTable:
@@ -92,11 +98,11 @@ async def list_tables(
             return None
         return _summarise(resources, table)
 
-    page = tokens.paginate(
-        _idents(resources, bucket, found, prefix),
+    page = await listings.paginate(
+        _idents(resources, bucket, found, after),
         show,
-        listing=f"tables {bucket.bucket_id} {only} {prefix}",
-        token=members.get("continuationToken"),
+        listing=listing,
+        token=token,
         items_max=members.get("maxTables"),
     )
     return page.members("tables")
@@ -223,12 +229,22 @@ def _idents(
     resources: Resources,
     bucket: storage_model.BucketInfo,
     found: Iterator[idents.Namespace],
-    prefix: str,
+    after: tokens.SortKey,
 ) -> Iterator[tuple[tokens.SortKey, idents.TableIdent]]:
+    """Yield the tables of namespaces, with their keys, from about the key after on."""
     for namespace in found:
-        for ident in resources.tables.list(bucket.name, namespace):
-            if ident.name.startswith(prefix):
-                yield (idents.format_namespace(namespace), ident.name), ident
+        key = idents.format_namespace(namespace)
+        if after and key < after[0]:
+            continue
+        start = after[1] if after and key == after[0] else ""
+        try:
+            for name in resources.tables.names(bucket.name, namespace, after=start):
+                yield (
+                    (key, name),
+                    idents.TableIdent(table_bucket=bucket.name, namespace=namespace, name=name),
+                )
+        except catalog_errors.NoSuchNamespace:
+            continue  # dropped while it was listed
 
 
 def _summarise(resources: Resources, table: Table) -> dict[str, Any]:

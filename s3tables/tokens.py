@@ -10,63 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import orjson
 
 from s3tables import errors
 
-PAGE_ITEMS_MAX: Final = 1000
 _DIGEST_BYTES: Final = 6
 
-Item = TypeVar("Item")
-Shown = TypeVar("Shown")
 SortKey: TypeAlias = tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page(Generic[Shown]):
-    """One page. token: None on the last."""
-
-    items: tuple[Shown, ...]
-    token: str | None
-
-    def members(self, name: str) -> dict[str, object]:
-        """Return the page as a listing answers it, its items under name."""
-        listed: dict[str, object] = {name: list(self.items)}
-        return listed if self.token is None else {**listed, "continuationToken": self.token}
-
-
-def paginate(
-    items: Iterable[tuple[SortKey, Item]],
-    show: Callable[[Item], Shown | None],
-    *,
-    listing: str,
-    token: str | None,
-    items_max: int | None,
-) -> Page[Shown]:
-    """Return one page of what show makes of items, which come in the order of their keys.
-
-    show: None leaves an item out; asked only from the token on. listing: names what is listed,
-    filters included. Raises InvalidContinuationToken.
-    """
-    after = None if token is None else parse_token(token, listing=listing)
-    wanted = PAGE_ITEMS_MAX if items_max is None else items_max
-    page: list[Shown] = []
-    last: SortKey = ()
-    for key, item in items:
-        if after is not None and key <= after:
-            continue
-        shown = show(item)
-        if shown is None:
-            continue
-        if len(page) == wanted:
-            return Page(items=tuple(page), token=format_token(last, listing=listing))
-        page.append(shown)
-        last = key
-    return Page(items=tuple(page), token=None)
 
 
 def format_token(after: Sequence[str], *, listing: str) -> str:

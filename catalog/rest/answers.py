@@ -7,9 +7,10 @@ requests are made anew from what the first one came to.
 
 from __future__ import annotations
 
+import asyncio
 import urllib.parse
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from catalog import errors, idents, records
 from catalog.commits import LoadedTable
@@ -19,6 +20,10 @@ from catalog.rest.service import Asked, Service
 from server import asgi
 
 DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
+ITEMS_AT_ONCE: Final = 2_000
+"""Items of a listing that are encoded before other requests get their turn."""
+
+Item = TypeVar("Item")
 
 
 def answer_table(
@@ -46,6 +51,21 @@ def answer_table(
         # A staged create is not there yet, so nobody can ask whether it has changed.
         etag=None if loaded.metadata_location is None else etag,
     )
+
+
+async def answer_listing(
+    name: str,
+    items: Sequence[Item],
+    format_items: Callable[[Sequence[Item]], Sequence[Any]],
+    token: str | None,
+) -> asgi.Response:
+    """Return one page of a listing; a long one is encoded in steps."""
+    parts: list[bytes] = []
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        parts.append(wire.encode_items(format_items(items[start : start + ITEMS_AT_ONCE])))
+    return wire.encode_listing(name, parts, token)
 
 
 def answer_commit(asked: Asked, loaded: LoadedTable) -> asgi.Response:

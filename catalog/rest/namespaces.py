@@ -8,7 +8,7 @@ import msgspec
 
 from catalog import idents, namespaces, receipts, records
 from catalog.metadata import reading
-from catalog.rest import pages, wire
+from catalog.rest import answers, pages, wire
 from catalog.rest.service import Asked, Service
 from server import asgi
 
@@ -18,13 +18,14 @@ async def list_namespaces(service: Service, asked: Asked) -> asgi.Response:
     table_bucket = service.table_bucket(asked.operation)
     text = asked.operation.parameters.get("parent", "")
     parent = idents.parse_namespace(text) if text else ()
-    found = service.namespaces.list(table_bucket, parent)
-    page, token = pages.cut(
-        [namespace[-1] for namespace in found],
-        asked.operation.parameters,
-        listing=f"namespaces of {text}",
+    parameters = asked.operation.parameters
+    listing = f"namespaces of {text}"
+    after, limit = pages.span(parameters, listing=listing)
+    names = await service.store.page(table_bucket, "namespace", parent, after=after, limit=limit)
+    page, token = pages.cut(names, parameters, listing=listing)
+    return await answers.answer_listing(
+        "namespaces", page, lambda part: [[*parent, name] for name in part], token
     )
-    return wire.encode({"namespaces": [[*parent, name] for name in page], "next-page-token": token})
 
 
 async def create_namespace(service: Service, asked: Asked) -> asgi.Response:

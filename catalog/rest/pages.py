@@ -1,9 +1,9 @@
 """rule: pages of a listing, and the tokens that lead from one to the next.
 
-Without a page token in the request a listing is whole. With one, even an empty one, it comes in
-pages; a page size that is no positive number is refused either way. A token names the last entry of
-its page, so entries that come and go meanwhile neither repeat nor hide others, and it is bound to
-the listing it was made for.
+Without a page token in the request a listing is whole, up to WHOLE_MAX entries. With one, even an
+empty one, it comes in pages; a page size that is no positive number is refused either way. A token
+names the last entry of its page, so entries that come and go meanwhile neither repeat nor hide
+others, and it is bound to the listing it was made for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from catalog import errors
 
 PAGE_DEFAULT: Final = 1_000
 PAGE_MAX: Final = 10_000
+WHOLE_MAX: Final = 100_000
+"""Entries of a listing without pages; what comes after them has a token."""
 _DIGEST_BYTES = 8
+
+
+def span(parameters: Mapping[str, str], *, listing: str) -> tuple[str, int]:
+    """Return the name that a page comes after, and how many names `cut` needs to see.
+
+    Raises InvalidPageToken, InvalidArgument.
+    """
+    size = _page_size(parameters.get("pageSize"))
+    token = parameters.get("pageToken")
+    if token is None:
+        return "", WHOLE_MAX + 1
+    return (_parse_token(token, listing) if token else ""), size + 1
 
 
 def cut(
@@ -26,13 +40,13 @@ def cut(
 ) -> tuple[list[str], str | None]:
     """Return one page of names and the token of the next, None if there is none.
 
-    names: all of them, in UTF-8 byte order. listing: what is listed, such as the parent's name.
-    Raises InvalidPageToken, InvalidArgument.
+    names: those that `span` asks for, or more, in UTF-8 byte order. listing: what is listed, such
+    as the parent's name. Raises InvalidPageToken, InvalidArgument.
     """
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")
     if token is None:
-        return list(names), None
+        size = WHOLE_MAX
     start = 0
     if token:
         after = _parse_token(token, listing)

@@ -18,17 +18,15 @@ from server import asgi
 async def list_tables(service: Service, asked: Asked) -> asgi.Response:
     """Answer with the tables of a namespace."""
     namespace = asked.operation.namespace
-    found = service.tables.list(service.table_bucket(asked.operation), namespace)
-    page, token = pages.cut(
-        [ident.name for ident in found],
-        asked.operation.parameters,
-        listing=f"tables of {idents.format_namespace(namespace)}",
+    parameters = asked.operation.parameters
+    listing = f"tables of {idents.format_namespace(namespace)}"
+    after, limit = pages.span(parameters, listing=listing)
+    names = await service.store.page(
+        service.table_bucket(asked.operation), "table", namespace, after=after, limit=limit
     )
-    return wire.encode(
-        {
-            "identifiers": [wire.format_ident(namespace, name) for name in page],
-            "next-page-token": token,
-        }
+    page, token = pages.cut(names, parameters, listing=listing)
+    return await answers.answer_listing(
+        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
     )
 
 

@@ -85,6 +85,21 @@ def encode(value: object, *headers: tuple[str, str], status: int = 200) -> asgi.
     return asgi.Response(status, (JSON, *headers), msgspec.json.encode(value))
 
 
+def encode_listing(name: str, items: Sequence[bytes], token: str | None) -> asgi.Response:
+    """Return one page of a listing. items: parts of its array, encoded, without brackets."""
+    body = b'{"%s":[%s],"next-page-token":%s}' % (
+        name.encode(),
+        b",".join(items),
+        msgspec.json.encode(token),
+    )
+    return asgi.Response(200, (JSON,), body)
+
+
+def encode_items(items: Sequence[Any]) -> bytes:
+    """Return part of an array, without brackets."""
+    return msgspec.json.encode(items)[1:-1]
+
+
 def no_content() -> asgi.Response:
     """Return the answer of what has nothing to say."""
     return asgi.Response(204)
@@ -142,6 +157,6 @@ def etag_matches(header: str | None, etag: str) -> bool:
     return any(each.strip().removeprefix("W/") == etag for each in given)
 
 
-def format_ident(namespace: idents.Namespace, name: str) -> dict[str, Any]:
-    """Return the name of a table or view as lists hold it."""
-    return {"namespace": list(namespace), "name": name}
+def format_idents(names: Sequence[tuple[idents.Namespace, str]]) -> list[dict[str, Any]]:
+    """Return the names of tables or views as lists hold them."""
+    return [{"namespace": namespace, "name": name} for namespace, name in names]

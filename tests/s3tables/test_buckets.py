@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from catalog import idents
+from catalog import idents, records
 from s3tables import emptiness, errors
 from storage import batch
 from tests.kit import lakes
@@ -245,6 +246,29 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
     house.put_object(name, "other/table/data/f.parquet", b"x")
     with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
+
+
+def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
+    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"tableBucketARN": sales, "namespace": "sales"}
+    for number in range(5):
+        client.create_table(**where, name=f"t{number}", format="ICEBERG")
+        house.put_object(sales.rpartition("/")[2], f"sales/t{number}/data/f.parquet", b"x")
+        client.delete_table(**where, name=f"t{number}")
+    client.delete_namespace(**where)
+    decode, threads = records.decode, []
+
+    def noting(value: bytes, kind: Any) -> Any:
+        if kind is records.LogRecord:
+            threads.append(threading.current_thread().name)
+        return decode(value, kind)
+
+    monkeypatch.setattr(records, "decode", noting)
+    client.delete_table_bucket(tableBucketARN=sales)
+    assert len(threads) == 12
+    assert "index-writer" not in threads
+    assert threading.main_thread().name not in threads
 
 
 def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from s3tables import errors, tokens
+from s3tables import errors, listings, tokens
 
 
 @settings(max_examples=200, deadline=None)
@@ -26,8 +28,10 @@ def test_pages_hold_every_shown_item_once_and_in_order(
     found: list[tuple[str, str]] = []
     token = None
     for _ in range(len(keys) + 1):
-        page = tokens.paginate(
-            [(key, key) for key in keys], show, listing="l", token=token, items_max=items_max
+        page = asyncio.run(
+            listings.paginate(
+                [(key, key) for key in keys], show, listing="l", token=token, items_max=items_max
+            )
         )
         assert len(page.items) <= items_max
         found.extend(page.items)
@@ -44,10 +48,12 @@ def _encodable(key: tuple[str, ...]) -> bool:
 
 def test_a_token_is_good_after_its_item_is_gone() -> None:
     token = tokens.format_token(("b",), listing="l")
-    page = tokens.paginate(
-        [(("a",), "a"), (("c",), "c")], str, listing="l", token=token, items_max=None
+    page = asyncio.run(
+        listings.paginate(
+            [(("a",), "a"), (("c",), "c")], str, listing="l", token=token, items_max=None
+        )
     )
-    assert page == tokens.Page(items=("c",), token=None)
+    assert page == listings.Page(items=("c",), token=None)
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from catalog import store
+from catalog.rest import answers, pages
 from storage import index
 from tests.catalog.rest import house as houses
 
@@ -70,3 +72,48 @@ def test_creating_loading_and_committing_cost_the_same_among_many_tables(
     assert among_many == among_few
     assert among_few["load"].total() <= 5
     assert among_few["commit"].total() <= 20
+
+
+@pytest.mark.parametrize("where", ["namespaces/ns/tables", "namespaces"])
+def test_a_page_of_a_listing_costs_the_same_among_many_names(
+    house: houses.House, reads: Counter[str], where: str
+) -> None:
+    def add(numbers: range) -> None:
+        for number in numbers:
+            house.make_namespace(f"n{number:04}")
+            house.make_table(f"ns.t{number:04}")
+
+    def cost_of_second_page() -> Counter[str]:
+        first = house.ask("GET", f"{where}?pageToken=&pageSize=3").json
+        reads.clear()
+        second = house.ask("GET", f"{where}?pageToken={first['next-page-token']}&pageSize=3").json
+        assert second["next-page-token"]
+        return Counter(reads)
+
+    add(range(10))
+    cost_of_second_page()
+    among_few = cost_of_second_page()
+    add(range(10, 60))
+    assert cost_of_second_page() == among_few
+    assert among_few["rows"] <= 5
+
+
+def test_a_whole_listing_goes_on_where_one_step_ends(
+    house: houses.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{number:02}" for number in range(12)]
+    for name in names:
+        house.make_table(f"ns.{name}")
+    monkeypatch.setattr(store, "NAMES_AT_ONCE", 5)
+    monkeypatch.setattr(answers, "ITEMS_AT_ONCE", 5)
+    listed = house.ask("GET", "namespaces/ns/tables").json
+    assert listed == {
+        "identifiers": [{"namespace": ["ns"], "name": name} for name in names],
+        "next-page-token": None,
+    }
+    monkeypatch.setattr(pages, "WHOLE_MAX", 7)
+    first = house.ask("GET", "namespaces/ns/tables").json
+    assert [each["name"] for each in first["identifiers"]] == names[:7]
+    rest = house.ask("GET", f"namespaces/ns/tables?pageToken={first['next-page-token']}").json
+    assert [each["name"] for each in rest["identifiers"]] == names[7:]
+    assert rest["next-page-token"] is None
