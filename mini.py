@@ -434,7 +434,8 @@ class LateSql:
     """The Snowflake face, joined at its first request. Mutable: it holds the face once it is there.
 
     An idle server carries neither Arrow nor a SQL grammar; importing them costs a third of a second
-    and 50 MB, which whoever never asks a query should not pay.
+    and 50 MB, which a server without queries does not need. They are imported in a thread, so that
+    other requests are answered meanwhile.
     """
 
     name = "snowflake"
@@ -443,28 +444,42 @@ class LateSql:
         self._parts = parts
         self._face: Any = None
         self._opened: Any = None
+        self._importing: asyncio.Future[None] | None = None
 
     def identify(self, request: Any) -> Any:
-        """Parse a request; the first one joins the floor."""
-        if self._face is None:
-            self._join(**self._parts)
-        return self._face.identify(request)
+        """Parse a request."""
+        from sql.rest import routes
+
+        return routes.identify(request.method, request.segments, request.pairs)
 
     def authentication(self, operation: Any) -> Any:
         """See server.exchange.Face."""
-        return self._face.authentication(operation)
+        from server import exchange
+
+        return exchange.Authentication.SELF
 
     def demands(self, operation: Any, principal: Any) -> Any:
         """See server.exchange.Face."""
-        return self._face.demands(operation, principal)
+        return ()
 
     async def handle(self, operation: Any, request: Any, caller: Any) -> Any:
-        """See server.exchange.Face."""
-        return await self._face.handle(operation, request, caller)
+        """See server.exchange.Face; the first request joins the floor."""
+        import asyncio
+
+        if self._face is None:
+            if self._importing is None:
+                self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
+            await asyncio.shield(self._importing)
+        return await self._joined().handle(operation, request, caller)
 
     def encode_error(self, error: Exception, request: Any) -> Any:
         """See server.exchange.Face."""
-        return self._face.encode_error(error, request)
+        return self._joined().encode_error(error, request)
+
+    def _joined(self) -> Any:
+        if self._face is None:
+            self._join(**self._parts)
+        return self._face
 
     async def stop(self) -> None:
         """End queries and workers, write what sessions remember."""
@@ -485,8 +500,7 @@ class LateSql:
         authoriser: Authoriser,
         new_id: NewId,
     ) -> None:
-        from sql import opening, planning, sessions
-        from sql.dialect import parse
+        from sql import limits, opening, planning, sessions
         from sql.rest import opening as face_opening
 
         default_database = settings.table_buckets[0]
@@ -497,6 +511,7 @@ class LateSql:
             tables=tables,
             authoriser=authoriser,
             engine=_sql_engine(settings, storage),
+            reading_children=limits.READERS_MAX if settings.sql_workers else 0,
             default_database=default_database,
             region=settings.region,
             account_id=settings.account,
@@ -510,7 +525,7 @@ class LateSql:
             storage=storage,
             namespaces=namespaces,
             statements=self._opened.statements,
-            split=parse.split,
+            split=self._opened.compiler.split,
             principals=people,
             ring=ring,
             authoriser=authoriser,
@@ -521,6 +536,16 @@ class LateSql:
             now_ms=_now_ms,
             new_id=new_id,
         )
+
+
+def _import_sql() -> None:
+    """Import all that the SQL floor needs, one module after the other."""
+    from sql import engine, opening
+    from sql.rest import opening as face_opening
+
+    assert engine
+    assert opening
+    assert face_opening
 
 
 def _sql_engine(settings: Config, storage: Storage) -> Engine:

@@ -29,7 +29,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 def confine(growth_bytes: int) -> None:
     """Let this process grow by growth_bytes from what it is now, and end it if it grows further."""
-    address_bytes, resident_bytes = _sizes()
+    address_bytes, begins_at_bytes = _sizes()
     if address_bytes:
         wanted = address_bytes + growth_bytes + limits.ADDRESS_SPACE_SPARE_BYTES
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -37,9 +37,14 @@ def confine(growth_bytes: int) -> None:
             wanted = min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
     watching = threading.Thread(
-        target=_watch, args=(resident_bytes + growth_bytes,), name="memory", daemon=True
+        target=_watch, args=(begins_at_bytes + growth_bytes,), name="memory", daemon=True
     )
     watching.start()
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process has now; on macOS, the most it had so far."""
+    return _sizes()[1]
 
 
 def yield_to_others() -> None:
@@ -50,7 +55,7 @@ def yield_to_others() -> None:
 def _watch(resident_bytes_max: int) -> None:
     while True:
         time.sleep(LOOK_SECONDS)
-        if _sizes()[1] > resident_bytes_max:
+        if resident_bytes() > resident_bytes_max:
             os._exit(MEMORY_EXIT_CODE)
 
 

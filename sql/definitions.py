@@ -118,7 +118,7 @@ class Definitions:
         adopts: bool,
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
-        found, opened = await self._planning.bound(call, statement.query)
+        found, opened = await self._planning.bound(call)
         columns = _new_columns(statement, found)
         wanted = writes.new_table(statement, columns)
         loaded = await self._create(ident, wanted, by=call.by, adopts=adopts, stage=True)
@@ -126,7 +126,7 @@ class Definitions:
         target = writes.Target(loaded=loaded, fields=tuple(fields), is_staged=True)
         targets = [column.type for column in columns]
         environment = self._planning.environment(call, opened.shapes)
-        found = resolve.bind_into(statement.query, environment, targets)
+        found = await call.compiled.bind_into(environment, targets)
         query = await self._planning.query(
             call, found, opened, text=writes.plan_text(found, target, fields)
         )

@@ -8,7 +8,7 @@ position count from 1 and from 0, as Snowflake does. The faults of login and of 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 Phase = Literal["COMPILATION", "RUNTIME"]
 
@@ -33,6 +33,24 @@ class SqlError(Exception):
         self.line = line
         self.position = position
         self.phase = phase
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What `of_parts` makes an equal fault of, in another process."""
+        return (
+            self.code,
+            self.sqlstate,
+            self.message,
+            self.line,
+            self.position,
+            self.phase,
+        )
+
+
+def of_parts(parts: tuple[Any, ...]) -> SqlError:
+    """Return the fault of these parts."""
+    *plain, phase = parts
+    return SqlError(*plain, phase=phase)
 
 
 def _compilation(

@@ -31,6 +31,24 @@ COLUMNS_MAX: Final = 20_000
 LIST_MEMBERS_MAX: Final = 16_384
 """Members of an IN list, and rows of VALUES: Snowflake's own bound."""
 
+# Reading a statement: its text to tokens, tree and bound query.
+TEXT_LENGTH_MAX: Final = 1 << 20
+TOKENS_MAX: Final = 250_000
+STATEMENTS_MAX: Final = 10_000
+"""Statements in one request."""
+TEXT_HERE_LENGTH_MAX: Final = 4096
+TOKENS_HERE_MAX: Final = 400
+COLUMNS_HERE_MAX: Final = 400
+BINDS_HERE_MAX: Final = 400
+"""A statement beyond one of these four is read in a child; others take some 20 ms at most."""
+READERS_MAX: Final = 2
+READING_SECONDS_MAX: Final = 30.0
+"""Of each step in a child. The statement's own time limit covers reading as well."""
+READING_BYTES_MAX: Final = 1 << 30
+"""By how much such a child may grow."""
+READER_KEPT_BYTES_MAX: Final = 256 << 20
+"""A child that is larger after a statement is not kept for the next."""
+
 
 def worker_bytes_max(memory_bytes: int) -> int:
     """Return how much a worker may grow beyond its size at start. memory_bytes: of its pool."""

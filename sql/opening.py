@@ -1,7 +1,7 @@
 """wiring: joins the parts that run statements, from what the floors below offer.
 
 `open_statements` gives what `sql.queries` asks for and the engine behind it, which must be closed.
-`dialect.parse.split` is what `sql.queries` takes as its Split. Nothing starts here: the first query
+`Compiler.split` is what `sql.queries` takes as its Split. Nothing starts here: the first query
 starts the first child.
 """
 
@@ -14,6 +14,7 @@ from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import decide
 from sql import (
+    compiler,
     definitions,
     engine,
     information_schema,
@@ -34,11 +35,13 @@ class Opened:
 
     statements: statements.Statements
     engine: engine.Engine
+    compiler: compiler.Compiler
     decoder: decoding.ChildDecoder
 
     async def close(self) -> None:
         """End every child."""
         await self.engine.close()
+        await self.compiler.close()
         await self.decoder.close()
 
 
@@ -50,6 +53,7 @@ def open_statements(
     tables: tables.Tables,
     authoriser: decide.Authoriser,
     engine: engine.Engine,
+    reading_children: int,
     default_database: str | None,
     region: str,
     account_id: str,
@@ -59,7 +63,8 @@ def open_statements(
     """Return statements over an open data folder.
 
     engine: a WorkerEngine, or an InlineEngine where a setting asks for no children. Its spill
-    directory may be the folder's `tmp`, which every start empties.
+    directory may be the folder's `tmp`, which every start empties. reading_children: how many read
+    large statements; 0 for none.
     """
     decoder = decoding.ChildDecoder()
     file_store = files.Files(objects=storage.objects, blobs=storage.blobs)
@@ -101,8 +106,10 @@ def open_statements(
         described=described,
         limits=limits,
     )
+    reading = compiler.Compiler(children=reading_children)
     made = statements.Statements(
         engine=engine,
+        compiler=reading,
         places=found,
         tables=tables,
         relations=read,
@@ -125,4 +132,4 @@ def open_statements(
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
-    return Opened(statements=made, engine=engine, decoder=decoder)
+    return Opened(statements=made, engine=engine, compiler=reading, decoder=decoder)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from catalog import readers, tables
 from sql import (
     bindings,
+    compiler,
     engine,
     errors,
     information_schema,
@@ -26,7 +27,7 @@ from sql import (
     transactions,
     writes,
 )
-from sql.dialect import expressions, names, operations, references, resolve, shapes
+from sql.dialect import expressions, names, resolve, shapes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +49,7 @@ class Call:
     describe_only: bool
     now: datetime.datetime
     context: shapes.Context = field(repr=False)
+    compiled: compiler.Compilation = field(repr=False)
 
     @property
     def by(self) -> str:
@@ -87,26 +89,27 @@ class Planning:
         self._described = described
         self._limits = limits or Limits()
 
-    async def bound(self, call: Call, tree: operations.Tree) -> tuple[resolve.BoundQuery, Opened]:
-        """Return a query bound to its tables, and these."""
-        opened = await self._open(call, tree)
-        return resolve.bind_query(tree, self.environment(call, opened.shapes)), opened
+    async def bound(self, call: Call) -> tuple[resolve.BoundQuery, Opened]:
+        """Return the statement's query bound to its tables, and these."""
+        opened = await self._open(call)
+        environment = self.environment(call, opened.shapes)
+        return await call.compiled.bind_query(environment), opened
 
     async def bound_into(
         self,
         call: Call,
-        source: operations.Tree,
         loaded: tables.LoadedTable,
         given: Sequence[Mapping[str, Any]],
         target: writes.Target,
     ) -> tuple[resolve.BoundQuery, engine.Query]:
-        """Return the rows of source as columns of a table take them, and the query for them."""
+        """Return the statement's rows as columns of a table take them, and the query for them."""
         declared = tabletypes.declared_types(loaded.metadata.properties)
         targets = [
             tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
         ]
-        opened = await self._open(call, source)
-        found = resolve.bind_into(source, self.environment(call, opened.shapes), targets)
+        opened = await self._open(call)
+        environment = self.environment(call, opened.shapes)
+        found = await call.compiled.bind_into(environment, targets)
         text = writes.plan_text(found, target, given)
         return found, await self.query(call, found, opened, text=text)
 
@@ -133,18 +136,17 @@ class Planning:
             rows_relation=inputs.BINDS_RELATION if is_array else "",
         )
 
-    async def _open(self, call: Call, tree: operations.Tree) -> Opened:
+    async def _open(self, call: Call) -> Opened:
         """Look up every table of a query, all of them in one view of the catalog."""
         session = call.session
-        wants_bounds = references.wants_bounds(tree)
-        uses = references.references(tree, self.environment(call))
+        needs = await call.compiled.needs(self.environment(call))
         with self._places.view(session.principal) as catalog:
-            places_of = self._find(call, uses, catalog)
+            places_of = self._find(call, needs.uses, catalog)
         loaded: dict[names.Name, tables.LoadedTable] = {}
         stored: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
-        for use in uses:
+        for use in needs.uses:
             name = f"{use.index}:{names.dotted(use.name)}"
             place = places_of[use.name]
             if isinstance(place, information_schema.Gathered):
@@ -156,7 +158,7 @@ class Planning:
                 loaded[use.name] = await self._tables.fetch_at(place.ident, place.pointer)
             reader = self._readers.of(session.principal, loaded[use.name])
             table = relations.snapshot_at(reader, use.moment)
-            ends = await self._relations.bounds(table) if wants_bounds else None
+            ends = await self._relations.bounds(table) if needs.wants_bounds else None
             described.append(self._relations.shape(table, name, ends))
             stored.append(table)
         return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
@@ -192,7 +194,11 @@ class Planning:
         text: str | None = None,
         purpose: Literal["run", "describe", "explain"] = "run",
     ) -> engine.Query:
-        """Return what the engine is asked. text: instead of the bound one."""
+        """Return what the engine is asked. text: instead of the bound one.
+
+        The statement is bound by now, so another may be read in its place.
+        """
+        await call.compiled.close()
         made = await self._relations_of(call, found, opened, empty=purpose == "describe")
         if any(binding.is_array for binding in call.bindings.values()):
             made = (*made, inputs.binds_relation(call.bindings, call.zone))

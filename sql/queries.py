@@ -18,7 +18,7 @@ import hashlib
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -31,6 +31,7 @@ from sql import (
     controls,
     encode,
     errors,
+    limits,
     outcomes,
     parameters,
     sessions,
@@ -43,9 +44,6 @@ RUNNING_MAX = 1_000
 
 REQUEST_IDS_MAX = 4_096
 """requestIds that a session remembers; a driver repeats one within minutes."""
-
-STATEMENTS_MAX = 10_000
-"""Statements in one multi-statement request."""
 
 THREAD_BYTES_MIN = 64 << 10
 """From this size on rows are encoded in a thread, so that other requests get their turn."""
@@ -72,8 +70,10 @@ class Statements(Protocol):
         """
 
 
-Split = Callable[[str], Sequence[str]]
-"""A text to its statements; comments and blanks alone are none."""
+class Split(Protocol):
+    """Takes a text apart into its statements; comments and blanks alone are none."""
+
+    async def __call__(self, text: str, *, owner: str) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -349,19 +349,21 @@ class Queries:
         control = controls.parse(submission.text)
         if control is not None and not submission.describe_only:
             return await self._controlled(control, session)
-        texts = self._texts(submission, session)
+        texts = await self._texts(submission, session)
         if len(texts) == 1:
             submission = replace(submission, text=texts[0])
             return await self._one(query.id, session, submission)
         return await self._several(query.id, texts, session, submission)
 
-    def _texts(self, submission: Submission, session: sessions.Session) -> Sequence[str]:
+    async def _texts(self, submission: Submission, session: sessions.Session) -> Sequence[str]:
         text = submission.text
         bare = text.strip()
         if not bare.rstrip(";"):
             raise errors.empty_statement()
         # Without a semicolon inside there is but one statement, and nothing to take apart.
-        texts = self._split(text) if ";" in bare.rstrip(";") else [text]
+        texts: Sequence[str] = [text]
+        if ";" in bare.rstrip(";"):
+            texts = await self._split(text, owner=session.principal.name)
         if not texts:
             raise errors.empty_statement()
         desired = submission.parameters.get("MULTI_STATEMENT_COUNT")
@@ -369,8 +371,6 @@ class Queries:
             desired = session.parameter("MULTI_STATEMENT_COUNT")
         if desired != 0 and len(texts) != desired:
             raise errors.statement_count_differs(len(texts), int(desired))
-        if len(texts) > STATEMENTS_MAX:
-            raise errors.resources_exhausted(f"more than {STATEMENTS_MAX} statements")
         if len(texts) > 1 and submission.bindings:
             raise errors.unsupported("bind values in several statements")
         if len(texts) > 1 and submission.describe_only:
@@ -502,7 +502,8 @@ class Queries:
             encoded = encode.arrow_stream if arrow else _json_rows
             async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                 async for group in groups:
-                    if sum(batch.nbytes for batch in group) < THREAD_BYTES_MIN:
+                    size = sum(batch.nbytes for batch in group)
+                    if size < THREAD_BYTES_MIN and len(columns) <= limits.COLUMNS_HERE_MAX:
                         data = encoded(group, columns)
                     else:
                         data = await asyncio.to_thread(encoded, group, columns)

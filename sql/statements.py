@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import logging
 import zoneinfo
 from collections.abc import AsyncIterator, Mapping
@@ -25,12 +26,14 @@ from catalog import idents, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
+    compiler,
     constants,
     definitions,
     engine,
     errors,
     faults,
     inputs,
+    limits,
     outcomes,
     parameters,
     places,
@@ -47,16 +50,11 @@ from sql.dialect import (
     formats,
     names,
     operations,
-    parse,
-    references,
     resolve,
     shapes,
 )
 from storage import errors as storage_errors
 from storage import model as storage_model
-
-THREAD_TEXT_LENGTH_MIN = 20_000
-"""From this length on a text is read in a thread, so that other requests get their turn."""
 
 DEFAULT_SCHEMA = "public"
 VARIABLE_LENGTH_MAX = 256
@@ -78,6 +76,7 @@ class Statements:
         self,
         *,
         engine: engine.Engine,
+        compiler: compiler.Compiler,
         places: places.Places,
         tables: tables.Tables,
         relations: relations.Relations,
@@ -89,6 +88,7 @@ class Statements:
         about: About,
     ) -> None:
         self._engine = engine
+        self._compiler = compiler
         self._places = places
         self._tables = tables
         self._relations = relations
@@ -110,12 +110,10 @@ class Statements:
         query_id: str,
     ) -> outcomes.Outcome:
         """Run text and return its answer; raises SqlError. Cancelling the call ends the work."""
-        call = self._call(session, bindings, parameters, describe_only, query_id)
+        compiled = await self._compiler.compile(text, owner=session.principal.name)
         try:
-            if len(text) >= THREAD_TEXT_LENGTH_MIN:
-                operation = await asyncio.to_thread(parse.parse, text)
-            else:
-                operation = parse.parse(text)
+            operation = compiled.operation
+            call = self._call(session, bindings, parameters, describe_only, query_id, compiled)
             transactions.check_not_lost(session, operation, self._writes)
             return await self._run(call, operation)
         except engine.EngineFault as fault:
@@ -129,6 +127,8 @@ class Statements:
             if known is None:
                 raise
             raise known from error
+        finally:
+            await compiled.close()
 
     def _call(
         self,
@@ -137,6 +137,7 @@ class Statements:
         statement_parameters: Mapping[str, parameters.Value],
         describe_only: bool,
         query_id: str,
+        compiled: compiler.Compilation,
     ) -> planning.Call:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
@@ -164,14 +165,15 @@ class Statements:
             describe_only=describe_only,
             now=now,
             context=context,
+            compiled=compiled,
         )
 
     async def _run(self, call: planning.Call, operation: operations.Operation) -> outcomes.Outcome:
         match operation:
             case operations.Query():
-                return await self._query(call, operation.tree)
+                return await self._query(call)
             case operations.Explain():
-                return await self._explain(call, operation.tree)
+                return await self._explain(call)
             case operations.Show():
                 return await self._shows.show(call.session, operation)
             case operations.Describe():
@@ -212,8 +214,8 @@ class Statements:
 
     # Queries
 
-    async def _query(self, call: planning.Call, tree: operations.Tree) -> outcomes.Outcome:
-        found, opened = await self._planning.bound(call, tree)
+    async def _query(self, call: planning.Call) -> outcomes.Outcome:
+        found, opened = await self._planning.bound(call)
         constant = await self._known_row(call, found, opened)
         if constant is not None:
             return outcomes.Outcome(
@@ -261,12 +263,13 @@ class Statements:
         if values is None:
             return None
         columns = [column.name for column in found.columns]
-        return constants.row(columns, found.types, values, zone=call.zone)
+        row = functools.partial(constants.row, columns, found.types, values, zone=call.zone)
+        return await asyncio.to_thread(row) if len(columns) > limits.COLUMNS_HERE_MAX else row()
 
-    async def _explain(self, call: planning.Call, tree: operations.Tree) -> outcomes.Outcome:
+    async def _explain(self, call: planning.Call) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
         kind = outcomes.StatementType.EXPLAIN
-        found, opened = await self._planning.bound(call, tree)
+        found, opened = await self._planning.bound(call)
         if call.describe_only:
             return outcomes.Outcome(columns=(column,), statement_type_id=kind)
         results = await self._start(call, found, opened, purpose="explain")
@@ -302,23 +305,22 @@ class Statements:
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
-            references.references(statement.source, self._planning.environment(call))
+            needs = await call.compiled.needs(self._planning.environment(call))
             return outcomes.Outcome(
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
-                bind_count=references.bind_count(statement.source),
+                bind_count=needs.bind_count,
                 array_bind_supported=True,
             )
         rows = writes.rows_committed(loaded, call.query_id)
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
-            return _with_binds(answer, references.bind_count(statement.source))
+            needs = await call.compiled.needs(self._planning.environment(call))
+            return _with_binds(answer, needs.bind_count)
         transactions.check_may_write(session)
         target = writes.Target(loaded=loaded, fields=tuple(written))
-        found, query = await self._planning.bound_into(
-            call, statement.source, loaded, given, target
-        )
+        found, query = await self._planning.bound_into(call, loaded, given, target)
         staged = await self._writes.stage(query, target, by=call.by)
         await self._commit_or_wait(call, staged)
         stats = outcomes.Stats(rows_inserted=staged.rows)
@@ -365,8 +367,7 @@ class Statements:
     async def _set_variables(
         self, call: planning.Call, statement: operations.SetVariables
     ) -> outcomes.Outcome:
-        tree = references.select_of(statement.values)
-        found, opened = await self._planning.bound(call, tree)
+        found, opened = await self._planning.bound(call)
         table, _ = await engine.collect(await self._start(call, found, opened))
         row = [column[0].as_py() for column in table.columns]
         variables = call.session.variables

@@ -21,7 +21,10 @@ Literal: TypeAlias = (
 
 
 class Unknown:
-    """The literal of an expression that is none."""
+    """The literal of an expression that is none: one object in every process."""
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
 
 
 UNKNOWN = Unknown()

@@ -6,12 +6,15 @@ Trees are sqlglot's, and stay inside `sql.dialect`; whoever runs a statement pas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from sql.dialect import names, sqltypes
 
 Tree: TypeAlias = Any
 """A sqlglot expression; opaque outside `sql.dialect`."""
+
+ELSEWHERE: Final = "elsewhere"
+"""Stands for a tree that another process holds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,8 +99,10 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SetVariables:
+    """SET. values: a SELECT of them, in the order of names."""
+
     names: tuple[names.Ident, ...]
-    values: tuple[Tree, ...]
+    values: Tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

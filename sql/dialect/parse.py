@@ -15,12 +15,8 @@ from sqlglot import errors as sqlglot_errors
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sql import errors
+from sql import errors, limits
 from sql.dialect import columns, grammar, operations, reading, show
-
-TEXT_BYTES_MAX = 1 << 20
-TOKENS_MAX = 250_000
-STATEMENTS_MAX = 10_000
 
 
 def parse(text: str) -> operations.Operation:
@@ -57,22 +53,22 @@ def split(text: str) -> list[str]:
             first, last = first or token, token
     if first is not None and last is not None:
         found.append(text[first.start : last.end + 1])
-    if len(found) > STATEMENTS_MAX:
-        raise errors.unsupported(f"more than {STATEMENTS_MAX} statements in one request")
+    if len(found) > limits.STATEMENTS_MAX:
+        raise errors.too_complex(f"more than {limits.STATEMENTS_MAX:,} statements in one request")
     return found
 
 
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of text; comments are none."""
-    if len(text) > TEXT_BYTES_MAX:
-        raise errors.unsupported(f"statement longer than {TEXT_BYTES_MAX} characters")
+    if len(text) > limits.TEXT_LENGTH_MAX:
+        raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     try:
         found = grammar.Boathouse().tokenize(text)
     except sqlglot_errors.TokenError as error:
         start = getattr(error, "start", None)
         raise _syntax_error_at(text, len(text) if start is None else start) from None
-    if len(found) > TOKENS_MAX:
-        raise errors.unsupported(f"statement of more than {TOKENS_MAX} tokens")
+    if len(found) > limits.TOKENS_MAX:
+        raise errors.too_complex(f"more than {limits.TOKENS_MAX:,} tokens")
     if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in found):
         found = _split_numbers(found)
     return found
@@ -189,7 +185,8 @@ def _set(reader: reading.Reader) -> operations.Operation:
     if len(targets) != len(values):
         raise errors.unsupported("SET of as many variables as there are no values for")
     return operations.SetVariables(
-        names=tuple(columns.ident(target.this) for target in targets), values=tuple(values)
+        names=tuple(columns.ident(target.this) for target in targets),
+        values=exp.Select(expressions=list(values)),
     )
 
 

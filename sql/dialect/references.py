@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -57,11 +57,6 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
     if len(found) > USES_MAX:
         raise errors.unsupported(f"more than {USES_MAX} tables in one statement")
     return tuple(found)
-
-
-def select_of(values: Sequence[Any]) -> Any:
-    """Return the tree of a SELECT of these expressions."""
-    return exp.Select(expressions=list(values))
 
 
 def wants_bounds(tree: Any) -> bool:

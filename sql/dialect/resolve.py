@@ -138,6 +138,8 @@ class Binder:
             raise errors.too_complex(
                 f"more than {limits.COLUMNS_MAX} columns in its parts together"
             )
+        if self._columns > self.environment.columns_max:
+            raise shapes.ManyColumns
 
     def finish(self, text: Text, count: int) -> BoundQuery:
         return BoundQuery(

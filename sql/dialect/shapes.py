@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sql import limits
 from sql.dialect import formats, names, sqltypes
 
 
@@ -81,6 +82,7 @@ class Context:
 class Environment:
     """All that a text may refer to. binds None: the statement is only described.
 
+    columns_max: how many columns its parts may have together before binding ends with ManyColumns.
     binds and variables hold bound literals by name ("1" for the first `?`). rows_relation: array
     binds are columns of the relation of that name, which a SELECT without FROM then reads.
     """
@@ -90,3 +92,8 @@ class Environment:
     binds: Mapping[str, Any] | None = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
     rows_relation: str = ""
+    columns_max: int = limits.COLUMNS_MAX
+
+
+class ManyColumns(Exception):
+    """A statement has more columns than its environment allows, and fewer than any may have."""

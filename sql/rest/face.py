@@ -8,6 +8,7 @@ address is not genuine a 403. The face authenticates by its own tokens.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Any, assert_never
@@ -17,7 +18,7 @@ import orjson
 from server import asgi, exchange
 from server import errors as kit_errors
 from server.access import errors as access_errors
-from sql import chunks, errors, queries, sessions
+from sql import chunks, errors, limits, queries, sessions
 from sql.rest import login, routes, wire
 from storage import model
 
@@ -195,13 +196,16 @@ class Face:
             return _json(wire.fault_answer(query.error, query.id))
         if query.result is None:
             return _json(wire.pending_answer(query))
-        answer = wire.result_answer(
+        make = functools.partial(
+            wire.result_answer,
             query,
             query.result,
             origin=request.origin,
             chunk_key=self._chunk_key,
             now_ms=self._now_ms(),
         )
+        is_wide = len(query.result.columns) > limits.COLUMNS_HERE_MAX
+        answer = await asyncio.to_thread(make) if is_wide else make()
         return await _compressed(answer, request)
 
     def _aborted(self, query: queries.Query | None, asked_for: str) -> asgi.Response:

@@ -17,7 +17,10 @@ import pytest
 
 from tests.kit import server, stalls, users
 
-TABLES = ("hostile_http",)
+TABLES = (
+    "hostile_http",
+    "hostile_sql",
+)
 
 
 def rows() -> list[Any]:

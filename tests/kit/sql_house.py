@@ -14,6 +14,7 @@ from catalog import appends, decoding, files, readers, scans
 from catalog.rest import access as catalog_access
 from server.access import arns, decide, model, policies
 from sql import (
+    compiler,
     definitions,
     engine,
     engine_inline,
@@ -158,6 +159,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
     )
     made = statements.Statements(
         engine=the_engine,
+        compiler=compiler.Compiler(children=0),
         places=found,
         tables=lake.tables,
         relations=read,

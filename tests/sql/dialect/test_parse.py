@@ -200,7 +200,7 @@ def test_set_takes_one_variable_or_a_list() -> None:
     assert isinstance(many, operations.SetVariables)
     assert [item.folded for item in one.names] == ["X"]
     assert [item.folded for item in many.names] == ["X", "Y"]
-    assert len(many.values) == 2
+    assert len(many.values.expressions) == 2
 
 
 def test_alter_session_reads_values_of_each_kind() -> None:

@@ -119,7 +119,7 @@ def one_row(**cells: tuple[outcomes.Column, pa.Array]) -> outcomes.Outcome:
     return select(columns, pa.RecordBatch.from_arrays(arrays, names=list(cells)))
 
 
-def split(text: str) -> list[str]:
+async def split(text: str, *, owner: str) -> list[str]:
     """Statements of a text without quotes or comments."""
     return [part.strip() for part in text.split(";") if part.strip()]
 

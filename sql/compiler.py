@@ -1,0 +1,323 @@
+"""engine: statements read and bound where they hold up no other request.
+
+sqlglot and the binder are pure Python: some tens of microseconds for each token. A small statement
+is read here, on the event loop; a large one, or one that turns out to have many columns, in a child
+process (`sql.compiling_child`), which has a bound on its memory and on the seconds of each step and
+is killed beyond them. A thread would do neither, and would keep the interpreter from the loop.
+
+Children are started at first use, are few, and are shared out by owner as those of `sql.engine`
+are. With `children=0` large statements are read in threads, without these bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import pickle
+import re
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from sql import compiling_child, engine, errors, limits
+from sql.dialect import compilation, operations, parse, resolve, shapes, sqltypes
+
+
+class Compiler:
+    """Reads statements. Mutable: it holds the children."""
+
+    def __init__(
+        self,
+        *,
+        children: int,
+        seconds_max: float = limits.READING_SECONDS_MAX,
+        growth_bytes: int = limits.READING_BYTES_MAX,
+    ) -> None:
+        self._has_children = children > 0
+        self._turns = engine.Turns(max(1, children))
+        self._seconds_max = seconds_max
+        self._growth_bytes = growth_bytes
+        self._idle: list[_Child] = []
+        self._children: set[_Child] = set()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """The children that live now."""
+        return tuple(child.process_id for child in self._children)
+
+    async def compile(self, text: str, *, owner: str) -> Compilation:
+        """Return the one statement of text, parsed; raises SqlError. Close it."""
+        compiled = Compilation(compiler=self, text=text, owner=owner)
+        await compiled.parse()
+        return compiled
+
+    async def split(self, text: str, *, owner: str) -> list[str]:
+        """Return the statements of text, as `parse.split` does; raises SqlError."""
+        if len(text) <= limits.TEXT_HERE_LENGTH_MAX:
+            return parse.split(text)
+        _check_length(text)
+        if not self._has_children:
+            return await asyncio.to_thread(parse.split, text)
+        child = await self.take(owner)
+        try:
+            found: list[str] = await child.ask("split", text)
+            return found
+        finally:
+            self.give_back(child, owner)
+
+    async def close(self) -> None:
+        """End the children."""
+        children, self._idle = list(self._children), []
+        self._children.clear()
+        for child in children:
+            child.kill()
+        await asyncio.gather(*(child.wait() for child in children))
+
+    @property
+    def has_children(self) -> bool:
+        """Whether large statements are read in children, and not in threads."""
+        return self._has_children
+
+    async def take(self, owner: str) -> _Child:
+        """Return a child for owner alone, to be given back."""
+        try:
+            await self._turns.take(owner)
+        except engine.EngineFault as fault:
+            raise errors.resources_exhausted(fault.message) from None
+        try:
+            while self._idle:
+                child = self._idle.pop()
+                if child.is_alive:
+                    return child
+                self._children.discard(child)
+            child = await _start_child(self._growth_bytes, self._seconds_max)
+        except BaseException:
+            self._turns.give_back(owner)
+            raise
+        self._children.add(child)
+        return child
+
+    def give_back(self, child: _Child, owner: str) -> None:
+        """Let others have a child; one that has grown large, or was not let finish, is ended."""
+        if child.is_alive and child.resident_bytes <= limits.READER_KEPT_BYTES_MAX:
+            self._idle.append(child)
+        else:
+            child.kill()
+            self._children.discard(child)
+        self._turns.give_back(owner)
+
+
+class Compilation:
+    """One statement being read: here, or in a child that it has until it is closed. Mutable."""
+
+    def __init__(self, *, compiler: Compiler, text: str, owner: str) -> None:
+        self._compiler = compiler
+        self._text = text
+        self._owner = owner
+        self._operation: operations.Operation | None = None
+        self._statement: compilation.Statement | None = None
+        self._environment: shapes.Environment | None = None
+        self._child: _Child | None = None
+
+    @property
+    def operation(self) -> operations.Operation:
+        """The statement. Its tree is for this class alone."""
+        assert self._operation is not None
+        return self._operation
+
+    async def parse(self) -> None:
+        """Parse the text; raises SqlError."""
+        if is_small(self._text):
+            self._statement = compilation.Statement(self._text)
+            self._operation = self._statement.operation
+        elif not self._compiler.has_children:
+            _check_length(self._text)
+            self._statement = await asyncio.to_thread(compilation.Statement, self._text)
+            self._operation = self._statement.operation
+        else:
+            _check_length(self._text)
+            await self._move()
+
+    async def needs(self, environment: shapes.Environment) -> compilation.Needs:
+        """Return what must be looked up first; raises SqlError."""
+        self._environment = environment
+        if self._child is None and self._statement is not None:
+            return self._statement.needs(environment)
+        found: compilation.Needs = await self._ask("needs", _packed(environment))
+        return found
+
+    async def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
+        """Return the statement's query bound; raises SqlError."""
+        return await self._bind("bind_query", environment)
+
+    async def bind_into(
+        self, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
+    ) -> resolve.BoundQuery:
+        """Return the statement's query bound as rows of these types; raises SqlError."""
+        return await self._bind("bind_into", environment, targets)
+
+    async def close(self) -> None:
+        """Give the child back, if there is one. What was read stays. Idempotent."""
+        child, self._child = self._child, None
+        if child is not None:
+            self._compiler.give_back(child, self._owner)
+
+    async def _bind(
+        self, step: str, environment: shapes.Environment, *arguments: Any
+    ) -> resolve.BoundQuery:
+        found: resolve.BoundQuery
+        statement = self._statement
+        everything = dataclasses.replace(environment, columns_max=limits.COLUMNS_MAX)
+        if statement is not None and not self._compiler.has_children:
+            found = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
+            return found
+        if self._child is None and statement is not None and _is_small(environment):
+            few = dataclasses.replace(environment, columns_max=limits.COLUMNS_HERE_MAX)
+            with contextlib.suppress(shapes.ManyColumns):
+                found = getattr(statement, step)(few, *arguments)
+                return found
+        packed: bytes = await self._ask(step, _packed(everything), *arguments)
+        return compiling_child.unpack_bound(packed)
+
+    async def _ask(self, step: str, *arguments: Any) -> Any:
+        if self._child is None:
+            await self._move()
+            if self._environment is not None and step != "needs":
+                await self._ask("needs", _packed(self._environment))
+        assert self._child is not None
+        return await self._child.ask(step, *arguments)
+
+    async def _move(self) -> None:
+        self._child = await self._compiler.take(self._owner)
+        try:
+            self._operation = await self._child.ask("parse", self._text)
+        except BaseException:
+            await self.close()
+            raise
+        self._statement = None
+
+
+def is_small(text: str) -> bool:
+    """Say whether reading text takes some milliseconds at most."""
+    if len(text) <= limits.TOKENS_HERE_MAX:
+        return True
+    if len(text) > limits.TEXT_HERE_LENGTH_MAX:
+        return False
+    return len(TOKENS.findall(text)) <= limits.TOKENS_HERE_MAX
+
+
+TOKENS = re.compile(r"\w+|[^\w\s]")
+"""About what the tokenizer finds, and rather more, as texts and comments are not known here."""
+
+
+def _is_small(environment: shapes.Environment) -> bool:
+    columns = sum(len(table.columns) for table in environment.tables)
+    return columns <= limits.COLUMNS_HERE_MAX and len(environment.binds or ()) <= (
+        limits.BINDS_HERE_MAX
+    )
+
+
+_packed = compiling_child.pack_environment
+
+
+def _check_length(text: str) -> None:
+    if len(text) > limits.TEXT_LENGTH_MAX:
+        raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
+
+
+class _Child:
+    """One process and the socket that leads to it. Mutable."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        seconds_max: float,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._seconds_max = seconds_max
+        self._is_asked = False
+        self.resident_bytes = 0
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return (
+            not self._is_asked
+            and self._process.returncode is None
+            and not self._reader.at_eof()
+            and not self._writer.is_closing()
+        )
+
+    async def ask(self, step: str, *arguments: Any) -> Any:
+        """Return a step's result; raises SqlError. The child ends if it takes too long."""
+        self._is_asked = True  # until the answer is here: one that is not waited for ends the child
+        try:
+            async with asyncio.timeout(self._seconds_max):
+                body = await self._answer(pickle.dumps((step, arguments), protocol=5))
+        except TimeoutError:
+            self.kill()
+            raise errors.too_complex(
+                f"reading it took longer than {self._seconds_max:g} seconds"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.kill()
+            raise errors.too_complex("there is not enough memory to read it") from None
+        except BaseException:
+            self.kill()
+            raise
+        self._is_asked = False
+        good, result, self.resident_bytes = pickle.loads(body)
+        if good:
+            return result
+        raise errors.of_parts(result)
+
+    async def _answer(self, request: bytes) -> bytes:
+        length = compiling_child.LENGTH
+        self._writer.writelines((length.pack(len(request)), request))
+        await self._writer.drain()
+        (size_bytes,) = length.unpack(await self._reader.readexactly(length.size))
+        return await self._reader.readexactly(size_bytes)
+
+    def kill(self) -> None:
+        self._writer.close()
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Return when the process has ended."""
+        await self._process.wait()
+
+
+async def _start_child(growth_bytes: int, seconds_max: float) -> _Child:
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "sql.compiling_child",
+                str(theirs.fileno()),
+                str(growth_bytes),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd=engine.CHECKOUT,
+                env=dict(os.environ),
+                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
+            )
+        reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+    except BaseException:
+        ours.close()  # a child that had started leaves
+        raise
+    return _Child(process, reader, writer, seconds_max)
