@@ -220,6 +220,7 @@ class Commits:
             data = await run(model.encode, step.made, large=step.large)
             codec = properties.metadata_codec(step.made.properties)
             location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
+            check_file(location, step.made, place)
             # Ten megabytes take half a second to compress: in a thread, nobody else waits for it.
             body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
             named, received = await self._store.plan_file(
@@ -556,6 +557,23 @@ def check_placement(metadata: model.TableMetadata, place: records.Place) -> None
             layout.check_directory(path, location=layout.Location(path=home))
         except guard.LayoutRefused as refused:
             raise errors.InvalidProperty(f"Cannot set {name} to {value}: {refused}") from None
+
+
+def check_file(uri: str, metadata: model.TableMetadata, place: records.Place) -> None:
+    """Raise InvalidProperty if the layout would refuse a metadata file to a client.
+
+    Properties are checked when they are set, but a bucket may have become stricter since.
+    """
+    if place.bucket.settings.get(table_guard.LAYOUT) == "off":
+        return
+    key = locations.path_in(uri, table_bucket=place.table_bucket)
+    home = locations.path_in(metadata.location, table_bucket=place.table_bucket)
+    assert key, "a table's metadata lies in its table bucket"
+    assert home, "a table lies in its table bucket"
+    try:
+        layout.judge(key, location=layout.Location(path=home.rstrip("/")))
+    except guard.LayoutRefused as refused:
+        raise errors.InvalidProperty(f"Cannot write {uri}: {refused}") from None
 
 
 def _by_table(

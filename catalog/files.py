@@ -1,7 +1,8 @@
 """engine: the files of a table by their URI: manifests, manifest lists, and what else lies there.
 
-Files are written once, under names that hold a fresh id, and never again. A file is opened by the
-proof that its reader may read it (`catalog.readers`). Knows no format.
+Files are written once, under names that hold a fresh id, and never again; they pass the guard that
+clients' files pass (`catalog.guard`). A file is opened by the proof that its reader may read it
+(`catalog.readers`). Knows no format.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog import errors, locations, readers
-from storage import blobs, model, objects
+from server.s3 import guard
+from storage import blobs, checksums, model, objects
 from storage import errors as storage_errors
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A manifest or manifest list. Larger ones are refused, not read."""
+
+ATTEMPTS_MAX: Final = 20
+"""Times that a file is ruled on anew because what its ruling was made of has changed."""
 
 _WRITTEN_ONCE: Final = model.Precondition(write_once=True)
 
@@ -30,9 +35,10 @@ class OpenedFile:
 class Files:
     """Reads and writes files of tables. Stateless."""
 
-    def __init__(self, *, objects: objects.Objects, blobs: blobs.Blobs) -> None:
+    def __init__(self, *, objects: objects.Objects, blobs: blobs.Blobs, guard: guard.Guard) -> None:
         self._objects = objects
         self._blobs = blobs
+        self._guard = guard
 
     def open(self, file: readers.ReadableFile) -> OpenedFile:
         """Return a file as it is now. Raises MetadataFileMissing."""
@@ -54,27 +60,66 @@ class Files:
             raise _missing(file.uri) from error
 
     async def write(self, uri: str, data: bytes, *, table_bucket: str, owner: str) -> None:
-        """Write a new file, durable when this returns. owner: canonical id or ARN of the writer."""
-        key = locations.path_in(uri, table_bucket=table_bucket)
-        assert key, "a table's files lie in its table bucket"
-        receiver = self._blobs.receive(size_hint=len(data), digests=frozenset({"md5"}))
-        await receiver.write(data)
-        received = await receiver.finish()
-        await self._objects.put(
-            table_bucket,
-            key,
+        """Write a new file, durable when this returns. owner: canonical id or ARN of the writer.
+
+        Raises as `put` does.
+        """
+        received = await self._blobs.store(data, digests=frozenset({checksums.MD5}))
+        await self.put(
+            uri,
             received,
-            attributes=model.ObjectAttributes(
-                headers={"content-type": "application/octet-stream"}, owner=owner
-            ),
-            precondition=_WRITTEN_ONCE,
+            table_bucket=table_bucket,
+            owner=owner,
+            content_type="application/octet-stream",
         )
 
+    async def put(
+        self,
+        uri: str,
+        received: model.Received,
+        *,
+        table_bucket: str,
+        owner: str,
+        content_type: str,
+    ) -> None:
+        """Give a new file, received with its MD5, its name. A refused body is discarded.
+
+        The guard rules on the key as it does on a client's PUT. Raises InvalidArgument for a key
+        that it refuses, and what `Objects.put` raises.
+        """
+        key = _key_of(uri, table_bucket)
+        attributes = model.ObjectAttributes(headers={"content-type": content_type}, owner=owner)
+        for number in range(1, ATTEMPTS_MAX + 1):
+            try:
+                ruling = self._guard.at(table_bucket, key)
+                ruling.check_write()
+            except guard.LayoutRefused as refused:
+                await self._blobs.discard(received)
+                raise errors.InvalidArgument(f"Cannot write {uri}: {refused}") from refused
+            try:
+                await self._objects.put(
+                    ruling.bucket or table_bucket,
+                    key,
+                    received,
+                    attributes=attributes,
+                    precondition=_WRITTEN_ONCE,
+                    expects=ruling.expects,
+                )
+                return
+            except storage_errors.ExpectationFailed:
+                if number == ATTEMPTS_MAX:
+                    await self._blobs.discard(received)
+                    raise
+
     async def remove(self, uri: str, *, table_bucket: str) -> None:
-        """Remove a file of one's own that no commit came to name."""
-        key = locations.path_in(uri, table_bucket=table_bucket)
-        assert key, "a table's files lie in its table bucket"
-        await self._objects.delete(table_bucket, key)
+        """Remove a file that its writer put and no commit names."""
+        await self._objects.delete(table_bucket, _key_of(uri, table_bucket))
+
+
+def _key_of(uri: str, table_bucket: str) -> str:
+    key = locations.path_in(uri, table_bucket=table_bucket)
+    assert key, "a table's files lie in its table bucket"
+    return key
 
 
 def _missing(uri: str) -> errors.MetadataFileMissing:

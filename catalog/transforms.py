@@ -160,12 +160,18 @@ def partition_path(
 ) -> str:
     """Return where files of a partition go, below the data folder: `day=2024-02-29/id_bucket=3`.
 
-    fields: the spec's, decoded JSON. types: of the partition's values.
+    fields: the spec's, decoded JSON. types: of the partition's values. Names and values are escaped
+    as Iceberg's Java writers do; a dot in front is escaped as well, which makes no hidden folder.
     """
     return "/".join(
-        f"{_escape(field['name'])}={_escape(human(parse(field['transform']), type_, value))}"
+        f"{_escape_name(field['name'])}={_escape(human(parse(field['transform']), type_, value))}"
         for field, type_, value in zip(fields, types, partition, strict=True)
     )
+
+
+def _escape_name(name: str) -> str:
+    escaped = _escape(name)
+    return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
 
 
 def _escape(text: str) -> str:

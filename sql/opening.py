@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import appends, decoding, files, namespaces, readers, scans, tables
+from catalog import appends, decoding, files, guard, namespaces, readers, scans, tables
 from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import decide
@@ -67,7 +67,11 @@ def open_statements(
     large statements; 0 for none.
     """
     decoder = decoding.ChildDecoder()
-    file_store = files.Files(objects=storage.objects, blobs=storage.blobs)
+    file_store = files.Files(
+        objects=storage.objects,
+        blobs=storage.blobs,
+        guard=guard.TableGuard(store=store, region=region, account_id=account_id),
+    )
     planned = scans.Scans(files=file_store, decoder=decoder)
     access = catalog_access.Access(
         store=store, authoriser=authoriser, region=region, account_id=account_id
@@ -84,7 +88,7 @@ def open_statements(
     written = writes.Writes(
         engine=engine,
         blobs=storage.blobs,
-        objects=storage.objects,
+        files=file_store,
         disk=storage.disk,
         scratch=storage.path / "tmp",
         tables=tables,

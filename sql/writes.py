@@ -16,12 +16,23 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from catalog import appends, idents, manifests, parquet_stats, tables, transforms, values
+from catalog import (
+    appends,
+    files,
+    idents,
+    layout,
+    locations,
+    manifests,
+    parquet_stats,
+    tables,
+    transforms,
+    values,
+)
 from catalog import errors as catalog_errors
 from server.access import model as access_model
 from sql import engine, errors, relations, tabletypes
 from sql.dialect import names, operations, resolve, sqltypes
-from storage import blobs, disk, objects
+from storage import blobs, disk
 from storage import model as storage_model
 
 FILE_SIZE = "write.target-file-size-bytes"
@@ -58,7 +69,7 @@ class Writes:
         *,
         engine: engine.Engine,
         blobs: blobs.Blobs,
-        objects: objects.Objects,
+        files: files.Files,
         disk: disk.Disk,
         scratch: Path,
         tables: tables.Tables,
@@ -67,7 +78,7 @@ class Writes:
     ) -> None:
         self._engine = engine
         self._blobs = blobs
-        self._objects = objects
+        self._files = files
         self._disk = disk
         self._scratch = scratch
         self._tables = tables
@@ -161,21 +172,13 @@ class Writes:
         metadata = target.loaded.metadata
         footer = await asyncio.to_thread(pq.read_metadata, path)
         partition = _partition(written)
-        name = f"{self._new_id()}.parquet"
-        place = _partition_path(target, partition)
-        uri = "/".join(
-            part for part in (metadata.location.rstrip("/"), "data", place, name) if part
-        )
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        received = await self._blobs.adopt(path)
-        await self._objects.put(
-            bucket,
-            key,
-            received,
-            attributes=storage_model.ObjectAttributes(
-                headers={"content-type": "application/vnd.apache.parquet"}, owner=by
-            ),
-            precondition=storage_model.Precondition(write_once=True),
+        uri = _file_uri(target, partition, name=f"{self._new_id()}.parquet")
+        await self._files.put(
+            uri,
+            await self._blobs.adopt(path),
+            table_bucket=target.loaded.ident.table_bucket,
+            owner=by,
+            content_type="application/vnd.apache.parquet",
         )
         return parquet_stats.data_file(
             footer,
@@ -190,7 +193,7 @@ class Writes:
 
     async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
         for uri in uris:
-            await self._objects.delete(ident.table_bucket, uri.split("/", 3)[3])
+            await self._files.remove(uri, table_bucket=ident.table_bucket)
 
 
 def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
@@ -265,6 +268,21 @@ def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
         return ()
     row = engine.read_rows(written.partition)
     return tuple(tabletypes.plain_list(column.combine_chunks())[0] for column in row.columns)
+
+
+def _file_uri(target: Target, partition: tuple[Any, ...], *, name: str) -> str:
+    """Return where a data file goes: in the folder of its partition, below the table's data folder.
+
+    Where the folder's name makes the key longer than a key may be, the file lies in the data folder
+    itself, as engines do that write no partition folders: no reader takes a value from a path.
+    """
+    ident, home = target.loaded.ident, target.loaded.metadata.location.rstrip("/")
+    folder = _partition_path(target, partition)
+    uri = f"{home}/data/{folder}/{name}" if folder else f"{home}/data/{name}"
+    key = locations.path_in(uri, table_bucket=ident.table_bucket)
+    if key is not None and len(key.encode()) > layout.KEY_BYTES_MAX:
+        return f"{home}/data/{name}"
+    return uri
 
 
 def _partition_path(target: Target, partition: tuple[Any, ...]) -> str:

@@ -375,6 +375,19 @@ def test_a_new_metadata_path_is_used_by_the_commit_that_sets_it(ns: lakes.Lake) 
     assert done.metadata_location.startswith("s3://lake/ns/t/metadata/00001-")
 
 
+def test_a_commit_writes_no_metadata_file_that_the_layout_refuses(ns: lakes.Lake) -> None:
+    ns.run(ns.storage.buckets.update("lake", {"layout": "off"}))
+    create(ns, properties={"write.metadata.path": "s3://lake/ns/t/metadata/x"})
+    commit(ns, "ns.t", set_property("a", "b"))
+    # The bucket becomes stricter: only the commit that names another folder goes through.
+    ns.run(ns.storage.buckets.update("lake", {"layout": "names"}))
+    before = ns.storage.objects.list("lake").objects
+    with pytest.raises(errors.InvalidProperty, match=r"x/00002-.*layout rule metadata-nested"):
+        commit(ns, "ns.t", {"action": "upgrade-format-version", "format-version": 3})
+    assert ns.storage.objects.list("lake").objects == before
+    commit(ns, "ns.t", set_property("write.metadata.path", "s3://lake/ns/t/metadata"))
+
+
 # Staged creates.
 
 

@@ -188,3 +188,12 @@ def test_partition_path_of_several_fields_nests() -> None:
         {"name": "c", "transform": "bucket[2]"},
     ]
     assert transforms.partition_path(fields, ["string", "int"], ["x", 1]) == "a+b=x/c=1"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [(".hidden", "%2Ehidden=.x"), ("..", "%2E.=.x"), ("a.b", "a.b=.x"), ("a=b/c", "a%3Db%2Fc=.x")],
+)
+def test_partition_path_hides_no_folder(name: str, path: str) -> None:
+    fields = [{"name": name, "transform": "identity"}]
+    assert transforms.partition_path(fields, ["string"], [".x"]) == path

@@ -16,7 +16,7 @@ from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import StaticTable
 
-from catalog import appends, decoding, files, manifests, parquet_stats, readers, scans
+from catalog import appends, decoding, files, guard, manifests, parquet_stats, readers, scans
 from catalog.commits import LoadedTable
 from catalog.rest import access
 from server.access import decide
@@ -110,7 +110,11 @@ class Bench:
 
 
 def bench(lake: lakes.Lake) -> Bench:
-    table_files = files.Files(objects=lake.storage.objects, blobs=lake.storage.blobs)
+    table_files = files.Files(
+        objects=lake.storage.objects,
+        blobs=lake.storage.blobs,
+        guard=guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT),
+    )
     table_scans = scans.Scans(files=table_files, decoder=decoding.InlineDecoder())
     table_readers = readers.Readers(
         store=lake.store,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catalog import appends, decoding, files, readers, scans
+from catalog import appends, decoding, files, guard, readers, scans
 from catalog.rest import access as catalog_access
 from server.access import arns, decide, model, policies
 from sql import (
@@ -121,7 +121,11 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         account_id=lakes.ACCOUNT,
     )
     new_id = lake.store.new_id
-    file_store = files.Files(objects=lake.storage.objects, blobs=lake.storage.blobs)
+    file_store = files.Files(
+        objects=lake.storage.objects,
+        blobs=lake.storage.blobs,
+        guard=guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT),
+    )
     planned = scans.Scans(files=file_store, decoder=decoding.InlineDecoder())
     found = places.Places(store=lake.store, access=access)
     table_readers = readers.Readers(store=lake.store, access=access)
@@ -143,7 +147,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
     written = writes.Writes(
         engine=the_engine,
         blobs=lake.storage.blobs,
-        objects=lake.storage.objects,
+        files=file_store,
         disk=lake.storage.disk,
         scratch=lake.storage.path / "tmp",
         tables=lake.tables,

@@ -10,14 +10,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from catalog import errors as catalog_errors
+from catalog import layout, records
 from sql import engine, errors, parquet_files, partitioning, tabletypes, writes
 from sql.dialect import names, operations, parse, sqltypes
-from tests.kit import sql_house
+from storage import batch
+from tests.kit import lakes, sql_house
 
 
 def ident(text: str, *, quoted: bool = False) -> names.Ident:
@@ -160,8 +163,8 @@ def test_partition_values_are_icebergs(
 def write(order: engine.Write, *tables: pa.Table) -> engine.Finished:
     async def stream() -> AsyncIterator[pa.RecordBatch]:
         for table in tables:
-            for batch in table.to_batches(max_chunksize=100_000):
-                yield batch
+            for each in table.to_batches(max_chunksize=100_000):
+                yield each
 
     return asyncio.run(parquet_files.write(stream(), order))
 
@@ -299,6 +302,83 @@ def test_a_commit_that_fails_takes_its_files_along(tmp_path: Path) -> None:
         house.appends.commit_files = commit  # type: ignore[method-assign]
         await house.run("insert into t values (2)")
         assert await house.rows("select a from t") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def keys_below(house: sql_house.House, prefix: str) -> list[str]:
+    return [info.key for info in house.lake.storage.objects.list("lake", prefix=prefix).objects]
+
+
+PARTITION_VALUES = ["v", "", ".v", "..", "a/b", "a\\b", "\n", "ü" * 10, "=", "%2F", "l" * 1500]
+
+
+def test_every_partition_of_an_odd_column_lies_where_the_layout_lets_it(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        for name, column in (("t1", ".hidden"), ("t2", ".."), ("t3", "a=b/c"), ("t4", "ü\n")):
+            await house.run(
+                f'create table {name} ("{column}" text, v int) partition by ("{column}")'
+            )
+            rows = ", ".join(f"($${value}$$, {at})" for at, value in enumerate(PARTITION_VALUES))
+            await house.run(f"insert into {name} values {rows}, (null, -1)")
+            await house.run(
+                f'create table copy_{name} partition by ("{column}") as select * from {name}'
+            )
+            for each in (name, f"copy_{name}"):
+                keys = keys_below(house, f"ns/{each}/data/")
+                assert len(keys) == len(PARTITION_VALUES) + 1
+                for key in keys:
+                    verdict = layout.judge(key, location=layout.Location(path=f"ns/{each}"))
+                    assert verdict.kind == "data"
+                folders = {key.split("/")[3] for key in keys if key.count("/") == 4}
+                assert len(folders) == len(PARTITION_VALUES), "all but the one that is too long"
+                found = await house.rows(f'select "{column}", v from {each} order by v')
+                assert found == [(None, -1), *((v, n) for n, v in enumerate(PARTITION_VALUES))]
+                for at, value in enumerate(PARTITION_VALUES):
+                    where = f'select v from {each} where "{column}" = $${value}$$'
+                    assert await house.rows(where) == [(at,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_file_that_the_layout_refuses_fails_the_statement_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int, b text) partition by (b)")
+        before = keys_below(house, "")
+        # Another program has made the table's location a view's, below which no data may lie.
+        place = house.lake.store.place("lake")
+        key = records.location_key(place.bucket_id, "ns/t")
+        with house.lake.storage.index.view() as view:
+            value = view.get(batch.Store.LOCATIONS, key)
+        assert value is not None
+        row = msgspec.structs.replace(records.decode(value, records.LocationRow), kind="view")
+        put = batch.Put(store=batch.Store.LOCATIONS, key=key, value=records.encode(row))
+        await house.lake.storage.index.commit(batch.Batch(writes=(put,)))
+        with pytest.raises(errors.SqlError, match="layout rule view-data") as caught:
+            await house.run(f"insert into t values (1, 'x'), (2, '{'y' * 100_000}')")
+        assert caught.value.code == "001008"
+        assert keys_below(house, "") == before
+        assert list((tmp_path / "blobs").glob("*/*")) == []
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_table_at_an_s3a_location_takes_rows(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        ident = house.lake.ident("ns.far")
+        await house.lake.tables.create(
+            ident, schema=lakes.SCHEMA, location="s3a://lake/ns/far", by=lakes.BY
+        )
+        await house.run("insert into far values (1, 'one')")
+        await house.run("insert into far values (2, 'two')")
+        assert await house.rows("select id, name from far order by id") == [(1, "one"), (2, "two")]
+        assert len(keys_below(house, "ns/far/data/")) == 2
+        with pytest.raises(errors.SqlError):
+            await house.run("insert into far values (null, 'three')")
+        assert len(keys_below(house, "ns/far/data/")) == 2
 
     sql_house.in_house(tmp_path, work)
 
