@@ -30,12 +30,15 @@ from typing import Any, Final
 
 from uvicorn.protocols.http import httptools_impl
 
-from server import asgi, errors, limits, targets, wire
+from server import asgi, errors, held, limits, targets, wire
 
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+TOO_CROWDED = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING = b"connection: close\r\n\r\n"
 LOOK_SECONDS: Final = 0.5
+HOLDINGS: Final = "boathouse_holdings"
+"""The attribute of uvicorn's server state by which all connections share their Holdings."""
 
 _INT = struct.Struct("i")
 
@@ -55,6 +58,9 @@ class Connection(httptools_impl.HttpToolsProtocol):
     _owing_since = 0.0
     _duplicate: socket.socket | None = None
     _blocked: asyncio.Future[None] | None = None
+    _unanswered_bytes = 0
+    """Large heads among those of requests that are not answered yet."""
+    _reported_bytes = 0
     _answering: Any = None
     """The cycle whose turn it is; `cycle` is the newest, which may still be waiting."""
 
@@ -67,11 +73,16 @@ class Connection(httptools_impl.HttpToolsProtocol):
         if owing != self._owing:
             self._owing = owing
             self._owing_since = now
+        self._report()
         if owing is not None and now - self._owing_since >= idle_seconds:
             self._end_stalled(owing[0])
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if not hasattr(self.server_state, HOLDINGS):
+            setattr(self.server_state, HOLDINGS, held.Holdings(monotonic=self.loop.time))
+        self._holdings = getattr(self.server_state, HOLDINGS)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -80,6 +91,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
             self._answering.disconnected = True
             self._answering.message_event.set()
         super().connection_lost(exc)
+        self._holdings.report(self, 0)
         if self._blocked is not None:
             self._unblock()
         if self._duplicate is not None:
@@ -96,6 +108,8 @@ class Connection(httptools_impl.HttpToolsProtocol):
             self._end(TOO_LARGE)
         elif self._in_head and self._timer is None:
             self._start_timer()
+        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX or self._unanswered_bytes:
+            self._report()
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= limits.PIPELINED_MAX:
@@ -110,6 +124,12 @@ class Connection(httptools_impl.HttpToolsProtocol):
         if not self.url.startswith(b"/") or self.parser.get_method() == b"CONNECT":
             self._take_target()
         super().on_headers_complete()
+        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX:
+            cycle: Any = self.cycle
+            cycle.head_bytes = len(self.url) + sum(
+                len(name) + len(value) for name, value in self.headers
+            )
+            self._unanswered_bytes += cycle.head_bytes
         # Not before: what is raised above is answered as a head that cannot be read.
         self._in_head = False
         self._head_bytes = 0
@@ -136,6 +156,49 @@ class Connection(httptools_impl.HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def on_response_complete(self) -> None:
+        scope = self._answering.scope
+        # The Wire there knows the cycle: without this each request would wait for a collection.
+        scope.pop("extensions", None)
+        if self._unanswered_bytes:
+            self._unanswered_bytes -= getattr(self._answering, "head_bytes", 0)
+            # An idle connection keeps its last request's scope.
+            scope["headers"] = ()
+            if self.cycle is self._answering:
+                self.headers = []
+        super().on_response_complete()
+        if self._reported_bytes:
+            self._report()
+
+    @property
+    def answering(self) -> bool:
+        """See server.held.Holder."""
+        return self._is_answering()
+
+    def give_way(self) -> None:
+        """See server.held.Holder."""
+        self._reported_bytes = 0
+        if self._is_answering():
+            self.transport.abort()
+        else:
+            self._end(TOO_CROWDED)
+            self.headers = []
+            self.url = b""
+
+    def sent(self) -> None:
+        """See server.wire.Outlet."""
+        self._report()
+
+    def _report(self) -> None:
+        if self.transport.is_closing():
+            return
+        size_bytes = self._unanswered_bytes + self.transport.get_write_buffer_size()
+        if self._in_head or self._between:
+            size_bytes += self._head_bytes
+        if size_bytes != self._reported_bytes:
+            self._reported_bytes = size_bytes
+            self._holdings.report(self, size_bytes)
 
     def send_400_response(self, msg: str) -> None:
         if self._in_head or self._between:

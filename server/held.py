@@ -1,16 +1,21 @@
-"""engine: how much of their bodies all requests together hold in memory.
+"""engine: how much memory all requests and connections together hold.
 
 A body that is read whole takes its bytes from a budget before the first is received, and gives them
 back when its request is over. Small bodies have a budget of their own, and so have bodies of
 callers whose identity is not proven yet: neither slow strangers nor large uploads use up what the
 others need. A request that does not fit waits, in order of arrival; one that waits for too long is
 answered by ServerBusy. Counts what was declared, not what came.
+
+Connections hold heads before anybody is known, and answers until they are taken. `Holdings` ends
+the slowest of them when all together hold too much.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Protocol
 
 from server import errors, limits
 
@@ -92,3 +97,82 @@ class Bodies:
 
 def _busy() -> errors.ServerBusy:
     return errors.ServerBusy("other requests' bodies fill the memory for them; try again later")
+
+
+class Holder(Protocol):
+    """A connection, as Holdings knows it."""
+
+    address: str
+    """Where its client is."""
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request's head is whole and its answer is not out."""
+
+    def give_way(self) -> None:
+        """End, and let go of everything."""
+
+
+class _Holding:
+    __slots__ = ("since", "size_bytes")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.size_bytes = 0
+
+
+class Holdings:
+    """What all connections together hold: heads without an answer, answers that were not taken.
+
+    Beyond `limits.CONNECTIONS_BYTES_MAX` those give way that have no whole head, or whose answer
+    has been going out for `limits.CROWDED_ANSWER_SECONDS_MAX`; beyond twice as much, any. Those of
+    the address that holds most come first, and among them the one that has held for longest.
+    Connections report what they hold; one that holds little need not. monotonic: in seconds.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._rows: dict[Holder, _Holding] = {}
+        self.total_bytes = 0
+
+    def report(self, holder: Holder, size_bytes: int) -> None:
+        """Hear what a connection holds now; 0 forgets it. May make it give way at once."""
+        row = self._rows.get(holder)
+        if row is None:
+            if size_bytes == 0:
+                return
+            row = self._rows[holder] = _Holding(self._monotonic())
+        grown_bytes = size_bytes - row.size_bytes
+        self.total_bytes += grown_bytes
+        row.size_bytes = size_bytes
+        if size_bytes == 0:
+            del self._rows[holder]
+        elif grown_bytes > 0 and self.total_bytes > limits.CONNECTIONS_BYTES_MAX:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Make some more room than is needed, so that not every report looks at all rows."""
+        of_address: Counter[str] = Counter()
+        for holder, row in self._rows.items():
+            of_address[holder.address] += row.size_bytes
+        rows = sorted(
+            self._rows.items(), key=lambda each: (-of_address[each[0].address], each[1].since)
+        )
+        now = self._monotonic()
+        for limit_bytes, any_of_them in (
+            (limits.CONNECTIONS_BYTES_MAX, False),
+            (2 * limits.CONNECTIONS_BYTES_MAX, True),
+        ):
+            if self.total_bytes <= limit_bytes:
+                return
+            for holder, row in rows:
+                if self.total_bytes <= limit_bytes - limit_bytes // 8:
+                    break
+                if row.size_bytes and (
+                    any_of_them
+                    or not holder.answering
+                    or now - row.since >= limits.CROWDED_ANSWER_SECONDS_MAX
+                ):
+                    self.report(holder, 0)
+                    row.size_bytes = 0
+                    holder.give_way()

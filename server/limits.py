@@ -19,6 +19,14 @@ HEADERS_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 256 * 1024
 """Before the bounds above can be told apart: what a connection may send that is no body."""
 HEAD_SECONDS_MAX: Final = 30.0
+HEAD_UNCOUNTED_BYTES_MAX: Final = 16 * 1024
+"""A head up to this size is not counted among what connections hold."""
+CONNECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What all connections together hold of heads and of answers; `server.held.Holdings`."""
+HELD_BACK_BYTES_MIN: Final = 64 * 1024
+"""From this size on an answer that is sent whole is counted among what connections hold."""
+CROWDED_ANSWER_SECONDS_MAX: Final = 2.0
+"""How long an answer may go out while connections hold more than that."""
 PIPELINED_MAX: Final = 64
 """Requests that a connection may send before the first of them is answered."""
 DRAIN_IDLE_SECONDS_MAX: Final = 5.0

@@ -33,6 +33,9 @@ class Outlet(Protocol):
     def duplicate(self) -> socket.socket:
         """Return the connection's socket under a descriptor of our own; it never blocks."""
 
+    def sent(self) -> None:
+        """Hear that much was handed to the transport, which may hold it for long."""
+
     def writable(self) -> Awaitable[None]:
         """Wait until the duplicate takes bytes again, or the connection is lost."""
 
@@ -61,6 +64,8 @@ class Wire:
         if not self._cycle.disconnected:
             self._outlet.transport.writelines((self._head(status, headers), body))
             self.end()
+            if len(body) > limits.HELD_BACK_BYTES_MIN:
+                self._outlet.sent()
 
     async def begin(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], *, size_bytes: int

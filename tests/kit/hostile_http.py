@@ -116,7 +116,7 @@ def unfinished_heads(place: stalls.Target) -> None:
 
 
 def pipelined_heads(place: stalls.Target) -> None:
-    """60 requests with heads of 200 KiB in one go, on each of 40 connections, never read."""
+    """60 requests with heads of 200 KiB in one go, on each of 16 connections, never read."""
     line = b"x: " + b"a" * (HEAD_LINE_BYTES - 5) + b"\r\n"
     head = b"GET /plain/none HTTP/1.1\r\nhost: a\r\n" + line * 25 + b"\r\n"
 
@@ -127,7 +127,7 @@ def pipelined_heads(place: stalls.Target) -> None:
                 connection.sendall(head * 60)
             time.sleep(1)
 
-    at_once(one, 40)
+    at_once(one, 16)
 
 
 def unread_bodies(place: stalls.Target) -> None:
@@ -146,7 +146,7 @@ def unread_bodies(place: stalls.Target) -> None:
 
 
 def slow_readers(place: stalls.Target) -> None:
-    """Listings of 1,000 long keys, asked for on 100 connections, 8 times each, and never read."""
+    """Listings of 1,000 long keys, asked for 4 times on each of 150 connections and never read."""
     headers = s3.sign(
         place,
         "GET",
@@ -158,12 +158,13 @@ def slow_readers(place: stalls.Target) -> None:
     )
     connections = []
     try:
-        for _ in range(100):
+        for _ in range(150):
             connection = connect(place)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connections.append(connection)
-            connection.sendall((head + "\r\n").encode() * 8)
-        time.sleep(4)
+            connection.sendall((head + "\r\n").encode() * 4)
+            time.sleep(0.05)  # so that no burst of work but what is kept is measured
+        time.sleep(1)
     finally:
         for connection in connections:
             connection.close()
@@ -303,10 +304,29 @@ ROWS: Final = (
         send=wrongly_signed_bodies("s3tables", "/iceberg/v1/transactions/commit"),
     ),
     stalls.Hostile(
+        name="unfinished-heads-on-400-connections",
+        principal=stalls.ANONYMOUS,
+        growth_mib=96,
+        send=unfinished_heads,
+    ),
+    stalls.Hostile(
+        name="pipelined-heads-on-16-connections",
+        principal=stalls.ANONYMOUS,
+        growth_mib=96,
+        send=pipelined_heads,
+    ),
+    stalls.Hostile(
         name="bodies-of-refused-uploads",
         principal=stalls.ANONYMOUS,
         growth_mib=40,
         send=unread_bodies,
+    ),
+    stalls.Hostile(
+        name="listings-that-are-never-read",
+        principal=stalls.ROOT,
+        growth_mib=96,
+        send=slow_readers,
+        prepare=make_long_keys,
     ),
     stalls.Hostile(
         name="presigned-queries-with-256-signed-headers",
@@ -325,6 +345,12 @@ ROWS: Final = (
         principal=stalls.ROOT,
         growth_mib=96,
         send=delete_documents,
+    ),
+    stalls.Hostile(
+        name="four-completions-of-10000-parts",
+        principal=stalls.ROOT,
+        growth_mib=96,
+        send=complete_documents,
     ),
     stalls.Hostile(
         name="60000-signed-chunks-of-16-bytes",

@@ -5,6 +5,9 @@ started, while a second client, in a process of its own, asks `/_health` every 1
 when one of these answers takes `LATENCY_MS_MAX` longer than the median of a quiet half second, when
 the serving process grows by more than the row declares, or when the server logs a traceback or is
 gone.
+
+From an answer's time is taken what the serving thread and the probe, ready to run, waited for a
+processor: others may use the machine too.
 """
 
 from __future__ import annotations
@@ -33,13 +36,23 @@ ROOT: Final = "root"
 
 PROBE: Final = """
 import json, socket, sys, threading, time
-host, port = sys.argv[1], int(sys.argv[2])
+host, port, pid = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+def waited():
+    total = 0
+    for path in ("/proc/%s/schedstat" % pid, "/proc/self/schedstat"):
+        try:
+            with open(path) as file:
+                total += int(file.read().split()[1])
+        except (OSError, IndexError):
+            pass
+    return total / 1e9
 request = b"GET /_health HTTP/1.1\\r\\nhost: " + host.encode() + b"\\r\\n\\r\\n"
 done = []
 threading.Thread(target=lambda: done.append(sys.stdin.read()), daemon=True).start()
 samples = []
 connection = None
 while not done:
+    before = waited()
     began = time.monotonic()
     try:
         if connection is None:
@@ -55,7 +68,8 @@ while not done:
         ok = answer.startswith(b"HTTP/1.1 200")
     except OSError:
         ok, connection = False, None
-    samples.append((began, time.monotonic() - began, ok))
+    took = time.monotonic() - began
+    samples.append((began, took, ok, max(0.0, took - (waited() - before))))
     time.sleep(0.01)
 print(json.dumps(samples))
 """
@@ -106,12 +120,15 @@ class Hostile:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one row cost. tree_mib: the growth of the process and its children together."""
+    """What one row cost. worst_wall_ms: by the clock on the wall, with waits for a processor.
+    tree_mib: the growth of the process and its children together.
+    """
 
     name: str
     seconds: float
     baseline_ms: float
     worst_ms: float
+    worst_wall_ms: float
     growth_mib: float
     growth_mib_max: int
     tree_mib: float
@@ -135,8 +152,8 @@ class Cost:
     def __str__(self) -> str:
         return (
             f"{self.name:<60} {self.seconds:6.1f} s  /_health {self.worst_ms:7.1f} ms "
-            f"(quiet {self.baseline_ms:.1f})  +{self.growth_mib:6.1f} MiB of {self.growth_mib_max}"
-            f"  tree +{self.tree_mib:6.1f} MiB"
+            f"(quiet {self.baseline_ms:.1f}, wall {self.worst_wall_ms:.0f})  "
+            f"+{self.growth_mib:6.1f} MiB of {self.growth_mib_max}  tree +{self.tree_mib:6.1f} MiB"
         )
 
 
@@ -164,7 +181,7 @@ class Campaign:
             running=root, access_key=access_key, secret_key=secret_key, prepared=prepared
         )
         logged = root.log.stat().st_size
-        probe = _Probe(root.host, root.port)
+        probe = _Probe(root)
         try:
             time.sleep(QUIET_SECONDS)
             memory = _Memory(root.pid)
@@ -177,7 +194,7 @@ class Campaign:
                 growth_mib, tree_mib = memory.stop()
         finally:
             samples = probe.stop()
-        quiet = [seconds for at, seconds, _ in samples if at + seconds < began]
+        quiet = [seconds for at, _, _, seconds in samples if at + seconds < began]
         during = [each for each in samples if each[0] + each[1] >= began]
         with root.log.open("rb") as log:
             log.seek(logged)
@@ -186,11 +203,12 @@ class Campaign:
             name=row.name,
             seconds=ended - began,
             baseline_ms=statistics.median(quiet) * 1000,
-            worst_ms=max(seconds for _, seconds, _ in during) * 1000,
+            worst_ms=max(each[3] for each in during) * 1000,
+            worst_wall_ms=max(each[1] for each in during) * 1000,
             growth_mib=growth_mib,
             growth_mib_max=row.growth_mib,
             tree_mib=tree_mib,
-            lost_answers=sum(not ok for _, _, ok in samples),
+            lost_answers=sum(not ok for _, _, ok, _ in samples),
             tracebacks=text[-4000:] if "Traceback" in text else "",
         )
         self.costs.append(cost)
@@ -200,17 +218,21 @@ class Campaign:
 class _Probe:
     """A second client, in a process of its own, so that no other thread of ours slows it."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, running: server.Running) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", PROBE, host, str(port)],
+            [
+                *(sys.executable, "-I", "-S", "-c", PROBE),
+                *(running.host, str(running.port), str(running.pid)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
 
-    def stop(self) -> list[tuple[float, float, bool]]:
-        """Return when each request began, how many seconds it took, whether it was answered."""
+    def stop(self) -> list[tuple[float, float, bool, float]]:
+        """Return when each request began, how many seconds it took, whether it was answered, and
+        its seconds without waits for a processor."""
         output, _ = self._process.communicate(timeout=150)
-        return [(at, seconds, ok) for at, seconds, ok in json.loads(output)]
+        return [tuple(each) for each in json.loads(output)]
 
 
 class _Memory:

@@ -136,3 +136,78 @@ def test_a_body_of_unknown_length_takes_its_limit():
         assert bodies.unproven.taken_bytes == 1_000_000
 
     run(scenario())
+
+
+class Holder:
+    def __init__(self, address="a", *, answering=False):
+        self.address = address
+        self.answering = answering
+        self.gone = False
+
+    def give_way(self):
+        self.gone = True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def crowd(monkeypatch):
+    monkeypatch.setattr(limits, "CONNECTIONS_BYTES_MAX", 80)
+    clock = Clock()
+    return held.Holdings(monotonic=clock), clock
+
+
+def test_of_unfinished_heads_the_oldest_give_way_until_there_is_room(crowd):
+    holdings, clock = crowd
+    holders = [Holder() for _ in range(9)]
+    for holder in holders:
+        clock.now += 1
+        holdings.report(holder, 10)
+    assert [holder.gone for holder in holders] == [True] * 2 + [False] * 7
+    assert holdings.total_bytes == 70
+
+
+def test_the_address_that_holds_most_gives_way_first(crowd):
+    holdings, clock = crowd
+    quiet = Holder("quiet")
+    holdings.report(quiet, 15)
+    loud = [Holder("loud") for _ in range(7)]
+    for holder in loud:
+        clock.now += 1
+        holdings.report(holder, 10)
+    assert not quiet.gone
+    assert loud[0].gone
+    assert not loud[-1].gone
+
+
+def test_an_answer_gives_way_only_after_a_while_or_beyond_twice_the_bound(crowd):
+    holdings, clock = crowd
+    answers = [Holder(answering=True) for _ in range(9)]
+    for holder in answers:
+        holdings.report(holder, 10)
+    assert not any(holder.gone for holder in answers)
+    clock.now = limits.CROWDED_ANSWER_SECONDS_MAX
+    late = Holder(answering=True)
+    holdings.report(late, 10)
+    assert [holder.gone for holder in answers].count(True) == 3
+    assert not late.gone
+    burst = [Holder(answering=True) for _ in range(20)]
+    for holder in burst:
+        holdings.report(holder, 10)
+    assert holdings.total_bytes <= 160
+
+
+def test_what_is_no_longer_held_is_forgotten(crowd):
+    holdings, _ = crowd
+    holder = Holder()
+    holdings.report(holder, 30)
+    holdings.report(holder, 20)
+    assert holdings.total_bytes == 20
+    holdings.report(holder, 0)
+    holdings.report(holder, 0)
+    assert holdings.total_bytes == 0
