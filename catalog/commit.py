@@ -1,9 +1,10 @@
 """rule: what one commit changes in the index, as one Batch.
 
 Every changed key must still hold the row it was validated against, so a Batch that goes through
-was decided on the newest state of everything it touches. What is new needs its namespace to be
-there still, and who drops a namespace looks once more, inside the transaction, that nothing moved
-in. Rows of other keys are never compared: commits to different tables do not meet.
+was decided on the newest state of everything it touches. The namespace of what is new, or the table
+bucket of a new namespace, is looked for inside the transaction: it must be there still, whatever
+else has changed of it. Dropping a namespace looks inside its own transaction that nothing has moved
+in. Rows of other keys are never compared: commits to different tables do not conflict.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import Any
 
 import msgspec
 
-from catalog import history, idents, records
+from catalog import errors, history, idents, records
 from storage import batch
+from storage import errors as storage_errors
+from storage import records as storage_records
 
 Row = records.Pointer | records.NamespaceRow
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace's row as it was read: what is put into the namespace needs it to stay."""
+    """A namespace's row as it was read: what is put into the namespace needs it to be there."""
 
     key: bytes
     value: bytes
@@ -54,6 +57,7 @@ def plan(
     """Return the Batch that makes changes one commit on the place's branch."""
     expects: list[batch.Expect] = []
     writes: list[batch.Write] = []
+    held: list[batch.Derivation] = []
     ops: list[records.Op] = []
     for change in changes:
         key = records.pointer_key(place, change.kind, change.namespace_id, change.name)
@@ -64,8 +68,8 @@ def plan(
         else:
             writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=after))
         if change.before is None:
-            expects.extend(_hold(change.holder))
             expects.extend(_alone(place, change))
+            held.extend(hold(place, change.holder).derive)
         ops.append(
             records.Op(
                 kind=change.kind,
@@ -89,14 +93,51 @@ def plan(
     return batch.Batch(
         expects=(*expects, *named.expects),
         writes=(*writes, *named.writes),
-        derive=(history.append(draft),),
+        derive=(*held, history.append(draft)),
     )
 
 
-def _hold(holder: Holder | None) -> tuple[batch.Expect, ...]:
-    if holder is None:
+def hold(place: records.Place, holder: Holder | None) -> batch.Batch:
+    """Return the Batch that writes nothing and needs a namespace to be there still.
+
+    holder: None for the root of the table bucket, which is there for as long as the bucket is; a
+    namespace keeps its bucket from being deleted. A namespace that was dropped and created anew is
+    another one. Committing it raises NoSuchWarehouse, or ExpectationFailed for a namespace.
+    """
+
+    def check(reading: batch.Reading) -> Sequence[batch.Write]:
+        if holder is None:
+            value = reading.get(batch.Store.BUCKETS, place.table_bucket.encode())
+            if value is None or storage_records.bucket_id(value) != place.bucket_id:
+                raise errors.NoSuchWarehouse(f"Warehouse does not exist: {place.table_bucket}")
+            return ()
+        stored = reading.get(batch.Store.POINTERS, holder.key)
+        if stored != holder.value and _uuid_of(stored) != _uuid_of(holder.value):
+            raise storage_errors.ExpectationFailed(
+                "the namespace is not there any more", store=batch.Store.POINTERS, key=holder.key
+            )
         return ()
-    return (batch.Expect(store=batch.Store.POINTERS, key=holder.key, value=holder.value),)
+
+    return batch.Batch(derive=(check,))
+
+
+def hold_thing(place: records.Place, object_uuid: str, *, missing: Exception) -> batch.Batch:
+    """Return the Batch that writes nothing and needs the table with this uuid to be there.
+
+    missing: what committing it raises if the table is gone.
+    """
+    key = records.uuid_key(place, object_uuid)
+
+    def check(reading: batch.Reading) -> Sequence[batch.Write]:
+        if reading.get(batch.Store.POINTERS, key) is None:
+            raise missing
+        return ()
+
+    return batch.Batch(derive=(check,))
+
+
+def _uuid_of(value: bytes | None) -> str | None:
+    return None if value is None else records.decode(value, records.NamespaceRow).object_uuid
 
 
 def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:

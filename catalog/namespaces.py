@@ -1,9 +1,10 @@
 """engine: namespaces: create, load, list, update, drop.
 
-A namespace exists once it was created, and a child needs its parent. What moves in expects the row
-of the namespace to stand; a drop looks inside its own transaction that nothing has moved in.
-Its path has a number that is given once and kept for ever, so dropping and creating again is cheap
-and keys stay short.
+A namespace exists once it was created, and a child needs its parent. Each change is planned inside
+the transaction that makes it, so changes of different namespaces, and of different properties of
+one, never conflict. What moves in expects the namespace to be there; a drop looks inside its own
+transaction that nothing has moved in. Its path has a number that is given once and kept for ever,
+so dropping and creating again is cheap and keys stay short.
 """
 
 from __future__ import annotations
@@ -107,15 +108,15 @@ class Namespaces:
         place = self._store.place(table_bucket)
         object_uuid = sites.hyphenated(self._store.new_id())
 
-        async def plan() -> Planned[Namespace]:
-            now_ms = self._store.now_ms()
-            with self._store.index.view() as view:
-                parent = self._parent(view, place, levels)
-                if self._store.find_namespace(view, place, levels) is not None:
-                    raise errors.NamespaceAlreadyExists(
-                        f"Namespace already exists: {idents.dotted(levels)}"
-                    )
-                namespace_id, interning = _intern(view, place, levels)
+        now_ms = self._store.now_ms()
+
+        def decide(reading: batch.Reading) -> batch.Decided[Namespace]:
+            parent = self._parent(reading, place, levels)
+            if self._store.find_namespace(reading, place, levels) is not None:
+                raise errors.NamespaceAlreadyExists(
+                    f"Namespace already exists: {idents.dotted(levels)}"
+                )
+            namespace_id, interning = _intern(reading, place, levels)
             row = records.NamespaceRow(
                 namespace_id=namespace_id,
                 object_uuid=object_uuid,
@@ -128,12 +129,12 @@ class Namespaces:
             change = _change(
                 levels, parent, before=None, after=row, summary={"operation": "create-namespace"}
             )
-            made = self._plan_commit(place, change, by=by, via=via, now_ms=now_ms)
+            done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             result = _describe(place, levels, row)
             note = _receipt(receipt, {"properties": stored, "location": result.location})
-            return Planned(result=result, batch=batch.merge((interning, made, *note)))
+            return batch.Decided(result=result, batch=batch.merge((interning, done, *note)))
 
-        return await self._store.write(plan, keys=())
+        return await self._store.decide(decide)
 
     async def update(
         self,
@@ -156,16 +157,14 @@ class Namespaces:
         _check_properties(updates, table_bucket=table_bucket)
         place = self._store.place(table_bucket)
 
-        async def plan() -> Planned[UpdatedProperties]:
-            now_ms = self._store.now_ms()
-            with self._store.index.view() as view:
-                found = self._store.namespace(view, place, namespace)
-                parent = self._parent(view, place, namespace)
-            old = found.row
+        now_ms = self._store.now_ms()
+
+        def decide(reading: batch.Reading) -> batch.Decided[UpdatedProperties]:
+            namespace_row = self._store.namespace(reading, place, namespace)
+            parent = self._parent(reading, place, namespace)
+            old = namespace_row.row
             stored = {
-                name: value
-                for name, value in (*old.properties.items(), *updates.items())
-                if name not in removed_names
+                name: value for name, value in old.properties.items() if name not in removed_names
             } | dict(updates)
             properties.check_namespace_properties(stored)
             result = UpdatedProperties(
@@ -175,27 +174,21 @@ class Namespaces:
             )
             note = _receipt(receipt, describe_update(result))
             if stored == old.properties:
-                return Planned(result=result, batch=batch.merge(note) if note else None)
-            row = records.NamespaceRow(
-                namespace_id=old.namespace_id,
-                object_uuid=old.object_uuid,
-                properties=stored,
-                created_at_ms=old.created_at_ms,
-                created_by=old.created_by,
-                modified_at_ms=now_ms,
-                modified_by=by,
+                return batch.Decided(result=result, batch=batch.merge(note))
+            row = msgspec.structs.replace(
+                old, properties=stored, modified_at_ms=now_ms, modified_by=by
             )
             change = _change(
                 namespace,
                 parent,
-                before=found.value,
+                before=namespace_row.value,
                 after=row,
                 summary={"operation": "update-namespace"},
             )
-            made = self._plan_commit(place, change, by=by, via=via, now_ms=now_ms)
-            return Planned(result=result, batch=batch.merge((made, *note)))
+            done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            return batch.Decided(result=result, batch=batch.merge((done, *note)))
 
-        return await self._store.write(plan, keys=())
+        return await self._store.decide(decide)
 
     async def drop(
         self,
@@ -209,27 +202,25 @@ class Namespaces:
         """Drop an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
         place = self._store.place(table_bucket)
 
-        async def plan() -> Planned[None]:
-            with self._store.index.view() as view:
-                found = self._store.namespace(view, place, namespace)
-                parent = self._parent(view, place, namespace)
-                check_empty = _check_empty(place, namespace, found.row.namespace_id)
-                check_empty(view)
+        now_ms = self._store.now_ms()
+
+        def decide(reading: batch.Reading) -> batch.Decided[None]:
+            namespace_row = self._store.namespace(reading, place, namespace)
+            parent = self._parent(reading, place, namespace)
+            _check_empty(reading, place, namespace, namespace_row.row.namespace_id)
             change = _change(
                 namespace,
                 parent,
-                before=found.value,
+                before=namespace_row.value,
                 after=None,
                 summary={"operation": "drop-namespace"},
             )
-            made = self._plan_commit(place, change, by=by, via=via, now_ms=self._store.now_ms())
-            checked = batch.Batch(derive=(check_empty,))
+            done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             note = _receipt(receipt, None)
-            # Dropping leads to freeing, so a full disk lets it through.
-            whole = msgspec.structs.replace(batch.merge((checked, made, *note)), makes_room=True)
-            return Planned(result=None, batch=whole)
+            return batch.Decided(result=None, batch=batch.merge((done, *note)))
 
-        await self._store.write(plan, keys=())
+        # Dropping leads to freeing, so a full disk lets it through.
+        await self._store.decide(decide, makes_room=True)
 
     async def drop_whole(
         self,
@@ -253,7 +244,7 @@ class Namespaces:
                 found = self._store.namespace(view, place, namespace)
                 parent = self._parent(view, place, namespace)
                 namespace_id = found.row.namespace_id
-                _check_empty(place, namespace, namespace_id, kinds=("view", "namespace"))(view)
+                _check_empty(view, place, namespace, namespace_id, kinds=("view", "namespace"))
                 names = self._store.names(view, place, "table", namespace_id)
                 if len(names) > TABLES_DROPPED_MAX:
                     raise errors.InvalidArgument(
@@ -304,17 +295,6 @@ class Namespaces:
             return None
         return self._store.namespace(reading, place, namespace[:-1])
 
-    def _plan_commit(
-        self, place: records.Place, change: commit.Change, *, by: str, via: str, now_ms: int
-    ) -> batch.Batch:
-        return commit.plan(
-            place,
-            [change],
-            author=by,
-            via=via,
-            time_ms=now_ms,
-        )
-
 
 def describe_update(result: UpdatedProperties) -> dict[str, list[str]]:
     """Return what an update came to, as JSON: names updated, removed and missing."""
@@ -349,11 +329,10 @@ def _check_settled(
     place: records.Place, namespace: idents.Namespace, namespace_id: int
 ) -> batch.Derivation:
     """Return the derivation that has the drop planned again when something moved in meanwhile."""
-    check_empty = _check_empty(place, namespace, namespace_id)
 
     def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
         try:
-            check_empty(reading)
+            _check_empty(reading, place, namespace, namespace_id)
         except errors.NamespaceNotEmpty as error:
             raise storage_errors.ExpectationFailed(str(error)) from error
         return ()
@@ -362,22 +341,18 @@ def _check_settled(
 
 
 def _check_empty(
+    reading: batch.Reading,
     place: records.Place,
     namespace: idents.Namespace,
     namespace_id: int,
     *,
     kinds: tuple[records.Kind, ...] = ("table", "view", "namespace"),
-) -> batch.Derivation:
-    """Return the derivation that writes nothing and refuses while the namespace holds anything."""
-
-    def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
-        for kind in kinds:
-            prefix = records.pointer_range(place, kind, namespace_id)
-            for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
-                raise errors.NamespaceNotEmpty(f"Namespace {idents.dotted(namespace)} is not empty")
-        return ()
-
-    return check
+) -> None:
+    """Raise NamespaceNotEmpty if a namespace holds anything."""
+    for kind in kinds:
+        prefix = records.pointer_range(place, kind, namespace_id)
+        for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+            raise errors.NamespaceNotEmpty(f"Namespace {idents.dotted(namespace)} is not empty")
 
 
 def _intern(

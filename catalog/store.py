@@ -536,6 +536,21 @@ class CatalogStore:
             f"Cannot commit: other writers came first {ATTEMPTS_MAX} times in a row"
         )
 
+    async def decide(self, decision: batch.Decision[Result], *, makes_room: bool = False) -> Result:
+        """Carry out a plan that is made inside the transaction, and return its result.
+
+        For plans that take microseconds: the writer thread runs them. Raises what decision raises;
+        CommitFailed if its idempotency key was used meanwhile; DiskFull; CommitStateUnknown.
+        """
+        try:
+            return await self.index.decide(decision, makes_room=makes_room)
+        except storage_errors.ExpectationFailed as error:
+            raise errors.CommitFailed(f"Cannot commit: {error}") from error
+        except storage_errors.CommitUnknown as error:
+            raise errors.CommitStateUnknown(
+                f"Whether the commit became durable is not known: {error}"
+            ) from error
+
     async def tombstone(self, table_bucket: str, key: str, *, by: str) -> None:
         """Give a file of a table up to the sweep. One that is gone already is no fault."""
         await self.objects.tombstone(table_bucket, key, by=by)

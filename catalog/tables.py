@@ -243,7 +243,8 @@ class Tables:
                 if receipt is not None:
                     reply = msgspec.Raw(loaded.data)
                     note = (receipt.plan(pointer=loaded.pointer, reply=reply),)
-                return store.Planned(result=(loaded,), batch=batch.merge((site.claim, *note)))
+                held = commit.hold(place, site.holder.holder)
+                return store.Planned(result=(loaded,), batch=batch.merge((held, site.claim, *note)))
             return await self._commits.finish(
                 place, [step], by=by, via=via, now_ms=now_ms, receipt=receipt
             )
@@ -579,8 +580,10 @@ class Tables:
         place = self._store.place(ident.table_bucket)
         pointer = self.pointer(ident)
         row = records.MetricsRow(received_at_ms=self._store.now_ms(), principal=by, report=report)
+        missing = errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+        held = commit.hold_thing(place, pointer.object_uuid, missing=missing)
         keep = _keep_report(place, pointer.object_uuid, records.encode(row))
-        await self._store.index.commit(batch.Batch(derive=(keep,)))
+        await self._store.index.commit(batch.merge((held, batch.Batch(derive=(keep,)))))
 
     # Parts.
 

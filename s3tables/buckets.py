@@ -93,7 +93,7 @@ async def delete_table_bucket(
 
     # One transaction, so that nothing moves in between the look and the deletion.
     check = batch.Batch(derive=(refuse,), makes_room=True)
-    deletion = resources.buckets.plan_delete(bucket.name, discard=True)
+    deletion = resources.buckets.plan_delete(bucket.name, discard=True, bucket_id=bucket.bucket_id)
     await resources.index.commit(batch.merge((check, deletion)))
     return {}
 

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from storage import batch
+from catalog import commit, errors, records
+from storage import batch, model
 from storage import errors as storage_errors
 from storage.buckets import Buckets
 from storage.index import Index
@@ -56,21 +57,24 @@ class Labels:
         """Return a table bucket's tags. Raises NoSuchBucket."""
         return _of_settings(self.buckets.get(name).settings)
 
-    async def change_bucket(self, name: str, change: Change) -> None:
+    async def change_bucket(self, bucket: model.BucketInfo, change: Change) -> None:
         """Change a table bucket's tags in one step. Raises NoSuchBucket and what change raises."""
 
         def change_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
             return {**settings, BUCKET_SETTING: change(_of_settings(settings))}
 
-        await self.buckets.change(name, change_settings)
+        await self.buckets.change(bucket.name, change_settings, bucket_id=bucket.bucket_id)
 
     def of_table(self, key: TableKey) -> Tags:
         """Return a table's tags."""
         return _decode(self.index.get(batch.Store.TAGS, key.encode()))
 
-    async def change_table(self, key: TableKey, change: Change) -> None:
-        """Change a table's tags in one step. Raises what change raises."""
-        await self.index.commit(self.plan_table(key, change))
+    async def change_table(self, place: records.Place, object_uuid: str, change: Change) -> None:
+        """Change a table's tags in one step. Raises NoSuchTable and what change raises."""
+        key = TableKey(bucket_id=place.bucket_id, object_uuid=object_uuid)
+        missing = errors.NoSuchTable(f"Table does not exist: {object_uuid}")
+        held = commit.hold_thing(place, object_uuid, missing=missing)
+        await self.index.commit(batch.merge((held, self.plan_table(key, change))))
 
     def plan_table(self, key: TableKey, change: Change) -> batch.Batch:
         """Return the Batch that changes a table's tags, to be merged with what goes with it."""

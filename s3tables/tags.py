@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from catalog import records
 from s3tables import labels, names
 from s3tables.resources import Resources
 from server.access import model
@@ -52,6 +53,8 @@ async def list_tags_for_resource(
 
 async def _change(resources: Resources, arn: str, change: labels.Change) -> None:
     if names.is_table_arn(arn):
-        await resources.labels.change_table(resources.table_by_arn(arn).label_key, change)
+        table = resources.table_by_arn(arn)
+        place = records.Place(bucket=table.bucket)
+        await resources.labels.change_table(place, table.pointer.object_uuid, change)
     else:
-        await resources.labels.change_bucket(resources.bucket(arn).name, change)
+        await resources.labels.change_bucket(resources.bucket(arn), change)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from storage import bodies, errors, keys, names, records
-from storage.batch import Batch, Delete, Lookup, Put, Reading, Store, Write
+from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketKind, NowMs
 
@@ -65,9 +65,8 @@ class Buckets:
         """Make a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner."""
         names.check_bucket_name(name, kind)
         created_at_ms = self._now_ms()
-        made: list[bytes] = []
 
-        def derive(reading: Reading) -> Sequence[Write]:
+        def decide(reading: Reading) -> Decided[bytes]:
             existing = reading.get(Store.BUCKETS, name.encode())
             if existing is not None:
                 record = records.decode_bucket(existing)
@@ -86,14 +85,13 @@ class Buckets:
                     settings=dict(settings or {}),
                 )
             )
-            made[:] = [value]
-            return (
+            writes = (
                 Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(bucket_id + 1)),
                 Put(store=Store.BUCKETS, key=name.encode(), value=value),
             )
+            return Decided(result=value, batch=Batch(writes=writes))
 
-        await self._index.commit(Batch(derive=(derive,)))
-        return records.bucket_info(name, made[0])
+        return records.bucket_info(name, await self._index.decide(decide))
 
     async def update(self, name: str, settings: Mapping[str, Any]) -> BucketInfo:
         """Replace a bucket's settings. Raises NoSuchBucket.
@@ -102,15 +100,17 @@ class Buckets:
         """
         return await self.change(name, lambda _: settings)
 
-    async def change(self, name: str, change: SettingsChange) -> BucketInfo:
+    async def change(
+        self, name: str, change: SettingsChange, *, bucket_id: int | None = None
+    ) -> BucketInfo:
         """Replace a bucket's settings by change(settings), in one step. Raises NoSuchBucket.
 
-        change is pure; it may refuse by raising, and may be called more than once.
+        change is pure; it may refuse by raising, and may be called more than once. bucket_id: of
+        the bucket that is meant, where another one of the same name is not.
         """
-        made: list[bytes] = []
 
-        def derive(reading: Reading) -> Sequence[Write]:
-            record = records.decode_bucket(find(reading, name))
+        def decide(reading: Reading) -> Decided[bytes]:
+            record = _find_record(reading, name, bucket_id)
             value = records.encode(
                 records.BucketRecord(
                     bucket_id=record.bucket_id,
@@ -121,36 +121,50 @@ class Buckets:
                     settings=dict(change(record.settings)),
                 )
             )
-            made[:] = [value]
-            return (Put(store=Store.BUCKETS, key=name.encode(), value=value),)
+            put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
+            return Decided(result=value, batch=Batch(writes=(put,)))
 
-        await self._index.commit(Batch(derive=(derive,)))
-        return records.bucket_info(name, made[0])
+        return records.bucket_info(name, await self._index.decide(decide))
 
-    async def delete(self, name: str, *, discard: bool = False) -> None:
+    async def delete(
+        self, name: str, *, discard: bool = False, bucket_id: int | None = None
+    ) -> None:
         """Delete a bucket. Raises NoSuchBucket, and BucketNotEmpty unless told to discard.
 
         Tombstoned objects and uploads under way do not keep a bucket; they go with it.
         """
-        await self._index.commit(self.plan_delete(name, discard=discard))
+        await self._index.commit(self.plan_delete(name, discard=discard, bucket_id=bucket_id))
 
-    def plan_delete(self, name: str, *, discard: bool = False) -> Batch:
-        """Return the Batch that deletes a bucket, to be merged with what else must go with it."""
+    def plan_delete(
+        self, name: str, *, discard: bool = False, bucket_id: int | None = None
+    ) -> Batch:
+        """Return the Batch that deletes a bucket, to be merged with what else must go with it.
+
+        bucket_id: as of `change`.
+        """
         released_at_ms = self._now_ms()
 
         def derive(reading: Reading) -> Sequence[Write]:
-            bucket_id = records.decode_bucket(find(reading, name)).bucket_id
+            record = _find_record(reading, name, bucket_id)
             if not discard and any(
                 not records.is_tombstoned(value)
-                for _, _, value in keys.walk(reading, Store.OBJECTS, bucket_id)
+                for _, _, value in keys.walk(reading, Store.OBJECTS, record.bucket_id)
             ):
                 raise errors.BucketNotEmpty(f"the bucket {name!r} is not empty", name=name)
             return (
                 Delete(store=Store.BUCKETS, key=name.encode()),
-                bodies.released("bucket", str(bucket_id), released_at_ms),
+                bodies.released("bucket", str(record.bucket_id), released_at_ms),
             )
 
         return Batch(derive=(derive,), makes_room=True)
+
+
+def _find_record(reading: Reading, name: str, bucket_id: int | None) -> records.BucketRecord:
+    """Return a bucket's record; one of another id counts as absent if an id is given."""
+    record = records.decode_bucket(find(reading, name))
+    if bucket_id is not None and record.bucket_id != bucket_id:
+        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted meanwhile", name=name)
+    return record
 
 
 def find(reading: Lookup, name: str) -> bytes:

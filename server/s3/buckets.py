@@ -136,13 +136,14 @@ async def delete_bucket(
     request: asgi.Request,
     caller: callers.Caller,
 ) -> asgi.Response:
-    if house.buckets.get(operation.bucket).kind == "table":
+    bucket = house.buckets.get(operation.bucket)
+    if bucket.kind == "table":
         raise errors.TableBucketVerb(
             "A table bucket is deleted by DeleteTableBucket of the s3tables API.",
             Method="DELETE",
             ResourceType="TABLE BUCKET",
         )
-    await house.buckets.delete(operation.bucket)
+    await house.buckets.delete(operation.bucket, bucket_id=bucket.bucket_id)
     return asgi.Response(204)
 
 

@@ -60,12 +60,11 @@ def test_a_commit_expects_the_row_it_was_decided_on_and_no_other() -> None:
     assert len(planned.derive) == 1
 
 
-def test_a_creation_expects_its_namespace_and_that_no_view_has_its_name() -> None:
+def test_a_creation_expects_that_no_view_has_its_name() -> None:
     planned = plan(change(None, POINTER))
     assert expected(planned) == {
         key_of("t"): None,
         key_of("t", "view"): None,
-        HOLDER.key: HOLDER.value,
         records.uuid_key(PLACE, UUID): None,
     }
     name = records.Name(kind="table", namespace_id=4, name="t")

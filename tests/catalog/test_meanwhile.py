@@ -1,0 +1,383 @@
+"""What a write relies on is looked at again in its own transaction.
+
+Each test lets another write in between the moment in which a write is planned and its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from catalog import commit, errors, idents, records, tables
+from catalog.metadata import creation
+from s3tables import emptiness
+from s3tables import errors as s3tables_errors
+from s3tables.labels import Labels, TableKey
+from storage import batch, model
+from storage import errors as storage_errors
+from tests.kit import lakes
+
+BY = lakes.BY
+ROUNDS = 40
+
+
+@pytest.fixture
+def ns(lake: lakes.Lake) -> lakes.Lake:
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    return lake
+
+
+@contextmanager
+def meanwhile(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch, work: Callable[[], Awaitable[Any]]
+) -> Iterator[list[int]]:
+    """Let work happen right before the next transaction; count the transactions after it."""
+    index = lake.storage.index
+    commit_batch, decide = index.commit, index.decide
+    tries: list[int] = []
+
+    async def intervene() -> None:
+        tries.append(1)
+        if len(tries) > 1:
+            return
+        with pytest.MonkeyPatch.context() as undisturbed:
+            undisturbed.setattr(index, "commit", commit_batch)
+            undisturbed.setattr(index, "decide", decide)
+            await work()
+
+    async def commit_later(planned: batch.Batch) -> None:
+        await intervene()
+        await commit_batch(planned)
+
+    async def decide_later(decision: Any, **more: Any) -> Any:
+        await intervene()
+        return await decide(decision, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "commit", commit_later)
+        patched.setattr(index, "decide", decide_later)
+        yield tries
+
+
+def ident(name: str = "t") -> idents.TableIdent:
+    return idents.TableIdent(table_bucket="lake", namespace=("ns",), name=name)
+
+
+def put_metadata(lake: lakes.Lake, *, name: str = "r", **changes: Any) -> str:
+    """Put metadata of a table to be registered; return its URI."""
+    source = lake.run(lake.tables.create(ident(f"{name}_source"), schema=lakes.SCHEMA, by=BY))
+    home = f"s3://lake/imported/{name}"
+    data = json.dumps({**json.loads(source.data), "location": home, **changes}).encode()
+    key = f"imported/{name}/metadata/v1.metadata.json"
+    put = lake.storage.objects.plan_put(
+        lake.store.bucket("lake"), key, data, attributes=model.ObjectAttributes(), now_ms=1
+    )
+    lake.run(lake.storage.index.commit(put))
+    return f"s3://lake/{key}"
+
+
+def drop_bucket(lake: lakes.Lake) -> Awaitable[None]:
+    """Delete the table bucket as DeleteTableBucket does, if it is empty."""
+    bucket = lake.store.bucket("lake")
+
+    def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
+        emptiness.check_empty(reading, bucket)
+        return ()
+
+    deletion = lake.storage.buckets.plan_delete("lake", discard=True, bucket_id=bucket.bucket_id)
+    return lake.storage.index.commit(batch.merge((batch.Batch(derive=(check,)), deletion)))
+
+
+# Registered metadata files.
+
+
+def test_register_of_a_file_that_is_removed_meanwhile_finds_no_file(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = put_metadata(ns)
+
+    async def remove() -> None:
+        await ns.storage.objects.delete("lake", uri.removeprefix("s3://lake/"))
+
+    with meanwhile(ns, monkeypatch, remove), pytest.raises(errors.MetadataFileMissing):
+        ns.run(ns.tables.register(ident(), uri, by=BY, permit=lakes.permit_all))
+    assert not ns.tables.exists(ident())
+
+
+def test_register_of_a_file_that_is_replaced_meanwhile_takes_the_new_one(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = put_metadata(ns, properties={"a": "old"})
+    key = uri.removeprefix("s3://lake/")
+    info = ns.storage.objects.head("lake", key)
+    data = json.loads(ns.storage.objects.read(info))
+
+    async def replace() -> None:
+        await ns.storage.objects.delete("lake", key)
+        body = json.dumps({**data, "properties": {"a": "new"}}).encode()
+        await ns.storage.index.commit(
+            ns.storage.objects.plan_put(
+                ns.store.bucket("lake"),
+                key,
+                body,
+                attributes=model.ObjectAttributes(),
+                now_ms=1,
+            )
+        )
+
+    with meanwhile(ns, monkeypatch, replace):
+        loaded = ns.run(ns.tables.register(ident(), uri, by=BY, permit=lakes.permit_all))
+    assert loaded.metadata.properties == {"a": "new"}
+    assert ns.tables.load(ident()).metadata.properties == {"a": "new"}
+
+
+def test_a_pointer_moved_to_a_file_that_is_removed_meanwhile_stays(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ns.run(ns.tables.create(ident(), schema=lakes.SCHEMA, by=BY))
+    key = "ns/t/metadata/next.metadata.json"
+    put = ns.storage.objects.plan_put(
+        ns.store.bucket("lake"), key, made.data, attributes=model.ObjectAttributes(), now_ms=1
+    )
+    ns.run(ns.storage.index.commit(put))
+
+    async def remove() -> None:
+        await ns.storage.objects.delete("lake", key)
+
+    with meanwhile(ns, monkeypatch, remove), pytest.raises(errors.MetadataFileMissing):
+        ns.run(
+            ns.tables.set_metadata_location(
+                ident(),
+                f"s3://lake/{key}",
+                version_token=records.version_token(made.pointer),
+                by=BY,
+            )
+        )
+    assert ns.tables.pointer(ident()) == made.pointer
+
+
+# Table buckets and namespaces.
+
+
+def test_a_namespace_is_not_created_in_a_table_bucket_deleted_meanwhile(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket_id = lake.store.place("lake").bucket_id
+
+    async def remove() -> None:
+        await drop_bucket(lake)
+
+    with meanwhile(lake, monkeypatch, remove), pytest.raises(errors.NoSuchWarehouse):
+        lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    with lake.storage.index.view() as view:
+        start, stop = bucket_id.to_bytes(4, "big"), (bucket_id + 1).to_bytes(4, "big")
+        for store in (batch.Store.POINTERS, batch.Store.NAMESPACES, batch.Store.LOG):
+            assert list(view.scan(store, start, stop)) == []
+
+
+def test_a_table_bucket_with_a_namespace_created_meanwhile_is_not_deleted(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create() -> None:
+        await lake.namespaces.create("lake", ("ns",), by=BY)
+
+    with meanwhile(lake, monkeypatch, create), pytest.raises(s3tables_errors.BucketNotEmpty):
+        lake.run(_awaited(drop_bucket(lake)))
+    assert lake.namespaces.exists("lake", ("ns",))
+
+
+def test_a_deletion_of_a_table_bucket_does_not_meet_another_one_of_its_name(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def create_anew() -> None:
+        await drop_bucket(lake)
+        await lake.storage.buckets.create(
+            "lake", kind="table", owner=lakes.ACCOUNT, region="us-east-1"
+        )
+        await lake.namespaces.create("lake", ("ns",), by=BY)
+
+    with meanwhile(lake, monkeypatch, create_anew), pytest.raises(storage_errors.NoSuchBucket):
+        lake.run(_awaited(drop_bucket(lake)))
+    assert lake.namespaces.exists("lake", ("ns",))
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+async def create(ns: lakes.Lake) -> Any:
+    return await ns.tables.create(ident("new"), schema=lakes.SCHEMA, by=BY)
+
+
+async def stage(ns: lakes.Lake) -> Any:
+    return await ns.tables.create(ident("new"), schema=lakes.SCHEMA, stage=True, by=BY)
+
+
+async def create_empty(ns: lakes.Lake) -> Any:
+    return await ns.tables.create_empty(ident("new"), by=BY)
+
+
+async def register(ns: lakes.Lake) -> Any:
+    uri = "s3://lake/imported/r/metadata/v1.metadata.json"
+    return await ns.tables.register(ident("new"), uri, by=BY, permit=lakes.permit_all)
+
+
+async def rename(ns: lakes.Lake) -> Any:
+    source = idents.TableIdent(table_bucket="lake", namespace=("other",), name="t")
+    return await ns.tables.rename(source, ident("new"), by=BY)
+
+
+async def create_child(ns: lakes.Lake) -> Any:
+    return await ns.namespaces.create("lake", ("ns", "child"), by=BY)
+
+
+WAYS_IN = (create, stage, create_empty, register, rename, create_child)
+
+
+@pytest.fixture
+def peopled(lake: lakes.Lake) -> lakes.Lake:
+    """An empty namespace `ns`, a table `other.t`, and metadata to register."""
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    put_metadata(lake)
+    source = ident("r_source")
+    lake.run(lake.tables.drop(source, by=BY))
+    lake.run(lake.namespaces.create("lake", ("other",), by=BY))
+    other = idents.TableIdent(table_bucket="lake", namespace=("other",), name="t")
+    lake.run(lake.tables.create(other, schema=lakes.SCHEMA, by=BY))
+    return lake
+
+
+@pytest.mark.parametrize("way", WAYS_IN, ids=lambda way: way.__name__)
+def test_nothing_moves_into_a_namespace_that_is_dropped_meanwhile(
+    peopled: lakes.Lake, monkeypatch: pytest.MonkeyPatch, way: Callable[[lakes.Lake], Any]
+) -> None:
+    async def drop() -> None:
+        await peopled.namespaces.drop("lake", ("ns",), by=BY)
+
+    with meanwhile(peopled, monkeypatch, drop), pytest.raises(errors.NoSuchNamespace):
+        peopled.run(way(peopled))
+    assert not peopled.namespaces.exists("lake", ("ns",))
+    assert peopled.broken_chain() is None
+
+
+@pytest.mark.parametrize(
+    "way",
+    # What is only staged is nothing yet, and keeps no namespace.
+    [way for way in WAYS_IN if way is not stage],
+    ids=lambda way: way.__name__,
+)
+def test_a_namespace_that_something_moves_into_meanwhile_is_not_dropped(
+    peopled: lakes.Lake, monkeypatch: pytest.MonkeyPatch, way: Callable[[lakes.Lake], Any]
+) -> None:
+    async def enter() -> None:
+        await way(peopled)
+
+    with meanwhile(peopled, monkeypatch, enter), pytest.raises(errors.NamespaceNotEmpty):
+        peopled.run(peopled.namespaces.drop("lake", ("ns",), by=BY))
+    assert peopled.namespaces.exists("lake", ("ns",))
+
+
+@pytest.mark.parametrize("way", WAYS_IN, ids=lambda way: way.__name__)
+def test_properties_of_a_namespace_that_change_meanwhile_are_no_conflict(
+    peopled: lakes.Lake, monkeypatch: pytest.MonkeyPatch, way: Callable[[lakes.Lake], Any]
+) -> None:
+    async def update() -> None:
+        await peopled.namespaces.update("lake", ("ns",), updates={"a": "b"}, removals=(), by=BY)
+
+    with meanwhile(peopled, monkeypatch, update) as tries:
+        peopled.run(way(peopled))
+    assert len(tries) == 1
+    assert peopled.namespaces.load("lake", ("ns",)).properties == {"a": "b"}
+
+
+# What hangs on a table.
+
+
+@pytest.mark.parametrize("what", ["tags", "report"])
+def test_tags_and_reports_of_a_table_dropped_meanwhile_are_refused(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    labels = Labels(index=ns.storage.index, buckets=ns.storage.buckets)
+    place = ns.store.place("lake")
+    pointer = ns.run(ns.tables.create_empty(ident(), by=BY))
+
+    async def drop() -> None:
+        await ns.tables.drop(ident(), by=BY)
+
+    async def change() -> None:
+        if what == "tags":
+            await labels.change_table(place, pointer.object_uuid, lambda _: {"a": "b"})
+        else:
+            await ns.tables.report_metrics(ident(), b"{}", by=BY)
+
+    with meanwhile(ns, monkeypatch, drop), pytest.raises(errors.NoSuchTable):
+        ns.run(change())
+    key = TableKey(bucket_id=place.bucket_id, object_uuid=pointer.object_uuid)
+    assert labels.of_table(key) == {}
+    with ns.storage.index.view() as view:
+        assert list(view.scan(batch.Store.METRICS, b"")) == []
+
+
+def test_tags_of_a_table_bucket_are_not_given_to_another_one_of_its_name(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = Labels(index=lake.storage.index, buckets=lake.storage.buckets)
+    bucket = lake.store.bucket("lake")
+
+    async def create_anew() -> None:
+        await drop_bucket(lake)
+        await lake.storage.buckets.create(
+            "lake", kind="table", owner="111122223333", region="us-east-1"
+        )
+
+    with meanwhile(lake, monkeypatch, create_anew), pytest.raises(storage_errors.NoSuchBucket):
+        lake.run(labels.change_bucket(bucket, lambda _: {"a": "b"}))
+    assert labels.of_bucket("lake") == {}
+
+
+def test_one_of_several_creators_gives_a_table_its_first_metadata(ns: lakes.Lake) -> None:
+    async def first(name: str) -> Any:
+        return await ns.tables.create(ident(name), schema=lakes.SCHEMA, adopts=True, by=BY)
+
+    async def staged(name: str) -> Any:
+        table = await ns.tables.create(
+            ident(name), schema=lakes.SCHEMA, adopts=True, stage=True, by=BY
+        )
+        updates = creation.creating_updates(table.metadata)
+        create = [{"type": "assert-create"}]
+        return await ns.tables.commit(ident(name), create, updates, by=BY)
+
+    async def one_round(number: int) -> None:
+        name = f"t{number}"
+        empty = await ns.tables.create_empty(ident(name), by=BY)
+        answers = await asyncio.gather(
+            first(name), staged(name), first(name), staged(name), return_exceptions=True
+        )
+        done = [each for each in answers if isinstance(each, tables.LoadedTable)]
+        assert len(done) == 1, answers
+        now = ns.tables.load(ident(name))
+        assert now.pointer == done[0].pointer
+        assert now.pointer.object_uuid == empty.object_uuid
+
+    async def rounds() -> None:
+        for number in range(ROUNDS):
+            await one_round(number)
+
+    ns.run(rounds())
+    assert ns.broken_chain() is None
+
+
+def test_a_hold_is_on_the_namespace_and_not_on_its_name(ns: lakes.Lake) -> None:
+    place = ns.store.place("lake")
+    with ns.storage.index.view() as view:
+        holder = ns.store.namespace(view, place, ("ns",)).holder
+    ns.run(ns.storage.index.commit(commit.hold(place, holder)))
+    ns.run(ns.namespaces.drop("lake", ("ns",), by=BY))
+    ns.run(ns.namespaces.create("lake", ("ns",), by=BY))
+    with pytest.raises(storage_errors.ExpectationFailed):
+        ns.run(ns.storage.index.commit(commit.hold(place, holder)))

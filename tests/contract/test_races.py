@@ -1,0 +1,114 @@
+"""Two clients that contradict each other, at once and many times: one of them wins, wholly."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import botocore.config
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.kit import rest, server
+
+ROUNDS = 40
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Running]:
+    started = server.start(tmp_path_factory.mktemp("races") / "data")
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def client(running: server.Running, service: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+        config=botocore.config.Config(s3={"addressing_style": "path"}, retries={"max_attempts": 0}),
+    )
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """Do works in threads of their own that start together; return what each came to."""
+    barrier = threading.Barrier(len(works))
+
+    def work(each: Callable[[], Any]) -> Any:
+        barrier.wait(30)
+        try:
+            return each()
+        except ClientError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(work, works))
+
+
+@pytest.mark.parametrize("other", ["delete", "put"])
+def test_a_registered_table_always_has_its_metadata_file(
+    running: server.Running, other: str
+) -> None:
+    s3 = client(running, "s3")
+    with rest.Client(running) as catalog:
+        made = catalog.make_table(f"races_{other}", "source")
+        winners = set()
+        for number in range(ROUNDS):
+            home = f"imported/{other}{number}"
+            key = f"{home}/metadata/v1.metadata.json"
+            content = {
+                **made["metadata"],
+                "location": f"s3://lake/{home}",
+                "table-uuid": str(uuid.uuid4()),
+            }
+            s3.put_object(Bucket="lake", Key=key, Body=json.dumps(content).encode())
+            path = f"namespaces/races_{other}"
+            body = {"name": f"r{number}", "metadata-location": f"s3://lake/{key}"}
+            spoiling = {
+                "delete": lambda key=key: s3.delete_object(Bucket="lake", Key=key),
+                "put": lambda key=key: s3.put_object(Bucket="lake", Key=key, Body=b"{}"),
+            }[other]
+
+            (status, answer), _ = at_once(
+                lambda path=path, body=body: catalog.ask("POST", f"{path}/register", body),
+                spoiling,
+            )
+            winners.add(status)
+            loaded, table = catalog.ask("GET", f"{path}/tables/r{number}")
+            if status != 200:
+                assert status in (400, 404), answer
+                assert loaded == 404
+                continue
+            assert loaded == 200
+            read = s3.get_object(Bucket="lake", Key=key)["Body"].read()
+            assert json.loads(read)["table-uuid"] == content["table-uuid"]
+            assert table["metadata"]["table-uuid"] == content["table-uuid"]
+
+
+def test_a_namespace_is_never_created_in_a_table_bucket_that_is_deleted(
+    running: server.Running,
+) -> None:
+    tables = client(running, "s3tables")
+    other = client(running, "s3tables")
+    for number in range(ROUNDS):
+        arn = tables.create_table_bucket(name=f"race-{number:03}")["arn"]
+        created, deleted = at_once(
+            lambda arn=arn: tables.create_namespace(tableBucketARN=arn, namespace=["ns"]),
+            lambda arn=arn: other.delete_table_bucket(tableBucketARN=arn),
+        )
+        assert isinstance(created, ClientError) != isinstance(deleted, ClientError)
+        if isinstance(deleted, ClientError):
+            assert deleted.response["Error"]["Code"] == "ConflictException"
+            names = tables.list_namespaces(tableBucketARN=arn)["namespaces"]
+            assert [each["namespace"] for each in names] == [["ns"]]
+        else:
+            assert created.response["Error"]["Code"] == "NotFoundException"
