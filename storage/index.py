@@ -81,7 +81,11 @@ class View:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # An aborted transaction keeps its reader slot until its last reference is gone, and the
+        # traceback of a kept exception may keep this View for long. Without this, some thousand of
+        # them leave no slot, and every read of every client fails.
         self._transaction.abort()
+        self._transaction = self._cursors = None
 
     def get(self, store: Store, key: bytes) -> bytes | None:
         """Return the value under key, or None."""

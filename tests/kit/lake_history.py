@@ -542,7 +542,7 @@ WEIGHTS = {
     "delete_bucket": 1,
     "create_namespace": 4,
     "drop_namespace": 1,
-    "drop_namespace_and_tables": 0,
+    "drop_namespace_and_tables": 2,
     "list_tables": 3,
     "create_table": 12,
     "drop_table": 4,

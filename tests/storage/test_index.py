@@ -16,7 +16,7 @@ import pytest
 from storage import errors
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
-from storage.index import GROUP_MAX, Index
+from storage.index import GROUP_MAX, READERS_MAX, Index
 
 STORE = Store.REFS
 
@@ -582,3 +582,23 @@ def test_a_decision_that_makes_room_goes_through_when_others_are_refused(
         assert opened.get(STORE, b"0") is None
     finally:
         opened.close()
+
+
+def refuse(index: Index) -> None:
+    """Fail in the middle of a read, as a search for a name that is not there does."""
+    with index.view() as view:
+        found = view.scan(STORE, b"")
+        assert next(found) == (b"a", b"v")
+        assert view.first(STORE, b"a", b"b") == (b"a", b"v")
+        raise errors.NoSuchKey("not there")
+
+
+def test_a_view_that_a_kept_exception_remembers_holds_no_reader_slot(index: Index) -> None:
+    asyncio.run(index.commit(Batch(writes=(put(b"a"), put(b"b")))))
+    kept: list[errors.NoSuchKey] = []
+    for _ in range(READERS_MAX + 10):
+        with pytest.raises(errors.NoSuchKey) as caught:
+            refuse(index)
+        kept.append(caught.value)
+    assert all(each.__traceback__ is not None for each in kept)
+    assert rows(index) == [(b"a", b"v"), (b"b", b"v")]
