@@ -8,6 +8,7 @@ looks like one they may not touch.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -45,11 +46,16 @@ def demands(
         return (demand(operation, bucket_arn),)
     if name is None:
         return (demand(operation, bucket_arn, context=namespace_context((namespace,))),)
+    table: Table | None
     try:
         table = resources.table(bucket_arn, namespace, name)
     except _ABSENT:
-        return (demand("ListTables", bucket_arn, context=namespace_context((namespace,))),)
-    return _on_table(resources, operation, table)
+        table = None
+    shown = f"{bucket_arn}, table {namespace}.{name}"
+    if table is None:
+        context = namespace_context((namespace,))
+        return (_show(demand("ListTables", bucket_arn, context=context), operation, shown),)
+    return _on_table(resources, operation, table, shown)
 
 
 def _on_arn(resources: Resources, operation: str, arn: str) -> tuple[model.Demand, ...]:
@@ -59,12 +65,20 @@ def _on_arn(resources: Resources, operation: str, arn: str) -> tuple[model.Deman
     try:
         table = resources.table_by_arn(arn)
     except _ABSENT:
-        return (demand("ListTables", arn.partition("/table/")[0]),)
-    return _on_table(resources, operation, table)
+        listing = demand("ListTables", arn.partition("/table/")[0])
+        return (_show(listing, operation, arn),)
+    return _on_table(resources, operation, table, arn)
 
 
-def _on_table(resources: Resources, operation: str, table: Table) -> tuple[model.Demand, ...]:
+def _on_table(
+    resources: Resources, operation: str, table: Table, shown: str
+) -> tuple[model.Demand, ...]:
     arn = resources.table_arn(table)
     context = table_context(table.ident)
     actions = (operation, *FURTHER_ACTIONS.get(operation, ()))
-    return tuple(demand(action, arn, context=context) for action in actions)
+    return tuple(_show(demand(action, arn, context=context), action, shown) for action in actions)
+
+
+def _show(asked: model.Demand, action: str, resource: str) -> model.Demand:
+    """Return a demand whose refusal shows the same whether the table exists or not."""
+    return dataclasses.replace(asked, shown=f"s3tables:{action} on resource {resource}")

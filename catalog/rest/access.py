@@ -8,11 +8,12 @@ touch. Actions and resources are those of S3 Tables, so one policy holds at ever
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import errors, guard, idents, owners, properties, records
+from catalog import errors, guard, idents, locations, owners, properties, records
 from catalog.rest import routes
 from catalog.store import CatalogStore
 from server.access import arns, decide, model
@@ -105,13 +106,13 @@ class Access:
 
     def on_bucket(self, table_bucket: str, action: str) -> model.Demand:
         """Return the demand for an action on a table bucket, there or not."""
-        return _demand(action, self.bucket_arn(table_bucket), {})
+        return self._on_bucket(table_bucket, action, {})
 
     def on_namespace(
         self, table_bucket: str, namespace: idents.Namespace, action: str
     ) -> model.Demand:
         """Return the demand for an action on a namespace, which is its bucket's resource."""
-        return _demand(action, self.bucket_arn(table_bucket), _namespace_context(namespace))
+        return self._on_bucket(table_bucket, action, _namespace_context(namespace))
 
     def on_table(
         self,
@@ -121,13 +122,10 @@ class Access:
         kind: records.Kind = "table",
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on a table or view; listing, if it does not exist."""
-        with self.store.index.view() as view:
-            place = self.store.place(ident.table_bucket, view)
-            found = self.store.find_pointer(view, place, kind, ident)
-        if found is None:
-            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),)
-        account = place.bucket.owner or self.account_id
-        return self._on_object(account, ident, found.pointer.object_uuid, actions)
+        place, pointer = self._find(ident, kind)
+        if place is None or pointer is None:
+            return (self._listing(ident, f"s3tables:{actions[0]}"),)
+        return self._on_object(place.bucket.owner, ident, pointer.object_uuid, actions)
 
     def on_commit(
         self, ident: idents.TableIdent, *, creates: bool
@@ -136,31 +134,57 @@ class Access:
 
         creates: the commit makes the table, if there is none.
         """
-        with self.store.index.view() as view:
-            place = self.store.place(ident.table_bucket, view)
-            found = self.store.find_pointer(view, place, "table", ident)
-        if found is None and creates:
-            return self.on_new_table(ident), None
-        if found is None:
-            return (self.on_namespace(ident.table_bucket, ident.namespace, "ListTables"),), None
-        account = place.bucket.owner or self.account_id
-        pointer = found.pointer
-        return self._on_object(account, ident, pointer.object_uuid, COMMIT_ACTIONS), pointer
+        place, pointer = self._find(ident, "table")
+        action = f"s3tables:{COMMIT_ACTIONS[0]}"
+        if creates:
+            action = f"s3tables:CreateTable or {action}"
+        if place is not None and pointer is not None:
+            account, object_uuid = place.bucket.owner, pointer.object_uuid
+            first, *others = self._on_object(account, ident, object_uuid, COMMIT_ACTIONS)
+            shown = self._shown(ident, action)
+            return (dataclasses.replace(first, shown=shown), *others), pointer
+        if creates:
+            first, *others = self.on_new_table(ident)
+            shown = self._shown(ident, action)
+            return (dataclasses.replace(first, shown=shown), *others), None
+        return (self._listing(ident, action),), None
 
     def on_object(
         self, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on the table with this uuid."""
-        account = self._account_of(ident.table_bucket)
-        return self._on_object(account, ident, object_uuid, actions)
+        return self._on_object(self._account_of(ident.table_bucket), ident, object_uuid, actions)
+
+    def _on_object(
+        self, account: str, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
+    ) -> tuple[model.Demand, ...]:
+        account = account or self.account_id
+        arn = arns.table_arn(self.region, account, ident.table_bucket, object_uuid)
+        context = {
+            "lake:branch": BRANCH,
+            **_namespace_context(ident.namespace),
+            "s3tables:tableName": ident.name,
+        }
+        return tuple(
+            [
+                model.Demand(
+                    action=f"s3tables:{action}",
+                    resource=arn,
+                    shown=self._shown(ident, f"s3tables:{action}"),
+                    context=context,
+                )
+                for action in actions
+            ]
+        )
 
     def on_new_table(self, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
         """Return the demands for making a table and writing to it. It has no uuid yet."""
         bucket_arn = self.bucket_arn(ident.table_bucket)
         context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+        shown_arn = self._shown_arn(ident.table_bucket)
         return (
-            _demand("CreateTable", bucket_arn, context),
-            _demand("PutTableData", f"{bucket_arn}/table/*", context),
+            _demand("CreateTable", bucket_arn, context, shown=shown_arn),
+            _demand("PutTableData", f"{bucket_arn}/table/*", context, shown=f"{shown_arn}/table/*"),
         )
 
     def on_file(self, uri: str) -> tuple[model.Demand, ...]:
@@ -190,7 +214,7 @@ class Access:
             context |= {**_namespace_context(namespace), "s3tables:tableName": owner.name}
         account = place.bucket.owner or self.account_id
         arn = arns.table_arn(self.region, account, place.table_bucket, owner.object_uuid)
-        return tuple(_demand(action, arn, context) for action in actions)
+        return tuple(_demand(action, arn, context, shown=arn) for action in actions)
 
     def permit(self, principal: model.Principal, table_bucket: str) -> owners.Permit:
         """Return the check that principal may have a location of a table bucket.
@@ -204,7 +228,14 @@ class Access:
                 demands = tuple(self.on_bucket(table_bucket, action) for action in FILE_ACTIONS)
             else:
                 demands = self.on_owner(self.store.place(table_bucket), owner, FILE_ACTIONS)
-            self.check(principal, demands)
+            where = f"location {locations.format_uri(table_bucket, path)}"
+            self.check(
+                principal,
+                tuple(
+                    dataclasses.replace(demand, shown=f"{demand.action} on {where}")
+                    for demand in demands
+                ),
+            )
 
         return check
 
@@ -212,21 +243,34 @@ class Access:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)
 
-    def _on_object(
-        self, account: str, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
-    ) -> tuple[model.Demand, ...]:
-        arn = arns.table_arn(self.region, account, ident.table_bucket, object_uuid)
-        context = {
-            "lake:branch": BRANCH,
-            **_namespace_context(ident.namespace),
-            "s3tables:tableName": ident.name,
-        }
-        return tuple(
-            [
-                model.Demand(action=f"s3tables:{action}", resource=arn, context=context)
-                for action in actions
-            ]
-        )
+    def _find(
+        self, ident: idents.TableIdent, kind: records.Kind
+    ) -> tuple[records.Place | None, records.Pointer | None]:
+        with self.store.index.view() as view:
+            try:
+                place = self.store.place(ident.table_bucket, view)
+            except errors.NoSuchWarehouse:
+                return None, None
+            entry = self.store.find_pointer(view, place, kind, ident)
+        return place, None if entry is None else entry.pointer
+
+    def _on_bucket(self, table_bucket: str, action: str, context: dict[str, str]) -> model.Demand:
+        shown = self._shown_arn(table_bucket)
+        return _demand(action, self.bucket_arn(table_bucket), context, shown=shown)
+
+    def _listing(self, ident: idents.TableIdent, action: str) -> model.Demand:
+        """Return the demand for learning that a table does not exist. action: what was asked."""
+        demand = self.on_namespace(ident.table_bucket, ident.namespace, "ListTables")
+        return dataclasses.replace(demand, shown=self._shown(ident, action))
+
+    def _shown(self, ident: idents.TableIdent, action: str) -> str:
+        """Return an action on a table as refusals show it, by names, whether it exists or not."""
+        arn = self._shown_arn(ident.table_bucket)
+        return f"{action} on resource {arn}, table {ident.dotted()}"
+
+    def _shown_arn(self, table_bucket: str) -> str:
+        """Return a table bucket's ARN with the server's account, whoever owns it, if it exists."""
+        return arns.table_bucket_arn(self.region, self.account_id, table_bucket)
 
     def _account_of(self, table_bucket: str) -> str:
         try:
@@ -235,10 +279,12 @@ class Access:
             return self.account_id
 
 
-def _demand(action: str, resource: str, context: dict[str, str]) -> model.Demand:
+def _demand(action: str, resource: str, context: dict[str, str], *, shown: str) -> model.Demand:
+    """Return a demand. shown: the resource as a refusal shows it."""
     return model.Demand(
         action=f"s3tables:{action}",
         resource=resource,
+        shown=f"s3tables:{action} on resource {shown}",
         context={"lake:branch": BRANCH, **context},
     )
 

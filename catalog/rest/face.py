@@ -132,7 +132,7 @@ class IcebergFace:
         if operation.operation == "noSuchRoute":
             return ()
         if operation.operation == "getConfig":
-            table_bucket = self._service.warehouse(operation.parameters.get("warehouse"))
+            table_bucket = self._service.warehouse_name(operation.parameters.get("warehouse"))
             return (self._service.access.on_bucket(table_bucket, "GetTableBucket"),)
         return self._service.access.demands(operation, self._service.table_bucket(operation))
 

@@ -55,24 +55,25 @@ class Service:
         """Return the check of locations that a request may take."""
         return self.access.permit(asked.caller.principal, self.table_bucket(asked.operation))
 
-    def warehouse(self, text: str | None) -> str:
-        """Return the table bucket of a warehouse's name: NAME, s3://NAME or its ARN.
+    def warehouse_name(self, text: str | None) -> str:
+        """Return the table bucket that a warehouse's name means, there or not.
 
-        Raises NoSuchWarehouse.
+        text: NAME, s3://NAME or its ARN.
         """
         if not text:
-            return self.store.bucket(self.default_warehouse).name
-        name = text.removeprefix("s3://").rstrip("/")
+            return self.default_warehouse
         match = _ARN.fullmatch(text)
-        if match is not None:
-            name = match["name"]
-        name = name.removesuffix("@" + records.MAIN_BRANCH)
+        name = match["name"] if match is not None else text.removeprefix("s3://").rstrip("/")
+        return name.removesuffix("@" + records.MAIN_BRANCH)
+
+    def warehouse(self, text: str | None) -> str:
+        """Return the table bucket of a warehouse's name. Raises NoSuchWarehouse."""
         try:
-            return self.store.bucket(name).name
+            return self.store.bucket(self.warehouse_name(text)).name
         except errors.NoSuchWarehouse:
             raise errors.NoSuchWarehouse(
-                f"Warehouse does not exist: {text}; a warehouse is a table bucket, by its name,"
-                " as s3://NAME or by its ARN"
+                f"Warehouse does not exist: {text or self.default_warehouse}; a warehouse is a"
+                " table bucket, by its name, as s3://NAME or by its ARN"
             ) from None
 
 

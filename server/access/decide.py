@@ -158,9 +158,10 @@ class Authoriser:
         if self._record is not None and (not decision.allow or is_write(demand.action)):
             self._record(principal, demand, decision)
         if not decision.allow:
+            shown = demand.shown or f"{demand.action} on resource {demand.resource}"
             raise errors.AccessDenied(
                 f"{principal.arn if principal.kind != 'anonymous' else 'anonymous'} is not "
-                f"authorized to perform {demand.action} on resource {demand.resource}",
+                f"authorized to perform {shown}",
                 action=demand.action,
                 resource=demand.resource,
             )

@@ -59,11 +59,14 @@ class Demand:
     action: `s3:GetObject`. resource: an ARN, or `*` for actions that have none.
     place: `BUCKET/KEY`, or `BUCKET/PREFIX` for a listing, where the demand is for bytes; vended
     credentials are scoped by it, and may do nothing that has no place.
+    shown: what a refusal says instead of action and resource, where these tell whether a thing
+    exists: the same for one that does and one that does not.
     """
 
     action: str
     resource: str
     place: str = ""
+    shown: str = ""
     context: Context = field(default_factory=dict)
 
 

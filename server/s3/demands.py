@@ -100,7 +100,11 @@ def key(answers: guard.Guard, bucket: str, name: str, action: str) -> model.Dema
     if resource is None:
         return model.Demand(action=action, resource=arns.object_arn(bucket, name), place=place)
     return model.Demand(
-        action=resource.action, resource=resource.arn, place=place, context=dict(resource.context)
+        action=resource.action,
+        resource=resource.arn,
+        place=place,
+        shown=f"{action} on resource {arns.object_arn(bucket, name)}",
+        context=dict(resource.context),
     )
 
 
@@ -123,7 +127,13 @@ def listing(
             action=action, resource=arns.bucket_arn(bucket), place=place, context=context
         )
     context.update(resource.context)
-    return model.Demand(action=resource.action, resource=resource.arn, place=place, context=context)
+    return model.Demand(
+        action=resource.action,
+        resource=resource.arn,
+        place=place,
+        shown=f"{action} on resource {arns.bucket_arn(bucket)}",
+        context=context,
+    )
 
 
 def _bucket(action: str, bucket: str) -> model.Demand:

@@ -150,8 +150,9 @@ def test_what_is_absent_is_404_to_those_who_may_list_and_403_to_others(guarded: 
             404,
             "NotFoundException",
         )
-        assert denied(guarded.client("writer").get_table, **members) == "s3tables:ListTables"
-        assert denied(guarded.client("nobody").get_table, **members) == "s3tables:ListTables"
+        # A refusal names the action that was asked, as for a table that exists.
+        assert denied(guarded.client("writer").get_table, **members) == "s3tables:GetTable"
+        assert denied(guarded.client("nobody").get_table, **members) == "s3tables:GetTable"
 
 
 def test_what_only_the_body_tells_is_asked_before_anything_is_done(guarded: House) -> None:
