@@ -51,7 +51,7 @@ def snippet(client: str, place: Place) -> str:
 
 def _pyiceberg(place: Place) -> str:
     return f'''
-# pip install "pyiceberg[pyarrow]"
+# pip install "pyiceberg[pyarrow,pyiceberg-core]"
 from pyiceberg.catalog import load_catalog
 
 catalog = load_catalog(

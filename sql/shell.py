@@ -7,9 +7,7 @@ that it starts quickly; the cell rules it undoes are those of the protocol.
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import json
 import sys
 import time
@@ -252,12 +250,21 @@ def _width(text: str) -> int:
 
 
 def _csv(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str | None]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([column["name"] for column in columns])
+    """Return rows as RFC 4180 has them; a NULL is an empty field, an empty string is quoted."""
+    lines = [",".join(_csv_field(column["name"]) for column in columns)]
     for row in rows:
-        writer.writerow([shown(column, cell) for column, cell in zip(columns, row, strict=True)])
-    return buffer.getvalue()
+        cells = (shown(column, cell) for column, cell in zip(columns, row, strict=True))
+        lines.append(",".join("" if cell is None else _csv_field(cell) for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+def _csv_field(text: str) -> str:
+    if text and not CSV_QUOTED.intersection(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+CSV_QUOTED = frozenset(',"\r\n')
 
 
 def _json(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str | None]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +56,12 @@ def pasted(python: Path | str, text: str, folder: Path) -> list[str]:
 def test_the_pyiceberg_snippet_lists_the_namespaces(
     server: servers.Running, tmp_path: Path
 ) -> None:
-    (printed,) = pasted(sys.executable, snippet(server, "pyiceberg"), tmp_path)
+    text = snippet(server, "pyiceberg")
+    assert text.startswith('# pip install "pyiceberg[pyarrow,pyiceberg-core]"\n')
+    assert {"pyarrow", "pyiceberg-core"} <= set(
+        importlib.metadata.metadata("pyiceberg").get_all("Provides-Extra")
+    )
+    (printed,) = pasted(sys.executable, text, tmp_path)
     assert ("pasted",) in ast.literal_eval(printed)
 
 

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -58,6 +59,21 @@ def test_csv_and_json_can_be_read_back(face: served.Served) -> None:
     assert run(face, "select two", output_format="csv")[1] == 'N,T\n7,"a,b"\n,"say ""x"""\n'
     out = run(face, "select two", output_format="json")[1]
     assert json.loads(out) == [{"N": 7, "T": "a,b"}, {"N": None, "T": 'say "x"'}]
+
+
+def test_csv_tells_a_null_from_an_empty_string(face: served.Served) -> None:
+    columns = [outcomes.Column(name=name, type="text") for name in ("A", "B")]
+    values = [["", None], [None, ""], ["x\ny", ' "\r']]
+    arrays = [pa.array(column, pa.string()) for column in zip(*values, strict=True)]
+    face.statements.table("select empty", columns, pa.RecordBatch.from_arrays(arrays, ["a", "b"]))
+
+    written = run(face, "select empty", output_format="csv")[1]
+
+    assert written == 'A,B\n"",\n,""\n"x\ny"," ""\r"\n'
+    text = io.StringIO(written.replace("\r", " "))
+    options: Any = {"all_varchar": True, "quotechar": '"', "escapechar": '"'}
+    read = duckdb.connect().read_csv(text, header=True, allow_quoted_nulls=False, **options)
+    assert read.fetchall() == [("", None), (None, ""), ("x\ny", ' " ')]
 
 
 def test_every_type_is_shown_as_people_write_it(face: served.Served) -> None:

@@ -321,6 +321,28 @@ def test_bytes_of_a_fixed_length_are_inserted_exactly(
     sql_house.in_house(tmp_path, work)
 
 
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_a_table_whose_location_has_another_scheme_takes_rows(tmp_path: Path, scheme: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.lake.tables.create(
+            house.lake.ident("ns.t"),
+            schema=lakes.SCHEMA,
+            location=f"{scheme}://lake/ns/place",
+            by=lakes.BY,
+        )
+        await house.run("insert into t values (1, 'a')")
+        await house.run("insert into t select id + 1, name from t")
+
+        assert await house.rows("select * from t order by id") == [(1, "a"), (2, "a")]
+        assert count_files(house, "ns.place") == 2
+        location = house.lake.tables.load(house.lake.ident("ns.t")).metadata.location
+        assert location == f"{scheme}://lake/ns/place"
+        assert await code_of(house, "insert into t select null, 'x'") == "100072"
+        assert count_files(house, "ns.place") == 2
+
+    sql_house.in_house(tmp_path, work)
+
+
 def test_inserted_values_are_converted_as_snowflake_does(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run(
