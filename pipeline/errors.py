@@ -30,6 +30,12 @@ class SparkFailed(PipelineError):
 class Overtaken(PipelineError):
     """Another job's commit came first and stands in the way; nothing was committed."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}; nothing was loaded, run the same command again for what is missing"
+        )
+        self.reason = reason
+
 
 class OutcomeUnknown(PipelineError):
     """The server's answer to the commit was lost; running the job again finds out, and is safe."""

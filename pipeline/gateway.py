@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,9 +38,10 @@ def running(
     *,
     folder: Path,
     environment: Mapping[str, str],
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Run a JVM with these Spark settings; PySpark finds it through its own two variables.
 
+    Yields what kills the JVM, for a job that cannot go on: each call to the JVM then fails at once.
     folder: a private temporary folder, for the settings' file and the JVM's log.
     Raises SparkFailed.
     """
@@ -69,7 +70,7 @@ def running(
         properties.unlink()
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
-        yield
+        yield process.kill
     finally:
         os.environ.pop("PYSPARK_GATEWAY_PORT", None)
         os.environ.pop("PYSPARK_GATEWAY_SECRET", None)

@@ -5,7 +5,8 @@ sources taken in become visible together, or not at all. Spark writes the files 
 transaction's own view of the table, and hands them back uncommitted, as it does when it rewrites
 files; they join the transaction, and only if every source still is what was listed, the
 transaction is committed. So a job that dies at any moment leaves at most files that nothing names,
-and running it again loads exactly what is missing.
+and running it again loads exactly what is missing. A load that another job's commit overtakes looks
+anew at what is missing, and loads that.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class Loaded:
 CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
 # What it throws when it cannot tell.
 UNANSWERED = frozenset({"CommitStateUnknownException", "RESTException"})
+ATTEMPTS_MAX = 3
+"""How often a load starts anew because another job's commit came first."""
+
 ALREADY_TAKEN = "already taken in"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
 WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
@@ -67,28 +71,61 @@ def run(
     open_spark: asked only once there is something to load.
     """
     s3 = sources.client(server)
-    found = sources.listed(s3, load.place)
-    if not found:
+    wanted = _wanted(server, load, s3)
+    if not wanted.fresh:
+        return _nothing(load, wanted, say)
+    with open_spark(load.table.warehouse) as spark, session.failures():
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return _load(spark, load, s3, wanted, say)
+            except errors.Overtaken as error:
+                say(f"{error.reason}; trying again")
+            wanted = _wanted(server, load, s3)
+            if not wanted.fresh:
+                return _nothing(load, wanted, say)
+        return _load(spark, load, s3, wanted, say)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """The sources to load, and how many of those that lie there need not be."""
+
+    fresh: Sequence[sources.Source]
+    skipped: int
+
+
+def _wanted(server: settings.Server, load: Load, s3: Any) -> _Wanted:
+    """Return what the table lacks. A replacing load takes all, or nothing where it would be vain.
+
+    It is vain only if the table still holds just what a replacing load of these very sources wrote.
+    """
+    listed = sources.listed(s3, load.place)
+    if not listed:
         raise errors.BadArgument(f"nothing to read at s3://{load.place.bucket}/{load.place.prefix}")
+    pairs = {(source.place, source.etag) for source in listed}
+    if load.mode == "replace":
+        is_equal = loads.content(server, load.table, s3) == pairs
+        return _Wanted(fresh=() if is_equal else listed, skipped=len(listed) if is_equal else 0)
     known = loads.taken(server, load.table)
-    fresh = [source for source in found if (source.place, source.etag) not in known]
-    if load.mode == "replace" and (fresh or len(known) != len(found)):
-        fresh = list(found)
-    skipped = len(found) - len(fresh)
-    if not fresh:
-        say(f"nothing to load: all that lies there is in {load.table.full} already")
-        return Loaded(
-            rows=0, sources=0, skipped=skipped, files=0, columns_added=(), snapshot_id=None
-        )
+    fresh = [source for source in listed if (source.place, source.etag) not in known]
+    return _Wanted(fresh=fresh, skipped=len(listed) - len(fresh))
+
+
+def _nothing(load: Load, wanted: _Wanted, say: progress.Say) -> Loaded:
+    say(f"nothing to load: all that lies there is in {load.table.full} already")
+    return Loaded(
+        rows=0, sources=0, skipped=wanted.skipped, files=0, columns_added=(), snapshot_id=None
+    )
+
+
+def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progress.Say) -> Loaded:
+    """Load the wanted sources in one transaction. Raises as `run` does, and Overtaken."""
+    fresh = wanted.fresh
     size_mb = sum(source.size_bytes for source in fresh) / 1e6
     what = progress.counted(len(fresh), "object")
-    say(f"loading {what}, {size_mb:.1f} MB; {skipped} loaded before")
+    say(f"loading {what}, {size_mb:.1f} MB; {wanted.skipped} loaded before")
     load_id = uuid.uuid4().hex
-    with (
-        open_spark(load.table.warehouse) as spark,
-        session.failures(),
-        _namespace(spark, load.table),
-    ):
+    with _namespace(spark, load.table):
         frame = _frame(spark, load, s3, fresh)
         transaction, added = _transaction(spark, load, frame)
         frame = _clustered(frame, load, transaction.table())
@@ -116,7 +153,7 @@ def run(
         return Loaded(
             rows=int(written.get("added-records", 0)),
             sources=len(fresh),
-            skipped=skipped,
+            skipped=wanted.skipped,
             files=int(written.get("added-data-files", 0)),
             columns_added=added,
             snapshot_id=int(snapshot.snapshotId()),
@@ -154,9 +191,7 @@ def _contested(table: settings.Table) -> Iterator[None]:
             reason = f"another job has loaded some of these objects into {table.full} meanwhile"
         else:
             reason = f"{table.full} was changed meanwhile ({message})"
-        raise errors.Overtaken(
-            f"{reason}; nothing was loaded, run the same command again for what is missing"
-        ) from error
+        raise errors.Overtaken(reason) from error
 
 
 @contextlib.contextmanager

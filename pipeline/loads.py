@@ -59,6 +59,42 @@ def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]
             return found
 
 
+def content(server: settings.Server, table: settings.Table, s3: Any) -> set[tuple[str, str]] | None:
+    """Return (place, ETag) of the sources whose rows are all that the table holds.
+
+    None where that is not certain: unless a replacing load wrote the current snapshot, or one from
+    which only compactions led there. Raises BadArgument for an absent warehouse, NoServer.
+    """
+    taken(server, table)  # names a warehouse that is not there
+    config = urllib.parse.urlencode({"warehouse": table.warehouse})
+    told = _ask(_request(server, f"/iceberg/v1/config?{config}"))
+    prefix = {**told["defaults"], **told["overrides"]}.get("prefix", table.warehouse)
+    parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
+    path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
+    metadata = _ask(_request(server, f"/iceberg/v1/{path}"), table=table).get("metadata", {})
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
+    snapshot = by_id.get(metadata.get("current-snapshot-id"))
+    # Iceberg calls a snapshot "replace" that holds the same rows in other files.
+    while snapshot is not None and snapshot["summary"].get("operation") == "replace":
+        snapshot = by_id.get(snapshot.get("parent-snapshot-id"))
+    if snapshot is None or snapshot["summary"].get(MODE_KEY) != "replace":
+        return None
+    rows = json.loads(snapshot["summary"][SUMMARY_KEY])
+    if isinstance(rows, dict):
+        bucket, _, key = str(rows["object"]).removeprefix("s3://").partition("/")
+        try:
+            rows = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+        except s3.exceptions.ClientError:
+            return None
+    return {(row["source"], row["etag"]) for row in rows}
+
+
+def _request(server: settings.Server, path: str) -> urllib.request.Request:
+    return urllib.request.Request(
+        server.url + path, headers={"Authorization": f"Bearer {token(server)}"}
+    )
+
+
 def summary(
     s3: Any, read: Sequence[sources.Source], *, mode: settings.Mode, load_id: str
 ) -> dict[str, str]:

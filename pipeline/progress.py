@@ -18,6 +18,7 @@ Say: TypeAlias = Callable[[str], None]
 
 POLL_SECONDS = 0.5
 PLAIN_SECONDS = 5.0
+REASON_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,12 +52,14 @@ def watching(
 ) -> Iterator[None]:
     """Show label, rows, tasks and seconds until the block ends.
 
-    counters is asked from a thread of its own; whatever it raises only ends the display.
+    counters is asked from a thread of its own; whatever it raises ends the display, and is shown
+    in its place.
     """
     stream = stream or sys.stderr
     ended = threading.Event()
     started = time.monotonic()
     redraw = stream.isatty()
+    wipe = "\r\x1b[K" if redraw else ""
 
     def show() -> None:
         last = started
@@ -67,13 +70,16 @@ def watching(
             last = now
             try:
                 seen = counters()
-            except Exception:  # noqa: BLE001 - a JVM that is going away must not fail the job
+            except Exception as error:  # noqa: BLE001 - a JVM that is going away must not fail the job
+                reason = " ".join(str(error).split())[:REASON_MAX]
+                stream.write(f"{wipe}pipeline: {label}: progress cannot be shown: {reason}\n")
+                stream.flush()
                 return
             line = (
                 f"pipeline: {label}: {seen.rows:,} rows, "
                 f"{seen.tasks_done}/{seen.tasks} tasks, {now - started:.0f} s"
             )
-            stream.write(f"\r{line}\x1b[K" if redraw else f"{line}\n")
+            stream.write(f"{wipe}{line}" if redraw else f"{line}\n")
             stream.flush()
 
     thread = threading.Thread(target=show, daemon=True)

@@ -2,13 +2,19 @@
 
 A server started with a data folder leaves its address in `running.json` there and its root key
 pair in `root.json`; a job on another machine is told the URL and takes the keys from the
-environment.
+environment. While Spark works, `watched` asks the server for its health: Spark's clients try a
+request again for minutes, each in its own way, when the server has died.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +22,11 @@ from urllib.parse import urlsplit
 from pipeline import errors, settings
 
 DEFAULT_REGION = "us-east-1"
+SILENCE_SECONDS = 30.0
+"""How long a server may give no answer before a job gives up."""
+
+ASK_SECONDS = 2.0
+ANSWER_SECONDS = 5.0
 
 
 def find(
@@ -45,6 +56,52 @@ def find(
         secret_key=secret_key,
         region=region or DEFAULT_REGION,
     )
+
+
+@contextlib.contextmanager
+def watched(server: settings.Server, *, give_up: Callable[[], None]) -> Iterator[None]:
+    """Call give_up, from a thread, once the server has not answered for SILENCE_SECONDS.
+
+    What the block raises after that becomes NoServer, and so does a failure of Spark's while the
+    server gives no answer.
+    """
+    ended, gave_up = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        answered = time.monotonic()
+        while not ended.wait(ASK_SECONDS):
+            if _answers(server):
+                answered = time.monotonic()
+            elif time.monotonic() - answered >= SILENCE_SECONDS and not ended.is_set():
+                gave_up.set()
+                give_up()
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    except Exception as error:
+        failed = isinstance(error, errors.SparkFailed) and not _answers(server)
+        if not gave_up.is_set() and not failed:
+            raise
+        raise errors.NoServer(
+            f"the server at {server.url} does not answer; start it and run the same command "
+            "again, it does only what is missing"
+        ) from error
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _answers(server: settings.Server) -> bool:
+    try:
+        with urllib.request.urlopen(f"{server.url}/_health", timeout=ANSWER_SECONDS):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
 
 
 def _check_url(url: str) -> None:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pipeline import errors, gateway, jars, java, progress, settings
+from pipeline import errors, gateway, jars, java, progress, servers, settings
 
 LOG_LEVEL = "ERROR"
 # PySpark writes each failed analysis to the standard error stream as JSON; a job says it itself.
@@ -67,7 +67,13 @@ class Spark:
     def counters(self) -> progress.Counters:
         """What Spark's stages have done so far."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
-        stages = store.stageList(None)
+        gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
+        no_list, no_quantiles = (
+            self.jvm.java.util.ArrayList(),
+            gateway.new_array(self.jvm.double, 0),
+        )
+        # Scala's default arguments are none for Java: of every status, and without details.
+        stages = store.stageList(no_list, False, False, no_quantiles, no_list)
         rows = done = total = 0
         for number in range(stages.size()):
             stage = stages.apply(number)
@@ -105,7 +111,8 @@ def started(
     say(f"starting Spark on {master}")
     with (
         gateway.private_folder() as folder,
-        gateway.running(runtime, wanted, folder=folder, environment=environment),
+        gateway.running(runtime, wanted, folder=folder, environment=environment) as kill_jvm,
+        servers.watched(server, give_up=kill_jvm),
     ):
         # Imported here: PySpark takes a second, and `--help` should not.
         from pyspark import SparkContext

@@ -21,6 +21,9 @@ SOURCES_MAX = 100_000
 HEADER_BYTES_MAX = 64 * 1024
 HEADERS_AT_ONCE = 16
 GZIP_WINDOW = 31
+CONNECT_SECONDS = 5
+ANSWER_SECONDS = 30
+ATTEMPTS_MAX = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -49,7 +52,12 @@ def client(server: settings.Server) -> Any:
         region_name=server.region,
         aws_access_key_id=server.access_key,
         aws_secret_access_key=server.secret_key,
-        config=Config(s3={"addressing_style": "path"}),
+        config=Config(
+            s3={"addressing_style": "path"},
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=ANSWER_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS_MAX},
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -273,6 +274,63 @@ def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw)
     assert lake.state("replaced.t") == before
 
 
+def changed_by_sql(lake: Lake, table: str) -> None:
+    lake.spark.session.sql(f"INSERT INTO lake.{table} VALUES (99)")
+
+
+def deleted_by_sql(lake: Lake, table: str) -> None:
+    lake.spark.session.sql(f"DELETE FROM lake.{table} WHERE id = 1")
+
+
+def rolled_back(lake: Lake, table: str) -> None:
+    first = lake.catalog.load_table(table).metadata.snapshots[0].snapshot_id
+    lake.spark.session.sql(f"CALL lake.system.rollback_to_snapshot('{table}', {first})")
+
+
+@pytest.mark.parametrize("change", [changed_by_sql, deleted_by_sql, rolled_back, None])
+def test_ingest_by_replace_makes_a_table_equal_its_sources_whatever_was_done_to_it(
+    lake: Lake, raw: Raw, change: Any
+) -> None:
+    table = f"equal_{change.__name__ if change else 'unchanged'}.t"
+    raw.put("in/1.csv", "id\n7\n")
+    lake.ingest(raw, table, mode="replace")
+    raw.put("in/1.csv", "id\n1\n")
+    raw.put("in/2.csv", "id\n2\n")
+    lake.ingest(raw, table, mode="replace")
+    if change is not None:
+        change(lake, table)
+
+    done = lake.ingest(raw, table, mode="replace")
+
+    assert lake.rows(table) == [{"id": 1}, {"id": 2}]
+    assert (done.rows, done.sources, done.skipped) == ((2, 2, 0) if change else (0, 0, 2))
+    assert lake.ingest(raw, table, mode="replace").snapshot_id is None
+
+
+def test_ingest_by_replace_after_appends_leaves_just_the_sources_it_is_given(
+    lake: Lake, raw: Raw
+) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    raw.put("other/2.csv", "id\n2\n")
+    lake.ingest(raw, "narrowed.t")
+    lake.ingest(raw, "narrowed.t", prefix="other/")
+
+    assert lake.ingest(raw, "narrowed.t", mode="replace").rows == 1
+    assert lake.rows("narrowed.t") == [{"id": 1}]
+
+
+def test_what_spark_has_done_is_counted_for_its_progress(lake: Lake, raw: Raw) -> None:
+    before = lake.spark.counters()
+    raw.put("in/1.csv", "id\n" + "".join(f"{number}\n" for number in range(500)))
+
+    lake.ingest(raw, "counted.t")
+
+    after = lake.spark.counters()
+    assert after.tasks > before.tasks
+    assert after.tasks_done >= before.tasks_done + 1
+    assert after.rows >= 500
+
+
 def test_ingest_of_more_sources_than_a_summary_holds_takes_each_in(
     lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,9 +478,12 @@ def race(lake: Lake, raw: Raw, table: str, *modes: settings.Mode) -> list[Any]:
     """Run one load per mode; each has listed its sources before the first reads any."""
     gate = threading.Barrier(len(modes), timeout=120)
     ended: list[Any] = [None] * len(modes)
+    waited: set[int] = set()
 
     def listed(line: str) -> None:
-        if line.startswith("loading "):
+        lake.said.append(line)
+        if line.startswith("loading ") and threading.get_ident() not in waited:
+            waited.add(threading.get_ident())
             gate.wait()
 
     def job(number: int, mode: settings.Mode) -> None:
@@ -439,39 +500,61 @@ def race(lake: Lake, raw: Raw, table: str, *modes: settings.Mode) -> list[Any]:
     return ended
 
 
-def winner_and_loser(ended: list[Any]) -> tuple[ingest.Loaded, errors.PipelineError]:
-    won = [one for one in ended if isinstance(one, ingest.Loaded)]
-    lost = [one for one in ended if isinstance(one, errors.PipelineError)]
-    assert (len(won), len(lost)) == (1, 1), ended
-    return won[0], lost[0]
+def winner_and_loser(ended: list[Any]) -> tuple[ingest.Loaded, ingest.Loaded]:
+    """Return what the job that loaded the sources did, and the one that found them loaded."""
+    assert all(isinstance(one, ingest.Loaded) for one in ended), ended
+    won, lost = sorted(ended, key=lambda one: one.snapshot_id is None)
+    assert won.snapshot_id is not None
+    return won, lost
 
 
-def test_of_two_loads_of_the_same_sources_into_a_live_table_one_wins(lake: Lake, raw: Raw) -> None:
+def test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them(
+    lake: Lake, raw: Raw
+) -> None:
     raw.put("in/0.csv", "id\n0\n")
     lake.ingest(raw, "race_live.t")
     raw.put("in/1.csv", "id\n1\n")
     won, lost = winner_and_loser(race(lake, raw, "race_live.t", "append", "append"))
-    assert isinstance(lost, errors.Overtaken)
-    assert str(lost) == (
-        "another job has loaded some of these objects into lake.race_live.t meanwhile; nothing was "
-        "loaded, run the same command again for what is missing"
-    )
     assert (won.rows, won.sources) == (1, 1)
+    assert (lost.rows, lost.sources, lost.skipped, lost.snapshot_id) == (0, 0, 2, None)
+    assert (
+        "another job has loaded some of these objects into lake.race_live.t meanwhile; trying again"
+    ) in lake.said
     assert lake.rows("race_live.t") == [{"id": 0}, {"id": 1}]
     assert len(lake.catalog.load_table("race_live.t").metadata.snapshots) == 2
     assert len(lake.data_files("race_live.t")) == 2, "the loser's files were given back"
 
 
-def test_of_two_loads_of_the_same_sources_into_a_new_table_one_wins(lake: Lake, raw: Raw) -> None:
+def test_of_two_first_loads_of_a_table_each_source_is_loaded_once_by_one_of_them(
+    lake: Lake, raw: Raw
+) -> None:
     raw.put("in/1.csv", "id\n1\n")
     won, lost = winner_and_loser(race(lake, raw, "race_new.t", "append", "append"))
-    assert isinstance(lost, errors.Overtaken), lost
-    assert "race_new.t" in str(lost)
-    assert "nothing was loaded, run the same command again" in str(lost)
     assert won.rows == 1
+    assert (lost.rows, lost.skipped, lost.snapshot_id) == (0, 1, None)
     assert lake.rows("race_new.t") == [{"id": 1}]
     assert len(lake.catalog.load_table("race_new.t").metadata.snapshots) == 1
-    assert lake.ingest(raw, "race_new.t").snapshot_id is None
+
+
+def test_two_first_loads_of_other_sources_both_end_in_the_new_table(lake: Lake, raw: Raw) -> None:
+    raw.put("one/1.csv", "id\n1\n")
+    raw.put("two/2.csv", "id\n2\n")
+    gate = threading.Barrier(2, timeout=120)
+    waited: set[str] = set()
+
+    def load(prefix: str) -> ingest.Loaded:
+        def listed(line: str) -> None:
+            if line.startswith("loading ") and prefix not in waited:
+                waited.add(prefix)
+                gate.wait()
+
+        return lake.ingest(raw, "race_both.t", prefix=prefix, say=listed)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(load, ("one/", "two/")))
+
+    assert [(one.rows, one.sources) for one in done] == [(1, 1), (1, 1)]
+    assert lake.rows("race_both.t") == [{"id": 1}, {"id": 2}]
 
 
 def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) -> None:

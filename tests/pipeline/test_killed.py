@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import settings
+from pipeline import servers, settings
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw
@@ -134,6 +134,34 @@ def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
     assert all(line.startswith("pipeline: ") for line in said), said
     assert lake.state("interrupted.t") is None
     assert list(job.temporary.glob("boathouse-*")) == []
+
+
+@pytest.mark.spark
+def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
+    server: server_kit.Running, lake: Lake, raw: Raw, tmp_path: Path
+) -> None:
+    raw.put("in/1.csv", "id,day\n1,2026-01-09\n")
+    job = Job(tmp_path, server)
+    died: list[float] = []
+
+    def dies(method: str, path: str) -> bool:
+        if not died and _writes_data(method, path):
+            died.append(time.monotonic())
+        return bool(died)
+
+    with wire.door(server.url, before=dies) as door:
+        said = job.run(door.url, raw.uri("in/"), "lake.deserted.t").splitlines()
+        ended = time.monotonic()
+    assert died, said
+    assert job.process is not None
+    assert job.process.returncode == 1
+    assert said[-1] == (
+        f"pipeline: ingest failed: the server at {door.url} does not answer; start it and "
+        "run the same command again, it does only what is missing"
+    )
+    assert ended - died[0] < servers.SILENCE_SECONDS + LEAVE_TIMEOUT_SECONDS
+    assert all(line.startswith("pipeline: ") for line in said), said
+    assert lake.state("deserted.t") is None
 
 
 def _without_files(state: object) -> object:

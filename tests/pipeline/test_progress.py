@@ -43,7 +43,7 @@ def test_watching_redraws_one_line_on_a_terminal_and_wipes_it() -> None:
     with progress.watching("writing", lambda: SEEN, stream=screen):
         assert screen.drawn.wait(LIMIT_SECONDS)
     drawn = screen.getvalue()
-    assert drawn.startswith("\rpipeline: writing: 1,234,567 rows, 3/8 tasks, 0 s\x1b[K")
+    assert drawn.startswith("\r\x1b[Kpipeline: writing: 1,234,567 rows, 3/8 tasks, 0 s")
     assert drawn.endswith("\r\x1b[K")
     assert "\n" not in drawn
 
@@ -64,7 +64,7 @@ def test_watching_says_nothing_of_a_short_job() -> None:
     assert screen.getvalue() == ""
 
 
-def test_watching_outlives_counters_that_fail() -> None:
+def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() -> None:
     asked = threading.Event()
 
     def counters() -> progress.Counters:
@@ -74,7 +74,9 @@ def test_watching_outlives_counters_that_fail() -> None:
     screen = Screen(terminal=True)
     with progress.watching("writing", counters, stream=screen):
         assert asked.wait(LIMIT_SECONDS)
-    assert screen.getvalue() == "\r\x1b[K"
+    assert screen.getvalue() == (
+        "\r\x1b[Kpipeline: writing: progress cannot be shown: the JVM went away\n\r\x1b[K"
+    )
 
 
 def test_speaker_prints_whole_lines_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from pipeline import errors, servers
+from pipeline import errors, servers, settings
 
 KEYS = {"access_key": "AKFOLDER", "secret_key": "folder secret"}
 
@@ -93,3 +95,44 @@ def test_find_with_half_of_the_keys_names_the_file(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{tmp_path / 'root.json'} does not hold access_key and secret_key in a JSON object"
     )
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(servers, "ASK_SECONDS", 0.02)
+
+
+def server_at(url: str) -> settings.Server:
+    return settings.Server(url=url, access_key="a", secret_key="s", region="r")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> None:
+    killed = threading.Event()
+
+    def work() -> None:
+        assert killed.wait(60)
+        raise RuntimeError("the JVM is gone")
+
+    with (
+        pytest.raises(errors.NoServer, match=f"^the server at {unused} does not answer; start it"),
+        servers.watched(server_at(unused), give_up=killed.set),
+    ):
+        work()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
+    house: settings.Server,
+) -> None:
+    with (
+        pytest.raises(RuntimeError, match="its own reason"),
+        servers.watched(house, give_up=lambda: pytest.fail("the server answers")),
+    ):
+        _fail_after(3 * servers.SILENCE_SECONDS)
+
+
+def _fail_after(seconds: float) -> None:
+    time.sleep(seconds)
+    raise RuntimeError("its own reason")
