@@ -17,10 +17,7 @@ import pytest
 
 from tests.kit import server, stalls, users
 
-TABLES = (
-    "hostile_http",
-    "hostile_sql",
-)
+TABLES = ("hostile_http", "hostile_rest", "hostile_sql")
 
 
 def rows() -> list[Any]:

@@ -34,7 +34,7 @@ async def _worst_lag(work: asyncio.Future[object]) -> float:
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_hostile_list_holds_neither_the_loop_nor_memory(name: str) -> None:
-    data = LISTS[name]
+    data = LISTS[name]()
 
     async def work() -> tuple[float, float]:
         decoder = decoding.ChildDecoder()

@@ -99,8 +99,8 @@ def array_of_nulls(block_bytes: int, items: int) -> tuple[Any, bytes]:
     return schema, part * (block_bytes // len(part)) + b"\x00"
 
 
-def hostile_lists() -> dict[str, bytes]:
-    """Manifest lists that cost far more than their size."""
+def hostile_lists() -> dict[str, Callable[[], bytes]]:
+    """Manifest lists that cost far more than their size, each made when it is called."""
     record = list_record()
     nulls, null_record = array_of_nulls(60_000, 30_000)
     wide = {
@@ -123,31 +123,31 @@ def hostile_lists() -> dict[str, bytes]:
         ],
     }
     return {
-        "400,000 records in 2 KiB of xz": container(
+        "400,000 records in 2 KiB of xz": lambda: container(
             LIST_SCHEMA, [(400_000, record * 400_000)], codec="xz"
         ),
-        "250 MB in 250 KiB of deflate": container(
+        "250 MB in 250 KiB of deflate": lambda: container(
             LIST_SCHEMA, [(1, text("x" * 250_000_000) + number(1) * 3)], codec="deflate"
         ),
-        "250 MB in 25 KiB of zstandard": container(
+        "250 MB in 25 KiB of zstandard": lambda: container(
             LIST_SCHEMA, [(1, text("x" * 250_000_000) + number(1) * 3)], codec="zstandard"
         ),
-        "250 MB in bzip2": container(
+        "250 MB in bzip2": lambda: container(
             LIST_SCHEMA, [(1, text("x" * 250_000_000) + number(1) * 3)], codec="bzip2"
         ),
-        "100,000 records, each claimed twice": container(
+        "100,000 records, each claimed twice": lambda: container(
             LIST_SCHEMA, [(200_000, record * 100_000)], codec="deflate"
         ),
-        "4 GB of zeros in many blocks": container(
+        "4 GB of zeros in many blocks": lambda: container(
             LIST_SCHEMA, [(1, bytes(64_000_000))] * 60, codec="zstandard"
         ),
-        "names that nest to 2^40 types": container(nested_names(40), [(1, b"\x02")]),
-        "an array of nulls": container(nulls, [(1, null_record)]),
-        "items of one byte and 500 nulls": container(
+        "names that nest to 2^40 types": lambda: container(nested_names(40), [(1, b"\x02")]),
+        "an array of nulls": lambda: container(nulls, [(1, null_record)]),
+        "items of one byte and 500 nulls": lambda: container(
             wide, [(1, number(40_000) + b"\x02" * 40_000 + b"\x00")]
         ),
-        "3,000 empty blocks": container(LIST_SCHEMA, [(0, b"")] * 3_000),
-        "records of no bytes": container(
+        "3,000 empty blocks": lambda: container(LIST_SCHEMA, [(0, b"")] * 3_000),
+        "records of no bytes": lambda: container(
             {"type": "record", "name": "manifest_file", "fields": []}, [(10_000_000, b"")]
         ),
     }
