@@ -106,3 +106,9 @@ POLICY_VALUES_MAX: Final = 5_000
 AUDIT_WAITING_MAX: Final = 10_000
 AUDIT_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 AUDIT_FILES_MAX: Final = 8
+AUDIT_RECORD_BYTES_MAX: Final = 2048
+AUDIT_ANONYMOUS_FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+AUDIT_ANONYMOUS_FILES_MAX: Final = 4
+AUDIT_ANONYMOUS_LINES_PER_SECOND: Final = 100
+AUDIT_ANONYMOUS_BURST: Final = 1_000
+"""Lines about clients without a proven identity, beyond which they are counted alone."""

@@ -3,8 +3,13 @@
 JSON lines in `DIR/audit`, one file at a time, the oldest removed beyond a number of files. A line
 is appended to memory where it happens and written off the event loop a moment later, together with
 what came meanwhile. Lines hold names, actions and outcomes; never a secret, a token, a body or a
-query. While the log cannot be written, writes are refused before any effect; reads and deletes go
-on, so that somebody can make room, and wait in memory for theirs.
+query; a line has at most `limits.AUDIT_RECORD_BYTES_MAX`, and a text that is cut for it ends in an
+ellipsis.
+
+What is said of clients that proved no identity has files of its own (`anonymous-*`), fewer of them,
+and a rate: whatever strangers send, it removes no line about anybody else. While the log cannot be
+written, writes are refused before any effect; reads and deletes go on, so that somebody can make
+room, and wait in memory for their lines.
 """
 
 from __future__ import annotations
@@ -25,6 +30,12 @@ from storage import model as storage_model
 
 GATHER_SECONDS: Final = 0.1
 PREFIX: Final = "audit-"
+ANONYMOUS_PREFIX: Final = "anonymous-"
+LONG_TEXTS: Final = ("resource", "place")
+LONG_TEXT_BYTES_MAX: Final = 480
+TEXT_BYTES_MAX: Final = 120
+STATEMENTS_MAX: Final = 4
+CUT: Final = "\u2026"
 SUFFIX: Final = ".jsonl"
 
 
@@ -47,15 +58,124 @@ class Disk(Protocol):
 
 
 class Entry:
-    """One request as its lines name it. recorded: whether any line was written for it."""
+    """One request as its lines name it. recorded: whether any line was written for it; anonymous:
+    whether they are among those of clients without a proven identity."""
 
-    __slots__ = ("credential_id", "face", "recorded", "request_id")
+    __slots__ = ("anonymous", "credential_id", "face", "recorded", "request_id")
 
     def __init__(self, request_id: str, face: str) -> None:
         self.request_id = request_id
         self.face = face
         self.credential_id = ""
         self.recorded = False
+        self.anonymous = False
+
+
+class _Files:
+    """The files of one prefix, and the lines that wait for them. Mutable.
+
+    `write` is called by one thread at a time; the rest belongs to the event loop.
+    """
+
+    def __init__(
+        self, *, folder: Path, disk: Disk, prefix: str, anonymous: bool, now_ms: storage_model.NowMs
+    ) -> None:
+        self._folder = folder
+        self._disk = disk
+        self._prefix = prefix
+        self._anonymous = anonymous
+        self._now_ms = now_ms
+        self._path = folder
+        self._descriptor = -1
+        self._written_bytes = 0
+        self._tokens = float(limits.AUDIT_ANONYMOUS_BURST)
+        self._tokens_at_ms = 0
+        self.waiting: list[dict[str, Any]] = []
+        self.lost = 0
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Let a line wait; count it as lost where there is no room, or no rate, for it."""
+        if len(self.waiting) >= limits.AUDIT_WAITING_MAX or (
+            self._anonymous and not self._is_within_rate(line["at_ms"])
+        ):
+            self.lost += 1
+        else:
+            self.waiting.append(line)
+
+    async def write_waiting(self) -> None:
+        """Write what waits. Raises whatever the disk does; then all of it still waits."""
+        count, lost = len(self.waiting), self.lost
+        lines = self.waiting[:]
+        if lost:
+            # A gap must be seen.
+            lines.append({"event": "lost", "lines": lost, "at_ms": self._now_ms()})
+        if not lines:
+            return
+        try:
+            await asyncio.to_thread(self._write, lines)
+        except BaseException:
+            self._abandon()
+            raise
+        self.lost -= lost
+        del self.waiting[:count]
+
+    def close(self) -> None:
+        """Close the file for good."""
+        if self._descriptor >= 0:
+            self._disk.fsync(self._descriptor)
+            self._disk.close(self._descriptor)
+            self._descriptor = -1
+
+    def _is_within_rate(self, now_ms: int) -> bool:
+        passed_ms = max(0, now_ms - self._tokens_at_ms)
+        self._tokens_at_ms = now_ms
+        self._tokens = min(
+            float(limits.AUDIT_ANONYMOUS_BURST),
+            self._tokens + passed_ms * limits.AUDIT_ANONYMOUS_LINES_PER_SECOND / 1000,
+        )
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        bytes_max = (
+            limits.AUDIT_ANONYMOUS_FILE_BYTES_MAX
+            if self._anonymous
+            else limits.AUDIT_FILE_BYTES_MAX
+        )
+        if self._descriptor < 0 or self._written_bytes >= bytes_max:
+            self._open_next()
+        data = b"".join(_encode(line) + b"\n" for line in lines)
+        self._disk.write(self._descriptor, data)
+        self._written_bytes += len(data)
+
+    def _open_next(self) -> None:
+        self.close()
+        names = sorted(
+            name
+            for name in self._disk.names(self._folder)
+            if name.startswith(self._prefix) and name.endswith(SUFFIX)
+        )
+        files_max = limits.AUDIT_ANONYMOUS_FILES_MAX if self._anonymous else limits.AUDIT_FILES_MAX
+        for name in names[: max(0, len(names) - files_max + 1)]:
+            self._disk.unlink(self._folder / name)
+        number = int(names[-1][len(self._prefix) : -len(SUFFIX)]) + 1 if names else 1
+        self._path = self._folder / f"{self._prefix}{number:010d}{SUFFIX}"
+        self._written_bytes = 0
+        self._descriptor = self._disk.create(self._path)
+
+    def _abandon(self) -> None:
+        """Leave a file at whose end a torn line may stand: the next attempt begins another. One
+        that has no whole line goes, or each attempt on a full disk would leave one behind."""
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            self._disk.close(self._descriptor)
+        self._descriptor = -1
+        if self._written_bytes == 0:
+            with contextlib.suppress(OSError):
+                self._disk.unlink(self._path)
 
 
 class Audit:
@@ -68,15 +188,15 @@ class Audit:
         self._entry: contextvars.ContextVar[Entry | None] = contextvars.ContextVar(
             "audit-entry", default=None
         )
-        self._waiting: list[dict[str, Any]] = []
+        self._log = _Files(folder=folder, disk=disk, prefix=PREFIX, anonymous=False, now_ms=now_ms)
+        self._anonymous_log = _Files(
+            folder=folder, disk=disk, prefix=ANONYMOUS_PREFIX, anonymous=True, now_ms=now_ms
+        )
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._stopping = False
-        self._descriptor = -1
-        self._written_bytes = 0
         self._fault: str | None = None
         self._writing = asyncio.Lock()
-        self._lost = 0
 
     async def start(self) -> None:
         """Begin to write what is recorded."""
@@ -93,10 +213,8 @@ class Audit:
             self._writer = None
             self._stopping = False
         await self._write_waiting()
-        if self._descriptor >= 0:
-            self._disk.fsync(self._descriptor)
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
+        self._log.close()
+        self._anonymous_log.close()
 
     def begin(self, request_id: str, face: str) -> Entry:
         """Name the request that this task serves."""
@@ -121,41 +239,41 @@ class Audit:
             "event": "allow" if decision.allow else "deny",
             "principal": principal.arn,
             "action": demand.action,
-            "resource": demand.resource,
+            "resource": demand.resource[:LONG_TEXT_BYTES_MAX],
             "reason": decision.reason,
         }
         if decision.statements:
             line["statements"] = decision.statements
         if demand.place:
-            line["place"] = demand.place
+            line["place"] = demand.place[:LONG_TEXT_BYTES_MAX]
         address = principal.context.get("aws:SourceIp")
         if address:
             line["ip"] = address
-        self._append(line)
+        self._append(line, anonymous=principal.kind == "anonymous")
 
     def record_refusal(self, entry: Entry, reason: str, *, client_ip: str) -> None:
         """Take down a proof of identity that was refused; reason is the fact's name."""
-        self._append({"event": "refuse", "reason": reason, "ip": client_ip}, entry)
+        self._append({"event": "refuse", "reason": reason, "ip": client_ip}, entry, anonymous=True)
 
     def record_outcome(self, entry: Entry, status: int, *, duration_ns: int) -> None:
         """Take down how a request ended that has lines already."""
         self._append(
-            {"event": "outcome", "status": status, "ms": round(duration_ns / 1e6, 3)}, entry
+            {"event": "outcome", "status": status, "ms": round(duration_ns / 1e6, 3)},
+            entry,
+            anonymous=entry.anonymous,
         )
 
-    def _append(self, line: dict[str, Any], entry: Entry | None = None) -> None:
+    def _append(self, line: dict[str, Any], entry: Entry | None = None, *, anonymous: bool) -> None:
         entry = entry or self._entry.get()
         if entry is not None:
             entry.recorded = True
+            entry.anonymous = anonymous
             line["request_id"] = entry.request_id
             line["face"] = entry.face
             if entry.credential_id:
-                line["credential"] = entry.credential_id
-        if len(self._waiting) >= limits.AUDIT_WAITING_MAX:
-            self._lost += 1
-            return
+                line["credential"] = entry.credential_id[:TEXT_BYTES_MAX]
         line["at_ms"] = self._now_ms()
-        self._waiting.append(line)
+        (self._anonymous_log if anonymous else self._log).append(line)
         self._wake.set()
 
     async def _write_for_ever(self) -> None:
@@ -167,66 +285,62 @@ class Audit:
 
     async def _write_waiting(self) -> None:
         async with self._writing:
-            count, lost = len(self._waiting), self._lost
-            lines = self._waiting[:]
-            if lost:
-                # A gap must be seen.
-                lines.append({"event": "lost", "lines": lost, "at_ms": self._now_ms()})
-            if not lines:
-                return
             try:
-                await asyncio.to_thread(self._write, lines)
+                await self._log.write_waiting()
             except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on
                 self._fault = str(error) or type(error).__name__
-                self._abandon_file()
             else:
                 self._fault = None
-                self._lost -= lost
-                del self._waiting[:count]
-
-    def _write(self, lines: list[dict[str, Any]]) -> None:
-        if self._descriptor < 0 or self._written_bytes >= limits.AUDIT_FILE_BYTES_MAX:
-            self._open_next()
-        data = b"".join(_encode(line) + b"\n" for line in lines)
-        self._disk.write(self._descriptor, data)
-        self._written_bytes += len(data)
-
-    def _open_next(self) -> None:
-        if self._descriptor >= 0:
-            self._disk.fsync(self._descriptor)
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
-        names = sorted(
-            name
-            for name in self._disk.names(self._folder)
-            if name.startswith(PREFIX) and name.endswith(SUFFIX)
-        )
-        for name in names[: max(0, len(names) - limits.AUDIT_FILES_MAX + 1)]:
-            self._disk.unlink(self._folder / name)
-        number = int(names[-1][len(PREFIX) : -len(SUFFIX)]) + 1 if names else 1
-        self._descriptor = self._disk.create(self._folder / f"{PREFIX}{number:010d}{SUFFIX}")
-        self._written_bytes = 0
-
-    def _abandon_file(self) -> None:
-        # A torn line may stand at its end; the next attempt begins a file of its own.
-        if self._descriptor >= 0:
-            with contextlib.suppress(OSError):
-                self._disk.close(self._descriptor)
-            self._descriptor = -1
+            # What strangers did is worth no refusal of a write.
+            with contextlib.suppress(Exception):
+                await self._anonymous_log.write_waiting()
 
 
 def _encode(line: dict[str, Any]) -> bytes:
     dated = _dated(line)
+    data = _dumps(dated)
+    if len(data) > limits.AUDIT_RECORD_BYTES_MAX:
+        data = _dumps({name: _cut(name, value) for name, value in dated.items()})
+    assert len(data) <= limits.AUDIT_RECORD_BYTES_MAX
+    return data
+
+
+def _dumps(value: Any) -> bytes:
     try:
-        return orjson.dumps(dated)
+        return orjson.dumps(value)
     except TypeError:
         # A key that is not UTF-8 came with surrogates, which JSON cannot hold.
-        return orjson.dumps({name: _shown(value) for name, value in dated.items()})
+        return orjson.dumps({name: _shown(each) for name, each in value.items()})
+
+
+def _cut(name: str, value: Any) -> Any:
+    """Return a value whose JSON has a bounded number of bytes."""
+    if isinstance(value, str):
+        bytes_max = LONG_TEXT_BYTES_MAX if name in LONG_TEXTS else TEXT_BYTES_MAX
+        return _cut_text(_shown(value), bytes_max)
+    if isinstance(value, list | tuple):
+        return [_cut_text(_shown(each), TEXT_BYTES_MAX // 2) for each in value[:STATEMENTS_MAX]]
+    return value
+
+
+def _cut_text(text: str, bytes_max: int) -> str:
+    if len(orjson.dumps(text)) <= bytes_max:
+        return text
+    low, high = 0, min(len(text), bytes_max)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(orjson.dumps(text[:middle] + CUT)) <= bytes_max:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + CUT
 
 
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
     return value
 
 

@@ -94,7 +94,7 @@ class Log(audit.Audit):
 
     @property
     def lines(self):
-        return self._waiting
+        return self._log.waiting + self._anonymous_log.waiting
 
 
 def make(*faces, log=None, clock=None, **settings):

@@ -35,6 +35,14 @@ def lines(tmp_path):
     ]
 
 
+def files(tmp_path, prefix):
+    return [
+        json.loads(line)
+        for path in sorted((tmp_path / "audit").glob(f"{prefix}-*"))
+        for line in path.read_text().splitlines()
+    ]
+
+
 def during(log, act):
     """Start the log, act, stop it."""
 
@@ -61,7 +69,7 @@ def test_lines_say_who_what_and_why(tmp_path):
     common = {"time": "2025-11-21T16:00:00.000+00:00", "request_id": "r1", "face": "s3",
               "credential": "AK"}  # fmt: skip
     root = "arn:aws:iam::000000000000:root"
-    assert lines(tmp_path) == [
+    assert files(tmp_path, "audit") + files(tmp_path, "anonymous") == [
         {**common, "event": "allow", "principal": root, "action": "s3:PutObject",
          "resource": "arn:aws:s3:::b/k", "reason": "root", "place": "b/k"},
         {**common, "event": "deny", "principal": root, "action": "s3:DeleteObject",
@@ -220,3 +228,96 @@ def test_requests_served_side_by_side_keep_their_own_names(tmp_path):
     run(live())
     assert len(lines(tmp_path)) == 20
     assert all(line["request_id"] == line["resource"] for line in lines(tmp_path))
+
+
+NOBODY = model.anonymous()
+
+
+@pytest.mark.parametrize("text", ["\0", "k", "\u20ac", '"', "\udcff", "\U0001f600"])
+def test_a_record_is_bounded_and_says_that_it_was_cut(tmp_path, text):
+    log = make(tmp_path)
+    long = text * 16_000
+    demand = model.Demand(action="s3:PutObject", resource=f"arn:aws:s3:::{long}", place=long)
+    denied = model.Decision(allow=False, reason="explicit-deny", statements=(long,) * 20)
+
+    def act():
+        entry = log.begin("r1", "s3")
+        entry.credential_id = long
+        log.record(ROOT, demand, denied)
+
+    during(log, act)
+    (path,) = (tmp_path / "audit").iterdir()
+    assert len(path.read_bytes()) <= 2048 + 1
+    (line,) = lines(tmp_path)
+    assert line["resource"].startswith("arn:aws:s3:::")
+    assert line["action"] == "s3:PutObject"
+    assert line["principal"] == ROOT.arn
+
+
+def test_what_anonymous_clients_do_removes_no_line_about_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "AUDIT_ANONYMOUS_FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(limits, "AUDIT_ANONYMOUS_FILES_MAX", 2)
+    log = make(tmp_path)
+
+    async def live():
+        await log.start()
+        log.record_outcome(log.begin("r0", "s3"), 200, duration_ns=0)
+        log.record(ROOT, WRITE, ALLOWED)
+        for number in range(20):
+            entry = log.begin(f"r{number}", "s3")
+            log.record(NOBODY, WRITE, DENIED)
+            log.record_refusal(entry, "SignatureDoesNotMatch", client_ip="10.0.0.1")
+            log.record_outcome(entry, 403, duration_ns=0)
+            await log._write_waiting()
+        await log.stop()
+
+    run(live())
+    assert [line["event"] for line in files(tmp_path, "audit")] == ["outcome", "allow"]
+    assert len(list((tmp_path / "audit").glob("anonymous-*"))) == 2
+    assert {line["event"] for line in files(tmp_path, "anonymous")} == {
+        "deny",
+        "refuse",
+        "outcome",
+    }
+
+
+def test_beyond_their_rate_lines_about_anonymous_clients_are_counted_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "AUDIT_ANONYMOUS_BURST", 3)
+    monkeypatch.setattr(limits, "AUDIT_ANONYMOUS_LINES_PER_SECOND", 10)
+    clock = requesting.Clock()
+    log = audit.Audit(folder=tmp_path / "audit", disk=disk.Disk(), now_ms=clock)
+
+    def act():
+        for _ in range(10):
+            log.record(NOBODY, WRITE, DENIED)
+        clock.now_ms += 200
+        for _ in range(5):
+            log.record(NOBODY, WRITE, DENIED)
+        log.record(ROOT, WRITE, DENIED)
+
+    during(log, act)
+    assert [line["event"] for line in files(tmp_path, "anonymous")] == ["deny"] * 5 + ["lost"]
+    assert files(tmp_path, "anonymous")[-1]["lines"] == 10
+    assert len(files(tmp_path, "audit")) == 1
+
+
+def test_retries_on_a_full_disk_leave_no_empty_files_and_remove_no_full_ones(tmp_path):
+    full = FullDisk()
+    full.full = False
+    log = make(tmp_path, disk=full)
+
+    async def live():
+        await log.start()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log._write_waiting()
+        full.full = True
+        log.record(ROOT, DELETE, ALLOWED)
+        for _ in range(20):
+            await log._write_waiting()
+        names = sorted(path.name for path in (tmp_path / "audit").iterdir())
+        assert names == ["audit-0000000001.jsonl"]
+        full.full = False
+        await log.stop()
+
+    run(live())
+    assert [line["action"] for line in lines(tmp_path)] == ["s3:PutObject", "s3:DeleteObject"]
