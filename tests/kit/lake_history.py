@@ -18,7 +18,7 @@ import time
 import urllib.parse
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,6 +135,8 @@ class Faces:
                 return ("missing", None), None
             case "002002" | "002030" | "000625":
                 return ("conflict", None), None
+            case "000002" if "has no metadata yet" in answer["message"]:
+                return ("missing", None), None
         raise Broken(f"{text}: {status} {body[:500]!r}")
 
     def s3tables(self, method: str, path: str, value: Any = None) -> tuple[Reply, Any]:
@@ -202,7 +204,15 @@ class Faces:
 class Client:
     """One thread's work on one seed."""
 
-    def __init__(self, number: int, faces: Faces, known: Known, chance: random.Random) -> None:
+    def __init__(
+        self,
+        number: int,
+        faces: Faces,
+        known: Known,
+        chance: random.Random,
+        weights: Mapping[str, int],
+    ) -> None:
+        self.weights = weights
         self.number = number
         self.faces = faces
         self.known = known
@@ -237,7 +247,7 @@ class Client:
 
     def anything(self) -> None:
         """Do one random operation."""
-        names, weights = zip(*WEIGHTS.items(), strict=True)
+        names, weights = zip(*self.weights.items(), strict=True)
         (name,) = self.chance.choices(names, weights)
         getattr(self, name)()
 
@@ -340,6 +350,11 @@ class Client:
             return faces.sql(f"create table {self.quoted(*where)} ({mark} int)")[0]
 
         self.do("create_table", (where, mark), self.pick(by_rest, by_s3tables, by_sql))
+
+    def create_bare(self) -> None:
+        where = self.where()
+        path, body = f"/tables/{self.arn}/{where[0]}", {"name": where[1], "format": "ICEBERG"}
+        self.do("create_bare", (where,), lambda: self.faces.s3tables("PUT", path, body)[0])
 
     def drop_table(self) -> None:
         where, faces = self.where(), self.faces
@@ -545,6 +560,7 @@ WEIGHTS = {
     "drop_namespace_and_tables": 2,
     "list_tables": 3,
     "create_table": 12,
+    "create_bare": 3,
     "drop_table": 4,
     "rename": 5,
     "load": 8,
@@ -560,24 +576,39 @@ WEIGHTS = {
 }
 
 
+WEIGHTS_OF_BUCKETS = {
+    "create_bucket": 3,
+    "delete_bucket": 4,
+    "create_namespace": 5,
+    "drop_namespace": 4,
+    "drop_namespace_and_tables": 1,
+    "list_tables": 3,
+}
+"""A bucket that never held a table can be deleted: a race against what is made in it."""
+
+
 def etag_of(body: bytes) -> str:
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
 
 
-def record(crew: Sequence[Faces], seed: str, *, operations: int) -> list[Event]:
+def record(
+    crew: Sequence[Faces], seed: str, *, operations: int, weights: Mapping[str, int] = WEIGHTS
+) -> list[Event]:
     """Let every client do some random operations; return all that happened.
 
     A client ends early where its server is gone.
     """
     known = Known(bucket=f"lin-{seed}")
     clients = [
-        Client(number, faces, known, random.Random(f"{seed} {number}"))
+        Client(number, faces, known, random.Random(f"{seed} {number}"), weights)
         for number, faces in enumerate(crew)
     ]
     first, chance = clients[0], clients[0].chance
     first.chance = Fixed((NAMESPACES[0], NAMES[0]))
-    for prepare in (first.create_bucket, first.create_namespace, first.create_table):
-        prepare()
+    first.create_bucket()
+    if "create_table" in weights:
+        first.create_namespace()
+        first.create_table()
     first.chance = chance
     barrier = threading.Barrier(len(clients))
 
@@ -598,7 +629,7 @@ def record(crew: Sequence[Faces], seed: str, *, operations: int) -> list[Event]:
 def observe(faces: Faces, seed: str, events: list[Event]) -> list[Event]:
     """Read everything once more, one after the other, and add it to a history."""
     known = Known(bucket=f"lin-{seed}", events=list(events))
-    client = Client(CLIENTS, faces, known, random.Random(0))
+    client = Client(CLIENTS, faces, known, random.Random(0), WEIGHTS)
     for namespace in NAMESPACES:
         client.chance = Fixed((namespace,))
         client.list_tables()

@@ -29,7 +29,11 @@ class Table(NamedTuple):
     @property
     def origin(self) -> str:
         """The mark of the create that made it, which a registered copy of its metadata keeps."""
-        return min(mark for mark in self.marks if mark.startswith("t"))
+        return min((mark for mark in self.marks if mark.startswith("t")), default="")
+
+
+BARE = Table(frozenset(), None)
+"""A table that was made without metadata: a name without content, until a create gives it some."""
 
 
 class Lake(NamedTuple):
@@ -47,6 +51,11 @@ class Lake(NamedTuple):
 
     def table(self, where: Where) -> Table | None:
         return next((table for name, table in self.tables if name == where), None)
+
+    def loadable(self, where: Where) -> Table | None:
+        """Return a table that has metadata."""
+        table = self.table(where)
+        return None if table == BARE else table
 
     def with_table(self, where: Where, table: Table | None) -> Lake:
         kept = frozenset(row for row in self.tables if row[0] != where)
@@ -154,12 +163,23 @@ def _list_tables(lake: Lake, namespace: str) -> Iterable[Answer]:
 
 
 def _create_table(lake: Lake, where: Where, mark: str) -> Iterable[Answer]:
+    table = lake.table(where)
+    if where[0] not in lake.namespaces:
+        yield "missing", None, lake
+        return
+    if table is None or table == BARE:
+        yield "ok", None, lake.with_table(where, Table(frozenset({mark}), None))
+    if table is not None:  # not every face's create gives a bare table its metadata
+        yield "conflict", None, lake
+
+
+def _create_bare(lake: Lake, where: Where) -> Iterable[Answer]:
     if where[0] not in lake.namespaces:
         yield "missing", None, lake
     elif lake.table(where) is not None:
         yield "conflict", None, lake
     else:
-        yield "ok", None, lake.with_table(where, Table(frozenset({mark}), None))
+        yield "ok", None, lake.with_table(where, BARE)
 
 
 def _drop_table(lake: Lake, where: Where) -> Iterable[Answer]:
@@ -180,7 +200,7 @@ def _rename(lake: Lake, source: Where, target: Where) -> Iterable[Answer]:
 
 
 def _load(lake: Lake, where: Where) -> Iterable[Answer]:
-    table = lake.table(where)
+    table = lake.loadable(where)
     yield ("missing", None, lake) if table is None else ("ok", table, lake)
 
 
@@ -189,7 +209,7 @@ def _exists(lake: Lake, where: Where) -> Iterable[Answer]:
 
 
 def _columns(lake: Lake, where: Where) -> Iterable[Answer]:
-    table = lake.table(where)
+    table = lake.loadable(where)
     if table is None:
         yield "missing", None, lake
     else:
@@ -197,7 +217,7 @@ def _columns(lake: Lake, where: Where) -> Iterable[Answer]:
 
 
 def _mark(lake: Lake, where: Where, mark: str) -> Iterable[Answer]:
-    table = lake.table(where)
+    table = lake.loadable(where)
     if table is None:
         yield "missing", None, lake
     else:
@@ -206,7 +226,7 @@ def _mark(lake: Lake, where: Where, mark: str) -> Iterable[Answer]:
 
 
 def _mark_both(lake: Lake, one: Where, other: Where, mark: str) -> Iterable[Answer]:
-    first, second = lake.table(one), lake.table(other)
+    first, second = lake.loadable(one), lake.loadable(other)
     if first is None or second is None:
         yield "missing", None, lake
         return
@@ -215,7 +235,7 @@ def _mark_both(lake: Lake, one: Where, other: Where, mark: str) -> Iterable[Answ
 
 
 def _append(lake: Lake, where: Where, expected: str | None, mark: str) -> Iterable[Answer]:
-    table = lake.table(where)
+    table = lake.loadable(where)
     if table is None:
         yield "missing", None, lake
     elif table.head != expected:
@@ -253,6 +273,7 @@ OPERATIONS: dict[str, Callable[..., Iterable[Answer]]] = {
     "drop_namespace_and_tables": _drop_namespace_and_tables,
     "list_tables": _list_tables,
     "create_table": _create_table,
+    "create_bare": _create_bare,
     "drop_table": _drop_table,
     "rename": _rename,
     "load": _load,

@@ -11,13 +11,13 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.kit import lake_history
+from tests.kit import invariants, lake_history, lakes
 from tests.kit import server as servers
 from tests.kit.linearize import UNKNOWN, Event
 
@@ -40,14 +40,18 @@ def crew_of(server: servers.Running) -> Iterator[list[lake_history.Faces]]:
             faces.close()
 
 
-def campaign(folder: Path, seeds: range) -> Counter[tuple[str, str]]:
+def campaign(
+    folder: Path, seeds: range, weights: Mapping[str, int] = lake_history.WEIGHTS
+) -> Counter[tuple[str, str]]:
     """Check that many histories; return how often each operation had each outcome."""
     outcomes: Counter[tuple[str, str]] = Counter()
     server = servers.start(folder / "data", "--bucket", lake_history.BUCKET)
     try:
         with crew_of(server) as crew:
             for seed in seeds:
-                events = lake_history.record(crew, str(seed), operations=OPERATIONS)
+                events = lake_history.record(
+                    crew, str(seed), operations=OPERATIONS, weights=weights
+                )
                 events = lake_history.observe(crew[0], str(seed), events)
                 outcomes.update((each.name.partition(" ")[0], each.outcome) for each in events)
                 explanation = lake_history.check(events)
@@ -66,6 +70,13 @@ def test_histories_of_all_faces_are_linearizable(
         seconds = time.monotonic() - started
         print(f"\n[{SEEDS} seeds, {outcomes.total()} operations, {seconds:.0f} s]")
     assert not [name for name in WELL_MET if outcomes[name, "ok"] < 5]
+
+
+def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) -> None:
+    outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_BUCKETS)
+    for name in ("create_bucket", "delete_bucket", "create_namespace"):
+        assert outcomes[name, "ok"] > SEEDS
+        assert outcomes[name, "conflict"] > 5
 
 
 WELL_MET = (
@@ -113,6 +124,9 @@ def killed(folder: Path, kills: int) -> list[Event]:
                 killer.start()
                 events = lake_history.record(crew, seed, operations=OPERATIONS_UNTIL_KILLED)
                 killer.join()
+            with lakes.opened(server.data, first_id=(number + 1) << 40) as lake:
+                invariants.check_recovered(lake.storage, server.data)
+                assert lake.broken_chain(f"lin-{seed}") is None
             server = servers.start(folder / "data")
             with crew_of(server) as crew:
                 events = lake_history.observe(crew[0], seed, events)
