@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, files, manifests, pruning, scans
+from catalog import decoding, errors, files, guard, manifests, pruning, scans
 from catalog.commits import LoadedTable
 from catalog.metadata import model
 from tests.kit import datafiles, lakes
@@ -37,7 +37,8 @@ class Counting(files.Files):
     """Counts what is read."""
 
     def __init__(self, lake: lakes.Lake) -> None:
-        super().__init__(objects=lake.storage.objects, blobs=lake.storage.blobs)
+        rules = guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT)
+        super().__init__(objects=lake.storage.objects, blobs=lake.storage.blobs, guard=rules)
         self.read_uris: list[str] = []
 
     def read(self, file: files.OpenedFile) -> bytes:
