@@ -10,8 +10,9 @@ the bucket's settings changed. General buckets have no rules here. Reads are nev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, NoReturn
+
+import msgspec
 
 from catalog import claims, content, idents, layout, locations, owners, records
 from catalog.store import CatalogStore
@@ -42,13 +43,14 @@ class TableGuard:
     def at(self, bucket: str, key: str) -> guard.Ruling:
         """Return what holds for a key now; a bucket that does not exist has no rules."""
         with self._store.index.view() as view:
-            reading = _Noting(view)
             try:
-                info = self._store.buckets.get(bucket, reading)
+                info, value = self._store.buckets.read(bucket, view)
             except storage_errors.NoSuchBucket:
                 return guard.PlainRuling(bucket=None)
             if info.kind != "table":
                 return guard.PlainRuling(bucket=info)
+            reading = _Noting(view)
+            reading.note(batch.Store.BUCKETS, bucket.encode(), value)
             place = records.Place(bucket=info)
             account = info.owner or self._account_id
             context: tuple[tuple[str, str], ...] = (("lake:branch", place.branch),)
@@ -106,16 +108,14 @@ class TableGuard:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Subject:
+class _Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a right is about. context: its condition keys."""
 
     arn: str
     context: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableRuling:
+class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a key of a table bucket.
 
     at_bucket, at_table: what access to the key is access to; at_table, location and owner are None
@@ -230,8 +230,12 @@ class _Noting:
 
     def get(self, store: batch.Store, key: bytes) -> bytes | None:
         value = self._reading.get(store, key)
-        self.expects.append(batch.Expect(store=store, key=key, value=value))
+        self.note(store, key, value)
         return value
+
+    def note(self, store: batch.Store, key: bytes, value: bytes | None) -> None:
+        """Note a row that was read elsewhere."""
+        self.expects.append(batch.Expect(store=store, key=key, value=value))
 
     def scan(
         self, store: batch.Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False

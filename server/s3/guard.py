@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, Protocol, TypeAlias
 
+import msgspec
+
 from storage import batch, model
 
 OnDelete: TypeAlias = Literal["remove", "tombstone", "refuse"]
@@ -114,9 +116,11 @@ class Guard(Protocol):
         """Return what holds for a key now. key: of an object, or a prefix that is listed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlainRuling:
-    """A key of a general bucket, or of one that does not exist: no rule but the bucket's own."""
+class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A key of a general bucket, or of one that does not exist: no rule but the bucket's own.
+
+    Every request makes one, so it is a Struct: a fifth of what a dataclass costs.
+    """
 
     bucket: model.BucketInfo | None
     expects: tuple[batch.Expect, ...] = ()

@@ -9,7 +9,6 @@ import base64
 import concurrent.futures
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import botocore.exceptions
@@ -22,8 +21,7 @@ from tests.kit import collisions, folders, guards
 from tests.kit import s3 as kit
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstSegmentRuling(guard.PlainRuling):
+class FirstSegmentRuling(guard.PlainRuling, frozen=True, kw_only=True):
     key: str
 
     def check_write(self) -> None:
