@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from server.access.rootkeys import RootKeys
     from server.access.tokens import KeyRing
     from server.config import Config
-    from server.connection import Watch
+    from server.transport.watch import Watch
     from sql.engine import Engine
     from storage.model import BucketKind, NewId
     from storage.opening import Storage
@@ -575,7 +575,8 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
 
     import uvicorn
 
-    from server import connection
+    from server.transport import connection
+    from server.transport import watch as watches
 
     await _seed(settings, house.storage)
     await house.audit.start()
@@ -595,7 +596,7 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
             ssl_keyfile=settings.tls_key,
         )
     )
-    watch = connection.Watch(
+    watch = watches.Watch(
         server.server_state.connections,
         idle_seconds=settings.idle_timeout_seconds,
         monotonic=time.monotonic,

@@ -3,9 +3,9 @@
 A Request is what came over the wire and nothing more: the path stays percent-encoded, because
 decoding it twice, or in the wrong place, is how `%2F` becomes a way into a neighbour's bucket. An
 answer's body is bytes and slices of files. A slice goes out in `limits.READ_BYTES` steps with a
-turn for everybody else between two of them: by the scope's Wire if it has one, else read and handed
-to the server's own `send`, which never yields while the socket takes data. Knows no face, no
-signature and no error code.
+turn for other requests between two of them: by the scope's Writer if it has one, else read and
+handed to the server's own `send`, which never yields while the socket takes data. Knows no face,
+no signature and no error code.
 """
 
 from __future__ import annotations
@@ -49,17 +49,16 @@ STALLED = "boathouse.stalled"
 looked for whenever `receive` has returned."""
 
 
-WIRE = "boathouse.wire"
-"""The scope's extension by which an answer may go out past `send`: a Wire."""
+WRITER = "boathouse.writer"
+"""The scope's extension by which an answer may go out past `send`: a Writer."""
 
 
-class Wire(Protocol):
-    """A faster way out than ASGI's messages; see `server.wire.Wire`."""
+class Writer(Protocol):
+    """A shorter way out than ASGI's messages: `send_whole`; or `begin`, then `write` and
+    `send_file`, then `end`. status and headers: as in ASGI's `http.response.start`, the length
+    among them. See `server.transport.cycle.Cycle`."""
 
-    @property
-    def idle(self) -> bool: ...
-
-    async def send(
+    async def send_whole(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> None: ...
 
@@ -152,7 +151,7 @@ class Request:
         "received_bytes",
         "request_id",
         "scheme",
-        "wire",
+        "writer",
     )
 
     def __init__(
@@ -175,7 +174,7 @@ class Request:
         self.body_finished = False
         self.received_bytes = 0
         self.proven = False
-        self.wire: Wire | None = scope.get("extensions", _NO_EXTENSIONS).get(WIRE)
+        self.writer: Writer | None = scope.get("extensions", _NO_EXTENSIONS).get(WRITER)
         self._scope = scope
         self._receive = receive
         self._body: bytes | None = None
@@ -388,8 +387,8 @@ class Sender:
     async def _send_whole(
         self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        if self._request.wire is not None:
-            await self._request.wire.send(status, headers, body)
+        if self._request.writer is not None:
+            await self._request.writer.send_whole(status, headers, body)
             return
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
@@ -404,16 +403,16 @@ class Sender:
                     reading.open(piece.path)
                     break
             self.started = True
-            wire = self._request.wire
-            if wire is not None and wire.idle:
-                await wire.begin(status, headers, size_bytes=size_of(body))
+            writer = self._request.writer
+            if writer is not None:
+                await writer.begin(status, headers, size_bytes=size_of(body))
                 for piece in body:
                     if isinstance(piece, bytes):
-                        await wire.write(piece)
+                        await writer.write(piece)
                     else:
                         descriptor = reading.open(piece.path)
-                        await wire.send_file(self._files, descriptor, piece.offset, piece.length)
-                wire.end()
+                        await writer.send_file(self._files, descriptor, piece.offset, piece.length)
+                writer.end()
             else:
                 start = {"type": "http.response.start", "status": status, "headers": headers}
                 await self._send_messages(start, body, reading)

@@ -27,6 +27,8 @@ HELD_BACK_BYTES_MIN: Final = 64 * 1024
 """From this size on an answer that is sent whole is counted among what connections hold."""
 CROWDED_ANSWER_SECONDS_MAX: Final = 2.0
 """How long an answer may go out while connections hold more than that."""
+KEEP_ALIVE_SECONDS: Final = 5.0
+"""How long a connection stays open on which no request is under way."""
 PIPELINED_MAX: Final = 64
 """Requests that a connection may send before the first of them is answered."""
 DRAIN_IDLE_SECONDS_MAX: Final = 5.0
@@ -66,6 +68,12 @@ XML_DEPTH_MAX: Final = 32
 XML_TAG_BYTES_MAX: Final = 16 * 1024
 """About what one tag, comment or reference may have; text between them is not so bound."""
 XML_ELEMENTS_MAX: Final = 100_000
+
+# Bodies and answers on their way through memory.
+BUFFERED_BODY_BYTES_MAX: Final = 64 * 1024
+"""Of a request's body; beyond it nothing is read before the application has taken some."""
+JOINED_BODY_BYTES_MAX: Final = 16 * 1024
+"""An answer's body up to here is copied behind its head; a larger one is handed on beside it."""
 
 # Answers streamed from files.
 READ_BYTES: Final = 256 * 1024

@@ -1,4 +1,4 @@
-"""Answers as they come out of a connection that offers a Wire: of memory, of files, of both."""
+"""Answers as they come out of a connection: of memory, of files, of both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from server import asgi, connection, errors, limits, wire
+from server import asgi, errors, limits
+from server.transport import connection, cycle
 from storage import disk, model
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -28,11 +29,11 @@ class Answering:
         self.responses = list(responses)
         self.files = files or disk.Disk()
         self.raised: list[BaseException] = []
-        self.wires: list[object] = []
+        self.writers: list[object] = []
 
     async def __call__(self, scope, receive, send):
         request = asgi.Request(scope, receive, request_id="r")
-        self.wires.append(request.wire)
+        self.writers.append(request.writer)
         sender = asgi.Sender(request, receive, send, files=self.files)
         try:
             await sender.send(self.responses.pop(0))
@@ -116,7 +117,7 @@ def test_pieces_of_memory_and_files_arrive_in_order_and_the_connection_serves_on
         b"HTTP/1.1 200 OK",
     ]
     assert b"x-a: b" in answers[0][0]
-    assert None not in app.wires
+    assert None not in app.writers
 
 
 @LOOPS
@@ -230,8 +231,8 @@ def test_a_client_that_leaves_is_no_line_in_the_log(tmp_path, runner, caplog):
 
 @contextlib.contextmanager
 def logging_to(handler):
-    """Let handler have what uvicorn says."""
-    logger = logging.getLogger("uvicorn.error")
+    """Let handler have what the transport says."""
+    logger = logging.getLogger("boathouse.transport")
     level = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
@@ -326,7 +327,7 @@ def test_a_file_that_is_cut_short_ends_the_connection(tmp_path):
     assert [type(error) for error in app.raised] == [OSError]
 
 
-def test_everybody_gets_a_turn_between_two_steps_of_a_file():
+def test_other_tasks_get_a_turn_between_two_steps_of_a_file():
     turns = [0]
     steps = []
 
@@ -341,12 +342,12 @@ def test_everybody_gets_a_turn_between_two_steps_of_a_file():
             await asyncio.sleep(0)
 
     async def send():
-        with socket.socket() as out:
-            transport = types.SimpleNamespace(is_closing=lambda: False)
-            outlet = types.SimpleNamespace(duplicate=lambda: out, transport=transport)
-            cycle = types.SimpleNamespace(disconnected=False, expected_content_length=0)
+        with contextlib.closing(Outlet()) as outlet:
             counting = asyncio.create_task(count_turns())
-            await wire.Wire(outlet, cycle).send_file(Disk(), -1, 5, 3 * limits.READ_BYTES + 1)
+            each = cycle.Cycle(outlet, {"extensions": {}}, keep_alive=True, expects=False)
+            size_bytes = 3 * limits.READ_BYTES + 1
+            await each.begin(200, (), size_bytes=size_bytes)
+            await each.send_file(Disk(), -1, 5, size_bytes)
             counting.cancel()
 
     asyncio.run(send())
@@ -357,28 +358,51 @@ def test_everybody_gets_a_turn_between_two_steps_of_a_file():
     assert len({turn for turn, _, _ in steps}) == len(steps)
 
 
+class Outlet:
+    """A plain connection that takes everything at once, and notes the flags of what is sent."""
+
+    is_plain = True
+
+    def __init__(self):
+        self.flags = ()
+        self.near, self.far = socket.socketpair()
+        self.transport = types.SimpleNamespace(
+            is_closing=lambda: False, get_write_buffer_size=lambda: 0
+        )
+
+    def close(self):
+        self.near.close()
+        self.far.close()
+
+    def duplicate(self):
+        return self
+
+    def fileno(self):
+        return self.near.fileno()
+
+    def send(self, data, flags):
+        self.flags += (flags,)
+        return len(data)
+
+    async def drain(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+    def finish(self, _):
+        pass
+
+
 @pytest.mark.parametrize("body", [(), (b"",)])
 def test_the_head_of_an_empty_answer_waits_for_no_body(body):
-    class Recording:
-        flags: tuple[int, ...] = ()
-
-        def send(self, data, flags):
-            self.flags += (flags,)
-            return len(data)
-
-    out = Recording()
-    transport = types.SimpleNamespace(is_closing=lambda: False, get_write_buffer_size=lambda: 0)
-    outlet = types.SimpleNamespace(duplicate=lambda: out, transport=transport)
-    cycle = types.SimpleNamespace(
-        disconnected=False, keep_alive=True, message_event=asyncio.Event(), on_response=int
-    )
-
     async def send():
-        each = wire.Wire(outlet, cycle)
-        await each.begin(200, ((b"content-length", b"0"),), size_bytes=0)
-        for piece in body:
-            await each.write(piece)
-        each.end()
+        with contextlib.closing(Outlet()) as outlet:
+            each = cycle.Cycle(outlet, {"extensions": {}}, keep_alive=True, expects=False)
+            await each.begin(200, ((b"content-length", b"0"),), size_bytes=0)
+            for piece in body:
+                await each.write(piece)
+            each.end()
+            return outlet.flags
 
-    asyncio.run(send())
-    assert out.flags == (0,)
+    assert asyncio.run(send()) == (0,)

@@ -10,7 +10,8 @@ import sys
 import pytest
 import uvicorn
 
-from server import asgi, connection, errors, limits
+from server import asgi, errors, limits
+from server.transport import connection, watch
 
 
 def read_all(client: socket.socket) -> bytes:
@@ -177,7 +178,7 @@ class Watching:
     @property
     def watch(self):
         if self._watch is None:
-            self._watch = connection.Watch(
+            self._watch = watch.Watch(
                 self.connections, idle_seconds=self.idle_seconds, monotonic=lambda: self.now
             )
         return self._watch
@@ -262,8 +263,8 @@ def test_a_body_that_comes_slowly_is_taken_whole():
                 writer.write(b"x")
             await reader.readuntil(b"\r\n\r\n")
             assert await reader.readexactly(5) == b"whole"
-            for _ in range(3):
-                watching.look_after(100)
+            for seconds in (0, connection.Connection.keep_alive_seconds - 0.5):
+                watching.look_after(seconds)
             writer.write(PUT + b"0123456789")
             await reader.readuntil(b"whole")
             writer.close()
@@ -283,9 +284,9 @@ def test_a_server_that_is_slow_itself_does_not_blame_the_client(expect):
             writer.write(head)
             if not expect:
                 writer.write(bytes(size))
-            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            await until(lambda: any(each.newest is not None for each in watching.connections))
             if not expect:
-                await until(lambda: all(each.flow.read_paused for each in watching.connections))
+                await until(lambda: all(each._read_paused for each in watching.connections))
             for _ in range(5):
                 watching.look_after(100)
             app.proceed.set()
@@ -306,7 +307,7 @@ def test_an_application_that_works_for_long_is_waited_for():
         app.proceed.clear()
         async with serving(connection.Connection, app, watching) as (reader, writer):
             writer.write(PUT + b"0123456789")
-            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            await until(lambda: any(each.newest is not None for each in watching.connections))
             watching.watch.drain()
             for _ in range(5):
                 watching.look_after(100)
@@ -347,9 +348,11 @@ def test_a_connection_with_no_further_request_ends_even_if_the_last_body_came_la
         async with serving(connection.Connection, refuse, watching) as (reader, writer):
             writer.write(PUT)
             await reader.readuntil(b"\r\n\r\n")
-            (only,) = watching.connections
-            only.timeout_keep_alive = 0.05
             writer.write(b"0123456789")
+            (only,) = watching.connections
+            await until(lambda: only._received_bytes == len(PUT) + 10)
+            for seconds in (0, connection.Connection.keep_alive_seconds):
+                watching.look_after(seconds)
             assert await asyncio.wait_for(reader.read(), 20) == b""
             writer.close()
 
@@ -371,10 +374,10 @@ def test_a_request_right_behind_a_late_body_may_take_its_time():
         async with serving(connection.Connection, refuse_then_wait, watching) as (reader, writer):
             writer.write(PUT)
             await reader.readuntil(b"\r\n\r\n")
-            (only,) = watching.connections
             writer.write(b"0123456789" + PIPELINED)
             await until(lambda: len(asked) == 2)
-            assert only.timeout_keep_alive_task is None
+            for seconds in (0, 100):
+                watching.look_after(seconds)
             proceed.set()
             await reader.readuntil(b"\r\n\r\n")
             writer.close()
@@ -506,7 +509,7 @@ def test_a_draining_server_waits_for_a_slow_body_but_not_for_ever():
         app, watching = Bodies(), Watching()
         async with serving(connection.Connection, app, watching) as (reader, writer):
             writer.write(PUT)
-            await until(lambda: any(each.cycle is not None for each in watching.connections))
+            await until(lambda: any(each.newest is not None for each in watching.connections))
             watching.watch.drain()
             for number in range(1, 6):
                 writer.write(b"x")

@@ -1,0 +1,1 @@
+"""The transport: HTTP/1.1 between a socket and the application, on httptools."""

@@ -1,0 +1,539 @@
+"""face: one client's connection: bytes in, requests out, answers in their order.
+
+uvicorn accepts connections and takes this class through its `http=` setting; nothing of uvicorn's
+own protocol is used. httptools parses. What this class adds is bounds: a head, and whatever else
+comes without moving a body on (trailers, chunk extensions), has `limits.HEAD_BYTES_MAX` bytes and
+`limits.HEAD_SECONDS_MAX` seconds; a connection without a request has `KEEP_ALIVE_SECONDS`.
+
+A body may take as long as it likes, and so may an answer, as long as they move. `look`, which a
+`transport.watch.Watch` calls, ends what stands still: a client that owes more of its body and sends
+none gets its request ended by `errors.BodyStalled`; one that takes nothing of its answer is cut
+off. Taking is what the client's system acknowledges, which it does in steps of up to its receive
+window: a client that acknowledges less than one window per time-out counts as stalled. What waits
+for the server itself is never ended here. Bytes that are no request are answered with 400 in their
+own turn, and otherwise end the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import fcntl
+import logging
+import socket
+import struct
+import termios
+import urllib.parse
+from typing import Any, Final, TypeAlias
+
+import httptools
+
+from server import asgi, errors, held, limits, targets
+from server.transport import cycle as cycles
+
+TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+TOO_CROWDED: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
+)
+TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
+CLOSING: Final = b"connection: close\r\n\r\n"
+HOLDINGS: Final = "boathouse_holdings"
+"""The attribute of uvicorn's server state by which all connections share their Holdings."""
+INVALID: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 30\r\nconnection: close\r\n\r\nInvalid HTTP request received."
+)
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+_INT = struct.Struct("i")
+
+access_log = logging.getLogger("boathouse.access")
+
+
+class Connection(asyncio.Protocol):
+    """One connection. Built by uvicorn: config has the application, server_state what all
+    connections share (`connections`, `tasks`, `total_requests`), app_state the lifespan's state.
+
+    A head that comes in one piece, as most do, starts no timer.
+    """
+
+    head_bytes_max = limits.HEAD_BYTES_MAX
+    head_seconds_max: float = limits.HEAD_SECONDS_MAX
+    keep_alive_seconds: float = limits.KEEP_ALIVE_SECONDS
+
+    def __init__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        if not config.loaded:
+            config.load()
+        self._application: cycles.Application = config.loaded_app
+        self._server = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_event_loop()
+        self._parser = _new_parser(self)
+        self.transport: Any = None
+        self.is_plain = True
+        self._addresses: tuple[Any, Any] = (None, None)
+        self._write_paused = False
+        self._read_paused = False
+        self._drained: asyncio.Event | None = None
+        self._duplicate: socket.socket | None = None
+        self._blocked: asyncio.Future[None] | None = None
+        # The request that is being read, and those that wait for their turn to be answered.
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._expects = False
+        self._in_head = True
+        self._between = False
+        self._upgrading = False
+        self._resuming = False
+        self._deaf = False
+        self._head_bytes = 0
+        self._received_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.newest: cycles.Cycle | None = None
+        self._answering: cycles.Cycle | None = None
+        self._waiting: collections.deque[cycles.Cycle] = collections.deque()
+        self._answered = 0
+        self._owing: tuple[str, int, int] | None = None
+        self._owing_since = 0.0
+        self.address = ""
+        if not hasattr(server_state, HOLDINGS):
+            setattr(server_state, HOLDINGS, held.Holdings(monotonic=self._loop.time))
+        self._holdings: held.Holdings = getattr(server_state, HOLDINGS)
+        self._unanswered_bytes = 0
+        self._reported_bytes = 0
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: Any) -> None:
+        self._server.connections.add(self)
+        self.transport = transport
+        self.is_plain = transport.get_extra_info("sslcontext") is None
+        self._addresses = (
+            _address(transport.get_extra_info("peername")),
+            _address(transport.get_extra_info("sockname")),
+        )
+        client = self._addresses[0]
+        self.address = client[0] if client else ""
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._holdings.report(self, 0)
+        self._stop_timer()
+        for cycle in (self._answering, *self._waiting):
+            if cycle is not None and not cycle.complete:
+                cycle.lose()
+        self._waiting.clear()
+        self._write_paused = False
+        if self._drained is not None:
+            self._drained.set()
+        if self._blocked is not None:
+            self._unblock()
+        if self._duplicate is not None:
+            self._duplicate.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._head_bytes += len(data)
+        self._received_bytes += len(data)
+        if self._between:
+            self._between = False
+            self._in_head = True
+        self._feed(data)
+        if self.transport.is_closing():
+            return
+        if self._head_bytes > self.head_bytes_max:
+            self._end(TOO_LARGE)
+        elif self._in_head and self._timer is None:
+            self._start_timer()
+        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX or self._unanswered_bytes:
+            self._report()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+    # What uvicorn calls.
+
+    def shutdown(self) -> None:
+        """Take no further request: close now, or after the answers that are under way."""
+        if self.newest is None or self.newest.complete:
+            self.transport.close()
+        else:
+            self.newest.keep_alive = False
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if self._resuming:
+            return
+        if len(self._waiting) >= limits.PIPELINED_MAX:
+            self.transport.abort()
+            raise errors.MalformedRequest("too many requests before the first is answered")
+        self._between = False
+        self._in_head = True
+        self._target = b""
+        self._headers = []
+        self._expects = False
+
+    def on_url(self, url: bytes) -> None:
+        if not self._resuming:
+            self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What comes behind a body is no part of the head, which was judged already.
+        if not self._in_head:
+            return
+        if len(self._headers) >= limits.HEADERS_RECEIVED_MAX:
+            self._end(TOO_LARGE)
+            raise errors.MalformedRequest("too many headers")
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects = True
+        self._headers.append((name, value.rstrip(b" \t") if value[-1:] in b" \t" else value))
+
+    def on_headers_complete(self) -> None:
+        if self._resuming:
+            self._resuming = False
+            return
+        parser = self._parser
+        method = parser.get_method()
+        version = parser.get_http_version()
+        headers = self._headers
+        target = self._target
+        if target[:1] != b"/" or method == b"CONNECT":
+            authority, target = targets.parse(method, target)
+            if authority is not None:
+                headers = _with_host(headers, authority)
+        if b"#" in target:
+            target = target.partition(b"#")[0]
+        path, _, query = target.partition(b"?")
+        if version == "1.0":
+            _check_framing(headers)
+        head_bytes = 0
+        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX:
+            head_bytes = len(target) + sum(len(name) + len(value) for name, value in headers)
+            self._unanswered_bytes += head_bytes
+        # Not before: what is raised above is answered as a head that cannot be read.
+        self._in_head = False
+        self._head_bytes = 0
+        self._stop_timer()
+        text = path.decode("latin-1")
+        client, server = self._addresses
+        scope: asgi.Scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "scheme": "http" if self.is_plain else "https",
+            "client": client,
+            "server": server,
+            "method": method.decode("latin-1"),
+            "root_path": "",
+            "path": urllib.parse.unquote(text) if "%" in text else text,
+            "raw_path": path,
+            "query_string": query,
+            "headers": headers,
+            "state": self._app_state.copy() if self._app_state else {},
+        }
+        self._upgrading = parser.should_upgrade()
+        # What follows CONNECT is meant for somewhere else.
+        self._deaf = method == b"CONNECT"
+        keep_alive = version == "1.1" and not self._deaf and parser.should_keep_alive()
+        cycle = cycles.Cycle(
+            self, scope, keep_alive=keep_alive, expects=self._expects, head_bytes=head_bytes
+        )
+        if self._deaf:
+            cycle.feed_end()
+        scope["extensions"] = {asgi.WRITER: cycle}
+        self.newest = cycle
+        if self._answering is None:
+            self._start(cycle)
+        else:
+            self._waiting.append(cycle)
+            self._pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        cycle = self.newest
+        assert cycle is not None, "a body has a head"
+        cycle.feed(body)
+        if cycle.buffered_bytes > limits.BUFFERED_BODY_BYTES_MAX:
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self._upgrading:
+            return  # the parser believes that another protocol follows; see `_feed`
+        self._head_bytes = 0
+        self._between = True
+        if self.newest is not None:
+            self.newest.feed_end()
+
+    # What a cycle calls; see cycles.Outlet.
+
+    def duplicate(self) -> socket.socket:
+        """Return the connection's socket under a descriptor of our own; it never blocks."""
+        if self._duplicate is None:
+            bare = self.transport.get_extra_info("socket")
+            self._duplicate = socket.fromfd(bare.fileno(), bare.family, bare.type)
+            self._duplicate.setblocking(False)
+        return self._duplicate
+
+    async def writable(self) -> None:
+        """Wait until the duplicate takes bytes again, or the connection is lost."""
+        self._blocked = self._loop.create_future()
+        self._loop.add_writer(self.duplicate().fileno(), self._unblock)
+        await self._blocked
+
+    async def drain(self) -> None:
+        """Wait until the transport takes more bytes, or the connection is lost."""
+        while self._write_paused:
+            if self._drained is None:
+                self._drained = asyncio.Event()
+            await self._drained.wait()
+
+    def resume_reading(self) -> None:
+        """Let the body's next bytes come."""
+        if self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
+
+    def finish(self, cycle: cycles.Cycle) -> None:
+        """Go on to the next request."""
+        self._server.total_requests += 1
+        self._answering = None
+        if access_log.isEnabledFor(logging.INFO):
+            self._log(cycle)
+        # The scope knows the cycle: without this each request would wait for a garbage collection.
+        del cycle.scope["extensions"]
+        if cycle.head_bytes:
+            self._unanswered_bytes -= cycle.head_bytes
+            cycle.scope["headers"] = ()  # an idle connection keeps its last request's scope
+            if cycle is self.newest:
+                self._headers = []
+        if self._reported_bytes or cycle.sent_bytes > limits.HELD_BACK_BYTES_MIN:
+            self._report()
+        if self.transport.is_closing():
+            return
+        self.resume_reading()
+        if self._waiting:
+            self._start(self._waiting.popleft())
+        else:
+            self._answered += 1
+
+    # What `server.held` asks and does; see held.Holder.
+
+    @property
+    def answering(self) -> bool:
+        """Whether a request's head is whole and its answer is not out."""
+        return self._answering is not None
+
+    def give_way(self) -> None:
+        """End, and let go of everything."""
+        self._reported_bytes = 0
+        if self._answering is not None:
+            self.transport.abort()
+        else:
+            self._end(TOO_CROWDED)
+            self._headers = []
+            self._target = b""
+
+    # What `transport.watch` calls.
+
+    def look(self, *, now: float, idle_seconds: float) -> None:
+        """End what this connection's client has not moved on for idle_seconds; 0 means: at all.
+
+        now: seconds of a clock that never goes back, the same in every call.
+        """
+        owing = self._owed()
+        if owing != self._owing:
+            self._owing = owing
+            self._owing_since = now
+        self._report()
+        if owing is None:
+            return
+        bound = self.keep_alive_seconds if owing[0] == "ask" else idle_seconds
+        if now - self._owing_since >= bound:
+            self._end_stalled(owing[0])
+
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # No protocol is offered but this one (RFC 9110, section 7.8): the request is
+                # served as it stands, and a fresh parser goes on with its body.
+                assert self._upgrading, "only an upgrade ends the parsing"
+                if self._deaf:
+                    return
+                data = data[upgrade.args[0] :]
+                self._upgrading = False
+                self._resuming = True
+                self._parser = _new_parser(self)
+                self._parser.feed_data(_framing_of(self._headers))
+                continue
+            except httptools.HttpParserError:
+                if not self.transport.is_closing():
+                    self._refuse()
+            return
+
+    def _report(self) -> None:
+        """Tell how much of heads and answers this connection holds, if that has changed."""
+        if self.transport.is_closing():
+            return
+        size_bytes = self._unanswered_bytes + self.transport.get_write_buffer_size()
+        if self._in_head or self._between:
+            size_bytes += self._head_bytes
+        if size_bytes != self._reported_bytes:
+            self._reported_bytes = size_bytes
+            self._holdings.report(self, size_bytes)
+
+    def _start(self, cycle: cycles.Cycle) -> None:
+        self._answering = cycle
+        task = self._loop.create_task(cycle.run(self._application))
+        tasks = self._server.tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused:
+            self._read_paused = True
+            self.transport.pause_reading()
+
+    def _unblock(self) -> None:
+        blocked, self._blocked = self._blocked, None
+        self._loop.remove_writer(self.duplicate().fileno())
+        if blocked is not None and not blocked.done():
+            blocked.set_result(None)
+
+    def _start_timer(self) -> None:
+        self._timer = self._loop.call_later(self.head_seconds_max, self._time_out)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if self._answering is not None:
+            self._start_timer()  # the next head may come late while this answer is going out
+        elif not self.transport.is_closing():
+            self._end(TOO_SLOW)
+
+    def _end(self, status: bytes) -> None:
+        if self._answering is None:
+            self.transport.write(status + CLOSING)
+        self.transport.close()
+
+    def _refuse(self) -> None:
+        """Answer what is no request with 400, if it is its turn, and close."""
+        if self._in_head or self._between:
+            in_turn = self._answering is None
+        else:
+            # The body of the newest request is broken; its answer may have begun.
+            in_turn = not self._waiting and self.newest is not None and not self.newest.started
+        if in_turn:
+            self.transport.write(INVALID)
+        self.transport.close()
+
+    def _owed(self) -> tuple[str, int, int] | None:
+        """Return what the client is to do next and how far it is: `take` its answer, `send` its
+        body, or `ask` for something; None while the server's own work is waited for."""
+        waiting_bytes = self.transport.get_write_buffer_size()
+        if waiting_bytes or self._blocked is not None or self.transport.is_closing():
+            answering = self._answering
+            unsent_bytes = 0 if answering is None else answering.unsent_bytes
+            return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
+        newest = self.newest
+        if self._in_head or self._between:
+            if self._between and self._answering is None:
+                return "ask", self._answered, 0
+            return None
+        if self._read_paused or newest is None or (newest.expects and not newest.started):
+            return None
+        return "send", self._received_bytes, 0
+
+    def _kernel_bytes(self) -> int:
+        """Return what the kernel has of the answer and the client has not; 0 where none says."""
+        with contextlib.suppress(OSError, ValueError):
+            descriptor = self.transport.get_extra_info("socket").fileno()
+            size: int = _INT.unpack(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(_INT.size)))[0]
+            return size
+        return 0
+
+    def _end_stalled(self, owing: str) -> None:
+        if owing == "take":
+            self.transport.abort()
+        elif owing == "ask" or self.newest is None or self.newest.complete:
+            self.transport.close()
+        elif not self.newest.started:
+            self.newest.stall()
+
+    def _log(self, cycle: cycles.Cycle) -> None:
+        scope = cycle.scope
+        client = scope["client"]
+        target = scope["raw_path"].decode("latin-1")
+        access_log.info(
+            '%s "%s %s HTTP/%s" %d %d',
+            client[0] if client else "-",
+            scope["method"],
+            target + ("?..." if scope["query_string"] else ""),
+            scope["http_version"],
+            cycle.status,
+            cycle.sent_bytes,
+        )
+
+
+def _new_parser(connection: Connection) -> Any:
+    parser = httptools.HttpRequestParser(connection)
+    # What follows `Connection: close` is dropped, and must not spoil the answer that is due.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def _with_host(headers: Headers, authority: bytes) -> Headers:
+    """Put an absolute target's authority in place of the Host header, if there is just one."""
+    hosts = [position for position, (name, _) in enumerate(headers) if name == b"host"]
+    if len(hosts) != 1:
+        return headers  # refused by the application
+    replaced = list(headers)
+    replaced[hosts[0]] = (b"host", authority)
+    return replaced
+
+
+def _check_framing(headers: Headers) -> None:
+    """Raise MalformedRequest for a transfer coding, which HTTP/1.0 does not have
+    (RFC 9112, section 6.1)."""
+    if any(name == b"transfer-encoding" for name, _ in headers):
+        raise errors.MalformedRequest("HTTP/1.0 has no transfer coding")
+
+
+def _framing_of(headers: Headers) -> bytes:
+    """Return a head with the framing of these headers: what a fresh parser needs to go on with the
+    body of a request that asked for another protocol."""
+    lines = [
+        b"%b: %b\r\n" % (name, value)
+        for name, value in headers
+        if name in (b"content-length", b"transfer-encoding")
+    ]
+    return b"POST / HTTP/1.1\r\nhost: a\r\n" + b"".join(lines) + b"\r\n"
+
+
+def _address(name: Any) -> tuple[str, int] | None:
+    """Return host and port of a socket's name; a Unix socket has none."""
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None

@@ -1,0 +1,356 @@
+"""face: one request and its answer, between a connection and the application.
+
+To the application a Cycle is ASGI's `receive` and `send`; beside them it is an `asgi.Writer`, the
+shorter way for answers whose length is known: a whole answer in one write, files by sendfile.
+Files go to a duplicate of the connection's socket, because the event loop keeps the descriptor of
+the transport to itself; therefore only while the transport holds nothing back. With TLS, and behind
+an answer that is still leaving, pieces are copied through the transport instead. Knows of no header
+but those that frame the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import logging
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from server import asgi, errors, limits
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+Application: TypeAlias = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None]]
+
+CLOSE: Final = (b"connection", b"close")
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+FAILED: Final = b"Internal Server Error"
+LOST: Final = (ConnectionError, TimeoutError)
+MORE: Final = getattr(socket, "MSG_MORE", 0)
+"""The head waits for a body's first bytes, to share their packet, where the system can."""
+STATUS_LINES: Final[Mapping[int, bytes]] = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+    for status in http.HTTPStatus
+}
+_DISCONNECT: Final = {"type": "http.disconnect"}
+_UNFIT: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+log = logging.getLogger("boathouse.transport")
+
+
+class Outlet(Protocol):
+    """What a Cycle needs of its connection."""
+
+    transport: Any
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether bytes leave as they are: no TLS."""
+
+    def duplicate(self) -> socket.socket:
+        """Return the connection's socket under a descriptor of our own; it never blocks."""
+
+    def writable(self) -> Awaitable[None]:
+        """Wait until the duplicate takes bytes again, or the connection is lost."""
+
+    async def drain(self) -> None:
+        """Wait until the transport takes more bytes, or the connection is lost."""
+
+    def resume_reading(self) -> None:
+        """Let the body's next bytes come."""
+
+    def finish(self, cycle: Cycle) -> None:
+        """Go on to the next request: the whole answer of this one is out."""
+
+
+class Cycle:
+    """One request and its answer. Mutable by nature; used by one task.
+
+    keep_alive: whether the connection may carry another request after this answer. expects: the
+    client waits for `100 Continue` before it sends the body. head_bytes: the size of a large head, 0
+    of any other. unsent_bytes: what of the answer's body has not been handed on yet.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_direct",
+        "_event",
+        "_outlet",
+        "_whole",
+        "buffered_bytes",
+        "chunked",
+        "complete",
+        "disconnected",
+        "expects",
+        "head_bytes",
+        "keep_alive",
+        "request_complete",
+        "scope",
+        "sent_bytes",
+        "started",
+        "status",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        scope: asgi.Scope,
+        *,
+        keep_alive: bool,
+        expects: bool,
+        head_bytes: int = 0,
+    ) -> None:
+        self._outlet = outlet
+        self._chunks: list[bytes] = []
+        self._event: asyncio.Event | None = None
+        self._direct = False
+        self._whole = False
+        self.scope = scope
+        self.keep_alive = keep_alive
+        self.expects = expects
+        self.head_bytes = head_bytes
+        self.buffered_bytes = 0
+        self.request_complete = False
+        self.disconnected = False
+        self.started = False
+        self.complete = False
+        self.chunked = False
+        self.status = 0
+        self.unsent_bytes = 0
+        self.sent_bytes = 0
+
+    async def run(self, application: Application) -> None:
+        """Let the application answer; log what it raises, and answer 500 if it has not begun to."""
+        try:
+            await application(self.scope, self.receive, self.send)
+        except Exception:
+            log.exception("the application raised an exception")
+            self._fail()
+        else:
+            if not self.complete and not self.disconnected:
+                log.error("the application returned before its answer was complete")
+                self._fail()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the request's body. Whatever comes after the answer is dropped."""
+        if not self.complete:
+            self._chunks.append(data)
+            self.buffered_bytes += len(data)
+            self.wake()
+
+    def feed_end(self) -> None:
+        """Take the end of the request's body."""
+        self.request_complete = True
+        self.wake()
+
+    def lose(self) -> None:
+        """Take the news that the client is gone."""
+        self.disconnected = True
+        self.wake()
+
+    def stall(self) -> None:
+        """Take the news that the client has stopped within the body; the application is told."""
+        self.keep_alive = False
+        self.scope["extensions"][asgi.STALLED] = {}
+        self.wake()
+
+    def wake(self) -> None:
+        """Let `receive` look again."""
+        if self._event is not None:
+            self._event.set()
+
+    async def receive(self) -> dict[str, Any]:
+        """Return ASGI's next event: bytes of the body, its end, or that the client is gone."""
+        if self.expects and not self._outlet.transport.is_closing():
+            self.expects = False
+            self._outlet.transport.write(CONTINUE)
+        while not self._has_news():
+            self._outlet.resume_reading()
+            self._event = event = asyncio.Event()
+            await event.wait()
+        if self.disconnected or self.complete:
+            return _DISCONNECT
+        chunks = self._chunks
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._chunks = []
+        self.buffered_bytes = 0
+        self._whole = self.request_complete
+        return {"type": "http.request", "body": body, "more_body": not self._whole}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Take ASGI's next message of an answer."""
+        if self.disconnected or self.complete:
+            return
+        outlet = self._outlet
+        if message["type"] == "http.response.start":
+            assert not self.started, "an answer starts once"
+            outlet.transport.write(self._begin_message(message["status"], message["headers"]))
+            return
+        assert self.started, "an answer has a head before its body"
+        body = b"" if self.scope["method"] == "HEAD" else message.get("body", b"")
+        more = message.get("more_body", False)
+        if self.chunked:
+            pieces = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+            if not more:
+                pieces.append(b"0\r\n\r\n")
+            outlet.transport.write(b"".join(pieces))
+        elif body:
+            outlet.transport.write(body)
+            self.unsent_bytes -= len(body)
+        self.sent_bytes += len(body)
+        if more:
+            await outlet.drain()
+        else:
+            self.end()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing that was sent before still waits in the transport."""
+        return bool(self._outlet.transport.get_write_buffer_size() == 0)
+
+    async def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer; one whose client has left is dropped."""
+        outlet = self._outlet
+        await outlet.drain()
+        if not self.disconnected:
+            head = self._head(status, headers)
+            self.sent_bytes = len(body)
+            if len(body) <= limits.JOINED_BODY_BYTES_MAX:
+                outlet.transport.write(head + body)
+            else:
+                outlet.transport.writelines((head, body))
+            self.end()
+
+    async def begin(self, status: int, headers: Headers, *, size_bytes: int) -> None:
+        """Send the head of an answer whose body has size_bytes. Raises ClientDisconnected."""
+        self.unsent_bytes = size_bytes
+        self._direct = self._outlet.is_plain and self.idle
+        await self._write(self._head(status, headers), MORE if size_bytes else 0)
+
+    async def write(self, data: bytes) -> None:
+        """Send the body's next bytes. Raises ClientDisconnected."""
+        await self._write(data, 0)
+        self._count(len(data))
+
+    async def send_file(self, files: asgi.Files, descriptor: int, offset: int, count: int) -> None:
+        """Send count bytes of a file from offset on; other requests get a turn between two steps.
+
+        Raises ClientDisconnected, or OSError if the file ends before.
+        """
+        stop = offset + count
+        while offset < stop:
+            step_bytes = min(limits.READ_BYTES, stop - offset)
+            if self._direct:
+                try:
+                    sent = files.send_at(descriptor, offset, step_bytes, to=self._socket().fileno())
+                except BlockingIOError:
+                    await self._outlet.writable()
+                    continue
+                except LOST:
+                    raise self._gone() from None
+            else:
+                data = files.read_at(descriptor, offset, step_bytes)
+                await self._write(data, 0)
+                sent = len(data)
+            if sent == 0:
+                raise OSError(f"the file ends at {offset}, before {stop}")
+            offset += sent
+            self._count(sent)
+            if self._direct and sent < step_bytes:
+                await self._outlet.writable()
+            elif offset < stop:
+                await asyncio.sleep(0)
+
+    def end(self) -> None:
+        """Take the end of the answer."""
+        self.complete = True
+        self.wake()
+        if not self.keep_alive:
+            self._outlet.transport.close()
+        self._outlet.finish(self)
+
+    def _has_news(self) -> bool:
+        return bool(
+            self._chunks
+            or (self.request_complete and not self._whole)
+            or self.disconnected
+            or self.complete
+            or asgi.STALLED in self.scope["extensions"]
+        )
+
+    def _count(self, size_bytes: int) -> None:
+        self.unsent_bytes -= size_bytes
+        self.sent_bytes += size_bytes
+
+    def _fail(self) -> None:
+        """Answer what the application left unanswered, as far as that is still possible."""
+        transport = self._outlet.transport
+        if self.disconnected or transport.is_closing() or self.complete:
+            return
+        self.keep_alive = False
+        if not self.started:
+            headers = ((b"content-length", b"%d" % len(FAILED)),)
+            transport.write(self._head(500, headers) + FAILED)
+        self.end()
+
+    def _head(self, status: int, headers: Headers) -> bytes:
+        self.started = True
+        self.status = status
+        self.expects = False
+        if CLOSE in headers:
+            self.keep_alive = False
+        elif not self.keep_alive:
+            headers = (*headers, CLOSE)
+        return b"".join(
+            [STATUS_LINES[status], *[b"%b: %b\r\n" % each for each in headers], b"\r\n"]
+        )
+
+    def _begin_message(self, status: int, headers: Headers) -> bytes:
+        """Return the head of an ASGI answer, framed by its length or in chunks."""
+        names = {name.lower() for name, _ in headers}
+        for name, value in headers:
+            assert not _UNFIT.search(name + value), f"a header that cannot be sent: {name!r}"
+        for name, value in headers:
+            if name.lower() == b"content-length":
+                self.unsent_bytes = int(value)
+            elif name.lower() == b"connection" and value.lower() == b"close":
+                self.keep_alive = False
+        bodiless = self.scope["method"] == "HEAD" or status in asgi.BODILESS
+        if b"content-length" not in names and not bodiless:
+            if self.scope["http_version"] == "1.1":
+                self.chunked = True
+                headers = [*headers, (b"transfer-encoding", b"chunked")]
+            else:
+                self.keep_alive = False
+        if not self.keep_alive:
+            headers = [*[each for each in headers if each[0].lower() != b"connection"], CLOSE]
+        return self._head(status, headers)
+
+    async def _write(self, data: bytes, flags: int) -> None:
+        if not self._direct:
+            if self.disconnected or self._outlet.transport.is_closing():
+                raise self._gone()
+            self._outlet.transport.write(data)
+            await self._outlet.drain()
+            return
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._socket().send(left, flags) :]
+            except BlockingIOError:
+                await self._outlet.writable()
+            except LOST:
+                raise self._gone() from None
+
+    def _socket(self) -> socket.socket:
+        if self.disconnected or self._outlet.transport.is_closing():
+            raise self._gone()
+        return self._outlet.duplicate()
+
+    def _gone(self) -> errors.ClientDisconnected:
+        # The transport hears of it later than we, and an answer left undone would be our fault.
+        self.disconnected = True
+        self._outlet.transport.abort()
+        return errors.ClientDisconnected("the client went away")
