@@ -30,6 +30,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - below, an older Python finds wha
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterator
 
     from catalog.namespaces import Namespaces
     from catalog.store import CatalogStore
@@ -580,7 +581,15 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
 
     await _seed(settings, house.storage)
     await house.audit.start()
-    server = uvicorn.Server(
+
+    class Server(uvicorn.Server):
+        """Leaves signals to `_drain`: uvicorn would raise them again at the end, exit code 143."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    server = Server(
         uvicorn.Config(
             house.application,
             http=connection.Connection,
@@ -610,8 +619,7 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
     # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
     announcing.add_done_callback(functools.partial(_end_if_failed, server))
     try:
-        # `serve` would take the signals itself and raise them again at the end: exit code 143.
-        await server._serve(sockets=[listener])  # noqa: SLF001 - uvicorn is pinned
+        await server.serve(sockets=[listener])
     finally:
         for task in (announcing, sweeping, watching):
             task.cancel()

@@ -219,12 +219,17 @@ def test_a_stream_means_the_same_wherever_it_is_split(stream):
     assert transport_reads([stream[at : at + 1] for at in range(len(stream))]) == whole
 
 
+PIECES = (b"\r", b"\n", b" ", b":", b"\0", b"9", b"\r\n", b"\xff", b",")
+
+
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     stream = bytearray(draw(streams))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(stream) - 1))
-        piece = draw(st.sampled_from([b"\r", b"\n", b" ", b":", b"\0", b"9", b"\r\n", b"\xff", b","]))
+        piece = draw(
+            st.sampled_from([b"\r", b"\n", b" ", b":", b"\0", b"9", b"\r\n", b"\xff", b","])
+        )
         match draw(st.sampled_from(["insert", "replace", "delete", "double"])):
             case "insert":
                 stream[at:at] = piece
