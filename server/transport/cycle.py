@@ -68,8 +68,8 @@ class Cycle:
     """One request and its answer. Mutable by nature; used by one task.
 
     keep_alive: whether the connection may carry another request after this answer. expects: the
-    client waits for `100 Continue` before it sends the body. head_bytes: the size of a large head, 0
-    of any other. unsent_bytes: what of the answer's body has not been handed on yet.
+    client waits for `100 Continue` before it sends the body. head_bytes: the size of a large head,
+    0 of any other. unsent_bytes: what of the answer's body has not been handed on yet.
     """
 
     __slots__ = (

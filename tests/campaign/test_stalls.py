@@ -17,6 +17,8 @@ import pytest
 
 from tests.kit import server, stalls, users
 
+pytestmark = pytest.mark.alone
+
 TABLES = ("hostile_http", "hostile_rest", "hostile_sql")
 
 
