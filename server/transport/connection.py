@@ -33,9 +33,7 @@ from server import asgi, errors, held, limits, targets
 from server.transport import cycle as cycles
 
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
-TOO_CROWDED: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
-)
+TOO_CROWDED: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING: Final = b"connection: close\r\n\r\n"
 HOLDINGS: Final = "boathouse_holdings"
