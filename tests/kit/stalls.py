@@ -70,6 +70,8 @@ while not done:
         ok, connection = False, None
     took = time.monotonic() - began
     samples.append((began, took, ok, max(0.0, took - (waited() - before))))
+    if len(samples) == 1:
+        print(flush=True)
     time.sleep(0.01)
 print(json.dumps(samples))
 """
@@ -227,6 +229,9 @@ class _Probe:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        # A busy machine takes its time to start a process; the quiet time begins when it asks.
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
 
     def stop(self) -> list[tuple[float, float, bool, float]]:
         """Return when each request began, how many seconds it took, whether it was answered, and
