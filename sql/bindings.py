@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sql import errors, outcomes
-
-BINDS_MAX = 100_000
-"""Bind names in one request."""
-
-ARRAY_VALUES_MAX = 2_000_000
-"""Values of all array binds of one request together."""
+from sql import errors, limits, outcomes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +50,12 @@ def parse(raw: Mapping[str, Any] | None) -> dict[str, Binding]:
     """Return the binds of a request by name ("1", "2", ... for `?` and `:1`, else the name)."""
     if not raw:
         return {}
-    if not isinstance(raw, Mapping) or len(raw) > BINDS_MAX:
-        raise errors.bad_binding("list", f"must be an object of at most {BINDS_MAX} names")
+    if not isinstance(raw, Mapping) or len(raw) > limits.BINDS_MAX:
+        raise errors.bad_binding("list", f"must be an object of at most {limits.BINDS_MAX} names")
     found = {name: _parse_one(name, item) for name, item in raw.items()}
-    if sum(len(binding.values) for binding in found.values()) > ARRAY_VALUES_MAX:
-        raise errors.bad_binding("list", f"holds more than {ARRAY_VALUES_MAX} values")
+    rows = max(len(binding.values) for binding in found.values())
+    if rows * len(found) > limits.ARRAY_VALUES_MAX:
+        raise errors.bad_binding("list", f"holds more than {limits.ARRAY_VALUES_MAX} values")
     lengths = {len(binding.values) for binding in found.values() if binding.is_array}
     if len(lengths) > 1:
         raise errors.bad_binding("list", "holds arrays of different lengths")

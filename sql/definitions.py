@@ -125,7 +125,7 @@ class Definitions:
         fields = list(loaded.metadata.current_schema()["fields"])
         target = writes.Target(loaded=loaded, fields=tuple(fields), is_staged=True)
         targets = [column.type for column in columns]
-        environment = self._planning.environment(call, opened.shapes)
+        environment = await self._planning.environment(call, opened.shapes)
         found = await call.compiled.bind_into(environment, targets)
         query = await self._planning.query(
             call, found, opened, text=writes.plan_text(found, target, fields)

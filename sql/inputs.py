@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sql import bindings, engine, errors, kernels, sessions
+from sql import bindings, engine, errors, kernels, limits, sessions
 from sql.dialect import bound as bounds
 from sql.dialect import expressions, names, rewrites, sqltypes
 
@@ -64,7 +64,16 @@ def binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.R
     columns = {}
     for name, binding in given.items():
         values = binding.values if binding.is_array else binding.values * count
-        columns[name] = _bind_array(binding, values, zone)
+        kind = None
+        if binding.type == "fixed":
+            kind = _fixed_type([value for value in binding.values if value is not None])
+        # Arrow holds the interpreter for as long as it converts one list.
+        at_once = limits.BOUND_VALUES_AT_ONCE
+        parts = [
+            _bind_array(binding, values[start : start + at_once], kind, zone)
+            for start in range(0, max(count, 1), at_once)
+        ]
+        columns[name] = pa.chunked_array(parts)
     table = pa.table(columns)
     return engine.Relation(
         name=BINDS_RELATION,
@@ -84,10 +93,13 @@ def _fixed_type(values: Sequence[Any]) -> sqltypes.SqlType:
     return sqltypes.number(sqltypes.PRECISION_MAX, min(max([0, *exponents]), 37))
 
 
-def _bind_array(binding: bindings.Binding, values: Sequence[Any], zone: str) -> Any:
+def _bind_array(
+    binding: bindings.Binding, values: Sequence[Any], kind: sqltypes.SqlType | None, zone: str
+) -> Any:
+    """Return values as an Arrow array. kind: of the whole bind, where it is fixed."""
     match binding.type:
         case "fixed":
-            kind = _fixed_type([value for value in values if value is not None])
+            assert kind is not None
             if kind.is_integer:
                 return pa.array(values, pa.int64())
             return _decimals(values, pa.decimal128(kind.precision, kind.scale))

@@ -49,6 +49,31 @@ READING_BYTES_MAX: Final = 1 << 30
 READER_KEPT_BYTES_MAX: Final = 256 << 20
 """A child that is larger after a statement is not kept for the next."""
 
+# Requests and what is kept of them.
+QUERY_BODY_BYTES_MAX: Final = 16 << 20
+"""A request to run a statement, inflated: its text, and some hundred thousand bound values."""
+QUERY_BODY_HERE_BYTES_MAX: Final = 32 << 10
+"""A larger body is decoded in a thread, bind by bind, and takes one of the turns below."""
+LARGE_BODIES_MAX: Final = 4
+"""Larger bodies that are read and decoded at one time; one principal has at most all but one."""
+BINDS_MAX: Final = 16_384
+"""Bind names in one request."""
+ARRAY_VALUES_MAX: Final = 2_000_000
+"""Values of all array binds of one request together, a single value once for each row."""
+BOUND_VALUES_AT_ONCE: Final = 50_000
+STATEMENTS_RUNNING_MAX: Final = 1_000
+"""Statements that run or wait at one time, over all sessions."""
+STATEMENTS_RUNNING_OF_ONE_MAX: Final = 500
+"""Of these, statements of one principal."""
+PENDING_BYTES_MAX: Final = 512 << 20
+PENDING_OF_ONE_BYTES_MAX: Final = 256 << 20
+"""What texts and binds of running statements may take in memory, of all and of one principal."""
+BOUND_VALUE_BYTES: Final = 100
+"""What a bound value takes in memory, about."""
+TEXT_KEPT_LENGTH_MAX: Final = 4096
+"""How much of a finished statement's text is kept, for monitoring. A repeated request is known by a
+digest of its text."""
+
 
 def worker_bytes_max(memory_bytes: int) -> int:
     """Return how much a worker may grow beyond its size at start. memory_bytes: of its pool."""

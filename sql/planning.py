@@ -6,6 +6,7 @@ binds, and the engine gets just the files that can matter.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from sql import (
     errors,
     information_schema,
     inputs,
+    limits,
     parameters,
     places,
     relations,
@@ -92,7 +94,7 @@ class Planning:
     async def bound(self, call: Call) -> tuple[resolve.BoundQuery, Opened]:
         """Return the statement's query bound to its tables, and these."""
         opened = await self._open(call)
-        environment = self.environment(call, opened.shapes)
+        environment = await self.environment(call, opened.shapes)
         return await call.compiled.bind_query(environment), opened
 
     async def bound_into(
@@ -108,15 +110,20 @@ class Planning:
             tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
         ]
         opened = await self._open(call)
-        environment = self.environment(call, opened.shapes)
+        environment = await self.environment(call, opened.shapes)
         found = await call.compiled.bind_into(environment, targets)
         text = writes.plan_text(found, target, given)
         return found, await self.query(call, found, opened, text=text)
 
-    def environment(
+    async def environment(
         self, call: Call, tables: tuple[shapes.TableShape, ...] = ()
     ) -> shapes.Environment:
         """Return what the dialect knows beside the text."""
+        if sum(len(binding.values) for binding in call.bindings.values()) > limits.BINDS_HERE_MAX:
+            return await asyncio.to_thread(self._environment, call, tables)
+        return self._environment(call, tables)
+
+    def _environment(self, call: Call, tables: tuple[shapes.TableShape, ...]) -> shapes.Environment:
         binds: dict[str, Any] | None = None
         is_array = any(binding.is_array for binding in call.bindings.values())
         if call.bindings or not call.describe_only:
@@ -139,7 +146,7 @@ class Planning:
     async def _open(self, call: Call) -> Opened:
         """Look up every table of a query, all of them in one view of the catalog."""
         session = call.session
-        needs = await call.compiled.needs(self.environment(call))
+        needs = await call.compiled.needs(await self.environment(call))
         with self._places.view(session.principal) as catalog:
             places_of = self._find(call, needs.uses, catalog)
         loaded: dict[names.Name, tables.LoadedTable] = {}
@@ -201,7 +208,8 @@ class Planning:
         await call.compiled.close()
         made = await self._relations_of(call, found, opened, empty=purpose == "describe")
         if any(binding.is_array for binding in call.bindings.values()):
-            made = (*made, inputs.binds_relation(call.bindings, call.zone))
+            rows = await asyncio.to_thread(inputs.binds_relation, call.bindings, call.zone)
+            made = (*made, rows)
         return engine.Query(
             text=found.sql if text is None else text,
             query_id=call.query_id,

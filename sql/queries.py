@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 import logging
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -38,9 +38,6 @@ from sql import (
     shelves,
 )
 from storage import model
-
-RUNNING_MAX = 1_000
-"""Statements that run or wait at one time, over all sessions."""
 
 REQUEST_IDS_MAX = 4_096
 """requestIds that a session remembers; a driver repeats one within minutes."""
@@ -199,15 +196,15 @@ class Queries:
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._inline_bytes = 0
         self._chunk_bytes = 0
-        self._running = 0
-        self._requests: dict[int, OrderedDict[str, tuple[str, str]]] = {}
+        self._pending = Pending()
+        self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
         sessions.add_chore(self.sweep)
 
     @property
     def running(self) -> int:
         """How many statements run or wait now."""
-        return self._running
+        return self._pending.count()
 
     def submit(self, session: sessions.Session, submission: Submission) -> Query:
         """Begin a statement, or return the one that this requestId already began.
@@ -217,24 +214,42 @@ class Queries:
         """
         known = self._requests.setdefault(session.id, OrderedDict())
         if submission.request_id and submission.request_id in known:
-            query_id, text = known[submission.request_id]
-            if text != submission.text:
+            query_id, digest = known[submission.request_id]
+            if digest != _digest(submission.text):
                 raise errors.request_id_reused(submission.request_id)
             if query_id not in self._queries:
                 raise errors.result_unknown(query_id)
             return self._queries[query_id]
-        if self._running >= RUNNING_MAX:
-            raise errors.resources_exhausted(f"{RUNNING_MAX} statements are running")
+        self._check_room(session.principal.name, submission)
         query_id = self._query_id(session, submission.request_id)
         if query_id in self._queries:
             return self._queries[query_id]
         query = self._new_query(session, submission, query_id)
         if submission.request_id:
-            known[submission.request_id] = (query.id, submission.text)
+            known[submission.request_id] = (query.id, _digest(submission.text))
             while len(known) > REQUEST_IDS_MAX:
                 known.popitem(last=False)
+        self._pending.add(query.owner, _pending_size(submission))
         query.task = asyncio.get_running_loop().create_task(self._run(query, session))
         return query
+
+    def _check_room(self, owner: str, submission: Submission) -> None:
+        """Raise SqlError where too much runs already."""
+        size = _pending_size(submission)
+        for running, most in (
+            (self._pending.count(), limits.STATEMENTS_RUNNING_MAX),
+            (self._pending.count(owner), limits.STATEMENTS_RUNNING_OF_ONE_MAX),
+        ):
+            if running >= most:
+                raise errors.resources_exhausted(f"{most} statements are running")
+        for held, most in (
+            (self._pending.size_bytes(), limits.PENDING_BYTES_MAX),
+            (self._pending.size_bytes(owner), limits.PENDING_OF_ONE_BYTES_MAX),
+        ):
+            if held + size > most:
+                raise errors.resources_exhausted(
+                    f"texts and binds of running statements take more than {most >> 20} MiB"
+                )
 
     async def wait(self, query: Query, seconds: float) -> bool:
         """Wait until the query has an answer, or seconds are over; say whether it has one."""
@@ -321,7 +336,7 @@ class Queries:
         return query
 
     async def _run(self, query: Query, session: sessions.Session) -> None:
-        self._running += 1
+        size = _pending_size(query.submission)
         session.running += 1
         query.is_begun = True
         try:
@@ -340,7 +355,7 @@ class Queries:
             self._log.exception("query %s failed", query.id)
             query.error = errors.internal_error(query.id)
         finally:
-            self._running -= 1
+            self._pending.remove(query.owner, size)
             session.running -= 1
             self._finish(query, session)
 
@@ -411,6 +426,7 @@ class Queries:
     ) -> Result:
         children = []
         for number, text in enumerate(texts):
+            await asyncio.sleep(0)  # a statement of constants never waits by itself
             one = replace(submission, text=text, request_id="")
             child_id = self._query_id(session, f"{query_id}/{number}")
             child = self._new_query(session, one, child_id)
@@ -542,8 +558,9 @@ class Queries:
     def _finish(self, query: Query, session: sessions.Session) -> None:
         query.ended_at_ms = self._now_ms()
         query.task = None
-        # What brought the statement is no longer needed; binds can be large.
-        query.submission = replace(query.submission, bindings={})
+        # What brought the statement is no longer needed, and can be large.
+        head = query.submission.text[: limits.TEXT_KEPT_LENGTH_MAX]
+        query.submission = replace(query.submission, text=head, bindings={})
         if not query.submission.describe_only:
             session.query_ids.append(query.id)
         self._sessions.note(session)
@@ -562,6 +579,41 @@ class Queries:
         query = self._queries.pop(query_id)
         self._inline_bytes -= _inline_size(query)
         self._chunk_bytes -= _chunk_size(query)
+
+
+class Pending:
+    """What runs, and what its texts and binds take, in all and by owner. Mutable."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._sizes_bytes: Counter[str] = Counter()
+
+    def add(self, owner: str, size_bytes: int) -> None:
+        self._counts[owner] += 1
+        self._sizes_bytes[owner] += size_bytes
+
+    def remove(self, owner: str, size_bytes: int) -> None:
+        self._counts[owner] -= 1
+        self._sizes_bytes[owner] -= size_bytes
+        if not self._counts[owner]:
+            del self._counts[owner], self._sizes_bytes[owner]
+
+    def count(self, owner: str | None = None) -> int:
+        """Return how many statements run; those of owner, or all."""
+        return self._counts.total() if owner is None else self._counts[owner]
+
+    def size_bytes(self, owner: str | None = None) -> int:
+        """Return what the statements of owner, or all, hold."""
+        return self._sizes_bytes.total() if owner is None else self._sizes_bytes[owner]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _pending_size(submission: Submission) -> int:
+    values = sum(len(binding.values) for binding in submission.bindings.values())
+    return len(submission.text) + values * limits.BOUND_VALUE_BYTES
 
 
 def _inline_size(query: Query) -> int:

@@ -305,7 +305,7 @@ class Statements:
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
-            needs = await call.compiled.needs(self._planning.environment(call))
+            needs = await call.compiled.needs(await self._planning.environment(call))
             return outcomes.Outcome(
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
@@ -316,7 +316,7 @@ class Statements:
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
-            needs = await call.compiled.needs(self._planning.environment(call))
+            needs = await call.compiled.needs(await self._planning.environment(call))
             return _with_binds(answer, needs.bind_count)
         transactions.check_may_write(session)
         target = writes.Target(loaded=loaded, fields=tuple(written))

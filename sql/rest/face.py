@@ -18,7 +18,7 @@ import orjson
 from server import asgi, exchange
 from server import errors as kit_errors
 from server.access import errors as access_errors
-from sql import chunks, errors, limits, queries, sessions
+from sql import chunks, engine, errors, limits, queries, sessions
 from sql.rest import login, routes, wire
 from storage import model
 
@@ -60,6 +60,7 @@ class Face:
         self._chunk_key = chunk_key
         self._now_ms = now_ms
         self._answer_within_seconds = answer_within_seconds
+        self._large_bodies = engine.Turns(limits.LARGE_BODIES_MAX)
         self._log = logging.getLogger("boathouse.sql.face")
 
     def identify(self, request: asgi.Request) -> routes.Operation:
@@ -166,19 +167,37 @@ class Face:
     ) -> asgi.Response:
         # The token first: a statement refused here was never begun, and may come again.
         session = self._session(request, caller)
-        body = await self._body(request, wire.QUERY_BYTES_MAX)
-        if len(body) < THREAD_BYTES_MIN:
+        body = await _small_body(request)
+        if body is not None:
             parsed = wire.parse_query(body)
             submission = wire.submission(parsed, operation.request_id, session)
+            query = self._queries.submit(session, submission)
         else:
-            parsed = await asyncio.to_thread(wire.parse_query, body)
-            submission = await asyncio.to_thread(
-                wire.submission, parsed, operation.request_id, session
-            )
-        query = self._queries.submit(session, submission)
+            query = await self._submit_large(operation, request, session)
+        submission = query.submission
         if submission.is_async and not submission.describe_only:
             return _json(wire.pending_answer(query))
         return await self._answer_when_ready(query, request)
+
+    async def _submit_large(
+        self, operation: routes.RunQuery, request: asgi.Request, session: sessions.Session
+    ) -> queries.Query:
+        """Submit a statement whose body is large, when it is its turn."""
+        owner = session.principal.name
+        try:
+            await self._large_bodies.take(owner)
+        except engine.EngineFault as fault:
+            raise errors.resources_exhausted(fault.message) from None
+        try:
+            body = await self._body(request, limits.QUERY_BODY_BYTES_MAX)
+            parsed = await asyncio.to_thread(wire.parse_query, body)
+            del body
+            submission = await asyncio.to_thread(
+                wire.submission, parsed, operation.request_id, session
+            )
+            return self._queries.submit(session, submission)
+        finally:
+            self._large_bodies.give_back(owner)
 
     async def _fetch(
         self, query_id: str, request: asgi.Request, caller: exchange.Caller
@@ -230,6 +249,19 @@ class Face:
         piece = chunk.kept.piece
         body = piece if isinstance(piece, bytes) else (piece,)
         return asgi.Response(200, (("content-type", "application/octet-stream"),), body)
+
+
+async def _small_body(request: asgi.Request) -> bytes | None:
+    """Return the body of a request if it is small enough to be decoded at once, else None."""
+    limit_bytes = limits.QUERY_BODY_HERE_BYTES_MAX
+    if request.content_length is None or request.content_length > limit_bytes:
+        return None
+    received = await request.read(limit_bytes=limit_bytes)
+    try:
+        encoding = request.headers.get("content-encoding")
+        return wire.inflate(received, encoding, limit_bytes=limit_bytes)
+    except wire.BodyTooLong:
+        return None
 
 
 def _json(answer: Mapping[str, Any], status: int = 200) -> asgi.Response:

@@ -14,15 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
-from sql import bindings, chunks, errors, names, parameters, queries, rowtypes, sessions
+from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
 
 LOGIN_BYTES_MAX = 1 << 20
-QUERY_BYTES_MAX = 64 << 20
-TEXT_LENGTH_MAX = 1 << 20
-"""Characters of one SQL text."""
-
 GZIP_BYTES_MIN = 4096
 """Answers below this size are not worth compressing."""
 
@@ -40,6 +37,10 @@ FORMAT_PARAMETERS: Mapping[str, str] = {
 
 class MalformedBody(Exception):
     """A body is not what the protocol has; str() says why."""
+
+
+class BodyTooLong(MalformedBody):
+    """A body inflates to more than its bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +73,7 @@ class QueryRequest:
 
 
 def inflate(body: bytes, encoding: str | None, *, limit_bytes: int) -> bytes:
-    """Return the body without its content coding. Raises MalformedBody."""
+    """Return the body without its content coding. Raises MalformedBody, or BodyTooLong of it."""
     coding = (encoding or "identity").strip().lower()
     if coding in ("", "identity"):
         return body
@@ -84,7 +85,7 @@ def inflate(body: bytes, encoding: str | None, *, limit_bytes: int) -> bytes:
     except zlib.error:
         raise MalformedBody("the body is not gzip") from None
     if len(plain) > limit_bytes:
-        raise MalformedBody(f"the body is longer than {limit_bytes} bytes")
+        raise BodyTooLong(f"the body is longer than {limit_bytes} bytes")
     if not inflater.eof:
         raise MalformedBody("the gzipped body ends too early")
     return plain
@@ -107,7 +108,8 @@ def parse_login(body: bytes) -> LoginRequest:
 
 def parse_query(body: bytes) -> QueryRequest:
     """Return a query request's body. Raises MalformedBody."""
-    data = _loaded(body)
+    small = len(body) <= limits.QUERY_BODY_HERE_BYTES_MAX
+    data = _loaded(body) if small else _loaded_in_parts(body)
     raw = data.get("bindings")
     return QueryRequest(
         text=_text(data, "sqlText"),
@@ -140,8 +142,8 @@ def submission(
     request: QueryRequest, request_id: str, session: sessions.Session
 ) -> queries.Submission:
     """Return what to run. Raises SqlError for a text, bind or parameter that cannot be read."""
-    if len(request.text) > TEXT_LENGTH_MAX:
-        raise errors.unsupported(f"a statement of more than {TEXT_LENGTH_MAX} characters")
+    if len(request.text) > limits.TEXT_LENGTH_MAX:
+        raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     if request.bind_stage:
         raise errors.unsupported("bind values on a stage")
     settings = parameters.from_statement(request.raw_parameters)
@@ -173,6 +175,40 @@ def _loaded(body: bytes) -> Mapping[str, Any]:
         return _object(orjson.loads(body or b"{}"), "the body")
     except orjson.JSONDecodeError:
         raise MalformedBody("the body is not JSON") from None
+
+
+def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
+    """Return what `_loaded` does, one member after the other, and one bind after the other.
+
+    A decoder holds the interpreter until it is through, so that a thread alone would not do.
+    """
+    try:
+        members = PARTS.decode(body)
+        data = {
+            name: orjson.loads(memoryview(part))
+            for name, part in members.items()
+            if name != "bindings"
+        }
+        bound = members.get("bindings")
+        if bound is not None and bytes(bound) != b"null":
+            listed = PARTS.decode(bound)
+            if len(listed) > limits.BINDS_MAX:
+                raise errors.bad_binding("list", f"has more than {limits.BINDS_MAX} names")
+            data["bindings"] = {
+                name: orjson.loads(memoryview(part)) for name, part in listed.items()
+            }
+        return data
+    except msgspec.ValidationError:
+        raise MalformedBody("the body or its bindings are not an object") from None
+    except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError):
+        raise MalformedBody("the body is not JSON") from None
+
+
+def _part(part: msgspec.Raw) -> Any:
+    return orjson.loads(memoryview(part))
+
+
+PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

@@ -95,6 +95,27 @@ def joined(item: str, count: int, separator: str = ",") -> str:
     return separator.join(item.format(n) for n in range(count))
 
 
+def run_many_large_texts(place: stalls.Target) -> None:
+    connection = Connection(place)
+    for number in range(450):
+        text = f"select {number} -- {'x' * 1_000_000}"
+        assert connection.run(text)["success"]
+
+
+def bind_sixteen_mebibytes(place: stalls.Target) -> None:
+    connection = Connection(place)
+    value = [str(number) for number in range(1_700_000)]
+    body = {"sqlText": "select ?", "bindings": {"1": {"type": "FIXED", "value": value}}}
+    data = json.dumps(body, separators=(",", ":")).encode()
+    assert 15 * MIB < len(data) < 16 * MIB
+    answer = connection.post(f"/queries/v1/query-request?requestId={uuid.uuid4()}", data)
+    assert answer["success"], str(answer)[:600]
+    answer = connection.post(
+        f"/queries/v1/query-request?requestId={uuid.uuid4()}", data + b" " * MIB
+    )
+    assert not answer["success"]
+
+
 ROWS: Final = (
     statement("doubling-ctes-14-deep", "carol", doubling(15), ["000625"]),
     statement("doubling-ctes-24-deep", stalls.ROOT, doubling(25), ["000625"]),
@@ -109,4 +130,33 @@ ROWS: Final = (
         [None],
     ),
     statement("5000-columns", "carol", f"select {joined('1', 5_000)}", [None]),
+    statement(
+        "ten-thousand-statements-of-constants",
+        "carol",
+        "select 1;" * 10_000,
+        [None],
+        parameters={"MULTI_STATEMENT_COUNT": 0},
+    ),
+    statement("nested-parentheses", "carol", f"select {'(' * 500_000}", ["000625", "000002"]),
+    statement("a-sum-of-100000", "carol", f"select {joined('1', 100_000, '+')}", ["000002"]),
+    statement(
+        "columns-that-double",
+        "carol",
+        "with c0 as (select 1 a), "
+        + ", ".join(f"c{n} as (select x.*, x.* from c{n - 1} x)" for n in range(1, 30))
+        + " select * from c29",
+        ["000625"],
+    ),
+    stalls.Hostile(
+        name="450-texts-of-a-megabyte",
+        principal="carol",
+        growth_mib=GROWTH_MIB,
+        send=run_many_large_texts,
+    ),
+    stalls.Hostile(
+        name="sixteen-mebibytes-of-binds",
+        principal="carol",
+        growth_mib=512,
+        send=bind_sixteen_mebibytes,
+    ),
 )

@@ -13,6 +13,7 @@ import pytest
 from server.access import errors as access_errors
 from server.access import model as access
 from sql import errors, outcomes, queries, sessions
+from sql import limits as bounds
 from storage import batch as batches
 from storage import index as indexes
 from tests.sql.rest import served
@@ -178,7 +179,7 @@ def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Pat
 def test_too_many_running_statements_refuse_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "RUNNING_MAX", 2)
+    monkeypatch.setattr(bounds, "STATEMENTS_RUNNING_MAX", 2)
 
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         async def endless(call: served.Call) -> outcomes.Outcome:
@@ -283,5 +284,57 @@ def test_other_answers_do_not_wait_for_the_record(
         is_answered = await parts.queries.wait(query, 5)
         gate.allowed.set()
         assert is_answered
+
+    lived(tmp_path, story)
+
+
+def test_a_finished_statement_keeps_a_head_of_its_text_and_a_repeated_one_is_known(
+    tmp_path: Path,
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        text = "select " + "x" * 1_000_000
+        parts.statements.outcome(text, outcomes.status("ok"))
+        submission = queries.Submission(text=text, request_id="r1")
+        query = parts.queries.submit(session, submission)
+        assert await parts.queries.wait(query, 5)
+        assert query.submission.text == text[:4096]
+        assert parts.queries.submit(session, submission) is query
+        other = queries.Submission(text=text + "y", request_id="r1")
+        with pytest.raises(errors.SqlError) as caught:
+            parts.queries.submit(session, other)
+        assert caught.value.code == "000607"
+
+    lived(tmp_path, story)
+
+
+def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "PENDING_OF_ONE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(bounds, "STATEMENTS_RUNNING_OF_ONE_MAX", 2)
+
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def wait(call: served.Call) -> outcomes.Outcome:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        for text in ("wait 1", "wait 2"):
+            parts.statements.answers[text] = wait
+        with pytest.raises(errors.SqlError) as caught:
+            submit(parts, session, "x" * 10_001)
+        assert (caught.value.code, caught.value.sqlstate) == ("000625", "53200")
+        running = [submit(parts, session, text) for text in ("wait 1", "wait 2")]
+        with pytest.raises(errors.SqlError) as caught:
+            submit(parts, session, "wait 1")
+        assert "2 statements are running" in caught.value.message
+        bob = access.Principal(
+            kind="user", name="bob", arn="", account_id="", canonical_id="", display_name=""
+        )
+        running.append(submit(parts, parts.sessions.open(bob).session, "wait 1"))
+        assert parts.queries.running == 3
+        for query in running:
+            parts.queries.cancel(query)
+            await parts.queries.wait(query, 5)
+        assert parts.queries.running == 0
 
     lived(tmp_path, story)

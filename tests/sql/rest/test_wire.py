@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql import errors, sessions
+from sql import errors, limits, sessions
 from sql.rest import wire
 from tests.sql import test_sessions
 
@@ -151,7 +151,50 @@ def test_a_fault_always_fills_its_data() -> None:
 
 
 def test_a_text_beyond_the_bound_is_refused() -> None:
-    body = b'{"sqlText": "' + b"x" * (wire.TEXT_LENGTH_MAX + 1) + b'"}'
+    body = b'{"sqlText": "' + b"x" * (limits.TEXT_LENGTH_MAX + 1) + b'"}'
     with pytest.raises(errors.SqlError) as caught:
         wire.submission(wire.parse_query(body), "r", SESSION)
-    assert caught.value.code == "000002"
+    assert caught.value.code == "000625"
+
+
+def test_a_large_body_is_read_in_parts_to_the_same_request() -> None:
+    binds = {
+        str(n): {"type": "TEXT", "value": [f"v{n}-{row}" for row in range(50)]} for n in range(200)
+    }
+    document = {
+        "sqlText": "insert into t values (?) -- \u00fc\u20ac",
+        "bindings": binds,
+        "parameters": {"QUERY_TAG": "x"},
+        "asyncExec": True,
+    }
+    body = orjson.dumps(document)
+    assert len(body) > limits.QUERY_BODY_HERE_BYTES_MAX
+    request = wire.parse_query(body)
+    assert request.text == document["sqlText"]
+    assert request.raw_bindings == binds
+    assert request.raw_parameters == {"QUERY_TAG": "x"}
+    assert request.is_async
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[%s]",
+        b'{"sqlText": "%s"',
+        b'{"sqlText": ["%s"]}',
+        b'{"bindings": ["%s"]}',
+        b'{"bindings": {"1": {"%s}}',
+        b'{"sqlText": "\xff%s"}',
+        b'{"parameters": "%s"}',
+    ],
+)
+def test_a_large_body_that_is_none_is_malformed(body: bytes) -> None:
+    with pytest.raises(wire.MalformedBody):
+        wire.parse_query(body % (b"x" * limits.QUERY_BODY_HERE_BYTES_MAX))
+
+
+def test_more_binds_than_a_request_may_have_are_refused_before_they_are_read() -> None:
+    binds = {str(n): {"type": "FIXED", "value": "1"} for n in range(limits.BINDS_MAX + 1)}
+    with pytest.raises(errors.SqlError) as caught:
+        wire.parse_query(orjson.dumps({"bindings": binds}))
+    assert caught.value.code == "002049"
