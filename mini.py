@@ -308,6 +308,7 @@ class House:
     root: RootKeys
     audit: Any
     late_sql: LateSql
+    loop_lag: Any
 
 
 def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
@@ -319,7 +320,7 @@ def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
     from catalog.rest import native as catalog_native
     from s3tables import face as s3tables_face
     from s3tables import labels, resources
-    from server import config, counters, exchange, native
+    from server import config, counters, exchange, looplag, native
     from server.access import audit, decide, principals, rootkeys
     from server.auth import verify
     from server.s3 import face as s3_face
@@ -432,7 +433,19 @@ def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
         counts=counts,
         audit_log=log,
     )
-    return House(application=application, storage=storage, root=root, audit=log, late_sql=late_sql)
+    lag = looplag.LoopLag(
+        counts=counts,
+        request_code=exchange.Exchange.__call__.__code__,
+        monotonic=time.monotonic,
+    )
+    return House(
+        application=application,
+        storage=storage,
+        root=root,
+        audit=log,
+        late_sql=late_sql,
+        loop_lag=lag,
+    )
 
 
 class LateSql:
@@ -613,6 +626,7 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, functools.partial(_drain, server, watch))
+    house.loop_lag.start()
     watching = asyncio.create_task(watch.run())
     sweeping = asyncio.create_task(house.storage.sweep.run())
     announcing = asyncio.create_task(_announce(settings, house, server, url))
@@ -621,6 +635,7 @@ async def _live(settings: Config, house: House, listener: socket.socket, url: st
     try:
         await server.serve(sockets=[listener])
     finally:
+        house.loop_lag.stop()
         for task in (announcing, sweeping, watching):
             task.cancel()
         await asyncio.gather(announcing, sweeping, watching, return_exceptions=True)

@@ -6,9 +6,12 @@ that ever occurs is a row, and both are closed sets, so the table cannot grow wi
 
 from __future__ import annotations
 
+import bisect
 from typing import Final
 
 DURATION_BOUNDS_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
+
+LAG_BOUNDS_SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 _BOUNDS_NS: Final = tuple(int(bound * 1e9) for bound in DURATION_BOUNDS_SECONDS)
 
@@ -29,12 +32,28 @@ class FaceCounters:
 class Counters:
     """Counts by face."""
 
-    __slots__ = ("disconnects", "faces", "in_flight")
+    __slots__ = (
+        "disconnects",
+        "faces",
+        "in_flight",
+        "lag_buckets",
+        "lag_max_seconds",
+        "lag_seconds",
+    )
 
     def __init__(self) -> None:
         self.faces: dict[str, FaceCounters] = {}
         self.in_flight = 0
         self.disconnects = 0
+        self.lag_buckets = [0] * (len(LAG_BOUNDS_SECONDS) + 1)
+        self.lag_seconds = 0.0
+        self.lag_max_seconds = 0.0
+
+    def record_lag(self, seconds: float) -> None:
+        """Count by how much the event loop came late to a timer."""
+        self.lag_seconds += seconds
+        self.lag_max_seconds = max(self.lag_max_seconds, seconds)
+        self.lag_buckets[bisect.bisect_left(LAG_BOUNDS_SECONDS, seconds)] += 1
 
     def record(
         self, face: str, status: int, *, duration_ns: int, received_bytes: int, sent_bytes: int

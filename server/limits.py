@@ -36,6 +36,11 @@ DRAIN_IDLE_SECONDS_MAX: Final = 5.0
 DRAIN_SECONDS_MAX: Final = 25.0
 """How long it waits for one that does."""
 
+# The event loop.
+LOOP_HELD_SECONDS_MAX: Final = 0.1
+"""Whatever holds it for longer is named in the log; `server.looplag`."""
+LOGGED_PATH_BYTES_MAX: Final = 200
+
 # Bodies. S3 object bodies are bounded by the S3 face; everything signed for another service is
 # hashed in memory before it is believed, so it has this bound.
 SIGNED_BODY_BYTES_MAX: Final = 32 * 1024 * 1024

@@ -260,7 +260,30 @@ def format_metrics(counts: counters.Counters) -> str:
         "# TYPE boathouse_disconnects_total counter",
         f"boathouse_disconnects_total {counts.disconnects}",
     ]
+    lines += _lag_lines(counts)
     return "\n".join(lines) + "\n"
+
+
+def _lag_lines(counts: counters.Counters) -> list[str]:
+    name = "boathouse_loop_lag_seconds"
+    lines = [
+        f"# HELP {name} By how much the event loop came late to a timer that is set 20 times a"
+        " second.",
+        f"# TYPE {name} histogram",
+    ]
+    total = 0
+    bounds = [f"{bound:g}" for bound in counters.LAG_BOUNDS_SECONDS]
+    for bound, count in zip([*bounds, "+Inf"], counts.lag_buckets, strict=True):
+        total += count
+        lines.append(f'{name}_bucket{{le="{bound}"}} {total}')
+    return [
+        *lines,
+        f"{name}_sum {counts.lag_seconds:.6f}",
+        f"{name}_count {total}",
+        "# HELP boathouse_loop_lag_max_seconds The longest of these since the start.",
+        "# TYPE boathouse_loop_lag_max_seconds gauge",
+        f"boathouse_loop_lag_max_seconds {counts.lag_max_seconds:.6f}",
+    ]
 
 
 async def _call(

@@ -1,0 +1,88 @@
+"""How late the event loop is, and what the log says held it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import sys
+import time
+
+import pytest
+import uvloop
+
+from server import counters, limits, looplag
+from tests.kit import s3
+from tests.server.requesting import request as make_request
+
+
+def hold(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+async def serve(request, work):
+    await asyncio.sleep(0)
+    return work(request)
+
+
+def measured(runner, work, seconds=0.3):
+    counts = counters.Counters()
+
+    async def live():
+        lag = looplag.LoopLag(counts=counts, request_code=serve.__code__, monotonic=time.monotonic)
+        lag.start()
+        await asyncio.sleep(0.12)
+        await serve(make_request("PUT", "/some/key"), work)
+        await asyncio.sleep(seconds)
+        lag.stop()
+
+    runner(live())
+    return counts
+
+
+LOOPS = pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+
+
+@LOOPS
+def test_what_holds_the_loop_is_counted_and_named(runner, caplog):
+    with caplog.at_level(logging.WARNING, logger="boathouse.loop"):
+        counts = measured(runner, lambda _: hold(0.4))
+    assert counts.lag_max_seconds >= 0.3
+    said = [record.getMessage() for record in caplog.records if "PUT" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith("the event loop was held for ")
+    assert f"by PUT '/some/key', request id {'r' * 32}, in tests/server/test_looplag.py:" in said[0]
+
+
+@LOOPS
+def test_a_loop_that_nothing_holds_is_on_time(runner):
+    counts = measured(runner, lambda _: None)
+    assert sum(counts.lag_buckets) >= 3
+    assert counts.lag_seconds >= 0
+
+
+def test_a_long_path_is_cut():
+    def work(request):
+        request.raw_path = b"/" + b"a" * 5000
+        return looplag.describe(sys._getframe(), serve.__code__)
+
+    said = asyncio.run(serve(make_request("GET", "/"), work))
+    assert len(said) < limits.LOGGED_PATH_BYTES_MAX + 200
+
+
+def test_metrics_show_the_lag(server):
+    pair = base64.b64encode(f"{server.access_key}:{server.secret_key}".encode()).decode()
+    name = "boathouse_loop_lag_seconds"
+    deadline = time.monotonic() + 20
+    while True:
+        answer = s3.send(server, "GET", "/_metrics", {"authorization": f"Basic {pair}"})
+        assert answer.status == 200
+        lines = [line for line in answer.body.decode().splitlines() if line[0] != "#"]
+        rows = {key: float(value) for key, value in (line.rsplit(" ", 1) for line in lines)}
+        if rows[f"{name}_count"]:  # the first beat of a server that just started
+            break
+        assert time.monotonic() < deadline
+    assert rows[f'{name}_bucket{{le="+Inf"}}'] == rows[f"{name}_count"]
+    assert 0 <= rows["boathouse_loop_lag_max_seconds"] <= rows[f"{name}_sum"] + 1e-6
