@@ -20,7 +20,7 @@ import pytest
 from catalog import guard as table_guard
 from catalog import idents, namespaces, records, store, tables
 from server import config
-from server.s3 import guard
+from server.s3 import engines, guard
 from storage import batch, index, opening
 from tests.kit import lakes
 from tests.kit import s3 as kit
@@ -275,6 +275,33 @@ def test_a_body_is_looked_at_again_in_a_bucket_made_strict_meanwhile(lake: Lake)
     answer = kit.call(lake.place, "PUT", f"/lake/{FILE}", body=b"no parquet")
     assert refused(answer, "content-magic")
     assert kit.call(lake.place, "GET", f"/lake/{FILE}").status == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_key_whose_rows_never_stop_changing_is_given_up_as_a_conflict(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    lake.put(FILE)
+    at = lake.guard.at
+    changes = 0
+
+    def changing(bucket: str, key: str) -> guard.Ruling:
+        async def change() -> None:
+            nonlocal changes
+            changes += 1
+            await lake.place.storage.buckets.update("lake", {"changes": changes})
+
+        lake.meanwhile(key, change)
+        return at(bucket, key)
+
+    monkeypatch.setattr(lake.guard, "at", changing)
+    body = b"b" * 100_000 if method == "PUT" else b""
+    answer = kit.call(lake.place, method, f"/lake/{FILE}", body=body)
+    assert (answer.status, answer.code) == (409, "OperationAborted")
+    assert changes == engines.ATTEMPTS_MAX
+    monkeypatch.undo()
+    assert kit.call(lake.place, "GET", f"/lake/{FILE}").body == b"before"
+    assert list((lake.place.storage.path / "blobs").glob("*/*")) == []
 
 
 def test_a_bucket_deleted_meanwhile_takes_nothing(lake: Lake) -> None:

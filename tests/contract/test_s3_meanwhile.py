@@ -102,6 +102,37 @@ def test_a_multipart_upload_is_judged_by_the_table_created_before_it_was_complet
     s3.abort_multipart_upload(**call)
 
 
+def test_a_put_and_a_table_around_its_key_at_once_never_break_the_layout(
+    server: Running, namespace: str
+) -> None:
+    """Whichever comes first: a table is made beside files that are there, never around them."""
+    with rest.Client(server) as creator, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for run in range(RUNS):
+            key = f"{namespace}/t{run}/z/data/f.parquet"
+            together = threading.Barrier(2)
+
+            def create(
+                name: str = f"t{run}", together: threading.Barrier = together
+            ) -> dict[str, Any]:
+                together.wait(ANSWER_SECONDS)
+                return create_table(creator, namespace, name)
+
+            def put(key: str = key, together: threading.Barrier = together) -> kit.Answer:
+                together.wait(ANSWER_SECONDS)
+                return kit.call(server, "PUT", f"/lake/{key}", body=b"PAR1")
+
+            creating, putting = pool.submit(create), pool.submit(put)
+            location, answer = creating.result()["location"], putting.result()
+            is_around = f"s3://lake/{key}".startswith(f"{location}/")
+            if answer.status == 200:
+                assert not is_around
+            else:
+                assert answer.headers["x-boathouse-layout-rule"] == "no-anchor"
+                assert is_around
+            read = kit.call(server, "GET", f"/lake/{key}")
+            assert read.status == (200 if answer.status == 200 else 404)
+
+
 @pytest.mark.parametrize("other", ["delete", "delete many", "put"])
 def test_register_and_a_change_of_the_metadata_file_at_once_leave_both_or_neither(
     server: Running, s3: Any, catalog: rest.Client, namespace: str, other: str
