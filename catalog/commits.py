@@ -85,7 +85,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     base: None for a new table, and for one that had no metadata before.
 
     holder: the namespace of a new table. large: encoding it takes longer than the event loop may
-    be held.
+    be held. base_bytes: the size of base's file.
     """
 
     ident: idents.TableIdent
@@ -98,6 +98,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     extra: tuple[batch.Batch, ...] = ()
     summary: Mapping[str, Any] = {}
     large: bool = False
+    base_bytes: int = 0
 
     def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
         """Return the pointer after the step."""
@@ -183,6 +184,7 @@ class Commits:
                         taken=taken[ident],
                         fresh=fresh.get(ident),
                         large=large[ident] or _is_large(file),
+                        base_bytes=0 if file is None else len(file.data),
                         permit=permit,
                         now_ms=now_ms,
                     )
@@ -218,6 +220,7 @@ class Commits:
                 loaded.append(await self.fetched(place, step.ident, step.before.pointer))
                 continue
             data = await run(model.encode, step.made, large=step.large)
+            _check_size(step, len(data))
             codec = properties.metadata_codec(step.made.properties)
             location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
             check_file(location, step.made, place)
@@ -358,6 +361,7 @@ class Commits:
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
         large: bool,
+        base_bytes: int,
         permit: owners.Permit,
         now_ms: int,
     ) -> Step:
@@ -411,6 +415,7 @@ class Commits:
             extra=tuple(extra),
             summary=history.summarise(_updates_of(parts)) if made is not base else {},
             large=large,
+            base_bytes=base_bytes,
         )
 
     async def _plan_creation(
@@ -494,6 +499,15 @@ class Commits:
             key = locations.path_in(location, table_bucket=place.table_bucket)
             if key is not None:
                 await self._store.tombstone(place.table_bucket, key, by=by)
+
+
+def _check_size(step: Step, size_bytes: int) -> None:
+    """Refuse metadata that is too large, unless it grew so in an older release and shrinks now."""
+    if size_bytes > max(store.NEW_METADATA_BYTES_MAX, step.base_bytes - 1):
+        raise errors.InvalidArgument(
+            f"The metadata of {step.ident.dotted()} would be {size_bytes} bytes, more than"
+            f" {store.NEW_METADATA_BYTES_MAX}: expire snapshots, or remove schemas, first"
+        )
 
 
 def _is_large(file: store.LoadedMetadata | None) -> bool:

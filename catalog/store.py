@@ -31,6 +31,10 @@ ATTEMPTS_MAX: Final = 20
 """Times a write is planned anew because another writer came first."""
 
 METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
+"""What is read, so that tables of older releases stay readable."""
+NEW_METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
+"""What a commit or a registration may lead to: the cache holds it, and decoding it step by step
+never takes the interpreter for more than some 30 milliseconds."""
 INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Metadata files up to here are read where they are asked for: it takes some milliseconds."""
@@ -380,16 +384,24 @@ class CatalogStore:
         Raises MetadataFileMissing, InvalidMetadata.
         """
         info = self._find_file(location, place.table_bucket)
+        if info.size_bytes > NEW_METADATA_BYTES_MAX:
+            raise errors.InvalidMetadataFile(
+                f"{location} is larger than {NEW_METADATA_BYTES_MAX} bytes"
+            )
         if info.size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
-            return self._read_info(location, info), _unchanged(info)
+            return self._read_info(location, info, NEW_METADATA_BYTES_MAX), _unchanged(info)
         async with self._large_reads:
-            loaded = await asyncio.to_thread(self._read_large_info, location, info)
+            loaded = await asyncio.to_thread(
+                self._read_large_info, location, info, NEW_METADATA_BYTES_MAX
+            )
         return loaded, _unchanged(info)
 
-    def _read_info(self, location: str, info: model.ObjectInfo) -> LoadedMetadata:
+    def _read_info(
+        self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX
+    ) -> LoadedMetadata:
         data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
         if is_compressed(location):
-            data = _gunzip(data, location)
+            data = _gunzip(data, location, bytes_max)
         return LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
 
     def _read_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
@@ -398,8 +410,10 @@ class CatalogStore:
     def _read_large_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
         return self._read_large_info(location, self._find_file(location, table_bucket))
 
-    def _read_large_info(self, location: str, info: model.ObjectInfo) -> LoadedMetadata:
-        loaded = self._read_info(location, info)
+    def _read_large_info(
+        self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX
+    ) -> LoadedMetadata:
+        loaded = self._read_info(location, info, bytes_max)
         # The index by snapshot id takes as long as the rest; what is wrong with it is told later.
         with contextlib.suppress(metadata_errors.InvalidMetadata):
             len(loaded.table.snapshots)
@@ -588,10 +602,10 @@ def compress(data: bytes) -> bytes:
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
-def _gunzip(data: bytes, location: str) -> bytes:
+def _gunzip(data: bytes, location: str, bytes_max: int) -> bytes:
     decompressor = zlib.decompressobj(wbits=31)
     try:
-        text = decompressor.decompress(data, METADATA_BYTES_MAX)
+        text = decompressor.decompress(data, bytes_max)
     except zlib.error as error:
         raise metadata_errors.InvalidMetadata(f"{location} is not gzip: {error}") from None
     if not decompressor.eof:

@@ -59,6 +59,8 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
     storage_errors.DiskFull: (507, "InsufficientStorageException"),
+    # Nothing happened, for certain; a 500 would tell a committing client that it may have.
+    storage_errors.CommitRefused: (503, "ServiceUnavailableException"),
     kit_errors.MalformedRequest: (400, "BadRequestException"),
     kit_errors.RequestTooLarge: (400, "BadRequestException"),
     kit_errors.BodyTooLarge: (413, "BadRequestException"),

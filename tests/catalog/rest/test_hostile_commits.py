@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from storage import errors as storage_errors
 from tests.catalog.metadata import samples
 from tests.catalog.rest import house as houses
 
@@ -99,3 +100,19 @@ def test_a_commit_beyond_a_bound_names_the_bound(
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
     assert house.load("ns.t").json["metadata"] == before
+
+
+def test_a_write_that_the_index_refused_is_not_called_unknown(
+    house: houses.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.make_table("ns.t")
+
+    async def refuse(batch: Any) -> None:
+        raise storage_errors.CommitRefused("the index refused a write")
+
+    monkeypatch.setattr(house.lake.storage.index, "commit", refuse)
+    assert house.commit("ns.t", houses.set_property("a", "b")).error == (
+        503,
+        "ServiceUnavailableException",
+        "the index refused a write",
+    )

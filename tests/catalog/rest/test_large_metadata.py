@@ -90,3 +90,35 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
         answers = house.run(ask_all())
     assert [answer.status for answer in answers] == [200] * 8
     assert len(decoded) <= store.LARGE_READS_MAX
+
+
+def test_a_commit_to_metadata_beyond_the_bound_is_refused_unless_it_shrinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with houses.opened(tmp_path) as house:
+        house.make_table("ns.t", properties={"a": "x" * 3_000, "b": "x" * 3_000})
+        before = house.load("ns.t").json
+        monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 2_000)
+        grown = house.commit("ns.t", houses.set_property("c", "y"))
+        assert grown.status == 400
+        assert "more than 2000: expire snapshots" in grown.json["error"]["message"]
+        assert house.load("ns.t").json["metadata"] == before["metadata"]
+        shrunk = house.commit("ns.t", {"action": "remove-properties", "removals": ["a"]})
+        assert shrunk.status == 200
+        assert len(shrunk.body) < len(grown.body) + 6_000
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_metadata_beyond_the_bound_is_not_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool
+) -> None:
+    with houses.opened(tmp_path) as house:
+        codec = {"write.metadata.compression-codec": "gzip"} if compressed else {}
+        house.make_table("ns.t", properties={"a": "x" * 30_000, **codec})
+        location = house.load("ns.t").json["metadata-location"]
+        assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+        monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 20_000)
+        request = {"name": "t", "metadata-location": location}
+        assert house.ask("POST", "namespaces/ns/register", request).status == 400
+        monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 40_000)
+        assert house.ask("POST", "namespaces/ns/register", request).status == 200
