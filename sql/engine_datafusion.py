@@ -347,6 +347,8 @@ VALUE_FAULTS = tuple(
         (r"(?:requested length|but got) (?P<value>\d+)(?: too large|\"|$)", "100078"),
         (r"Regular expression did not compile: Syntax\((?P<value>.*)\)", "100048"),
         (r"(?P<value>regex parse error:.*)", "100048"),
+        (r"(?P<value>Compiled regex exceeds size limit|CompiledTooBig)", "100048"),
+        (r"Regular expression did not compile: (?P<value>[^\n]*)", "100048"),
     )
 )
 

@@ -61,6 +61,11 @@ SUBQUERY = re.compile(r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|out
 
 def _pattern_fault(text: str) -> tuple[str, str]:
     """Return (pattern, reason) out of what the engine says of a regular expression."""
+    if text in TOO_LARGE_PATTERNS:
+        return "", "it is too large when it is compiled"
+    if "\n" not in text:
+        ours = WRAPPED.fullmatch(text)
+        return (ours[1] if ours else text), "it does not compile"
     lines = [line.strip() for line in text.split("\n")]
     reason = next((line[7:] for line in lines if line.startswith("error: ")), "it does not compile")
     after = lines.index("regex parse error:") + 1 if "regex parse error:" in lines else len(lines)
@@ -69,6 +74,7 @@ def _pattern_fault(text: str) -> tuple[str, str]:
     return (ours[1] if ours else pattern), reason
 
 
+TOO_LARGE_PATTERNS = ("Compiled regex exceeds size limit", "CompiledTooBig")
 WRAPPED = re.compile(r"(?:\(\?[ims]+\))?(?:\^\(\?:)?(.*?)(?:\)\$)?")
 
 

@@ -171,6 +171,12 @@ def _use(reader: reading.Reader) -> operations.Operation:
 
 
 def _set(reader: reading.Reader) -> operations.Operation:
+    # A variable has one name: what is qualified would be a setting of some engine.
+    start = reader.mark()
+    reader.accept("SET")
+    named = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
+    reader.expect("=")
+    reader.reset(start)
     tree = _tree(reader)
     if not isinstance(tree, exp.Set) or len(tree.expressions) != 1:
         raise errors.unsupported("SET")
@@ -178,16 +184,11 @@ def _set(reader: reading.Reader) -> operations.Operation:
     if not isinstance(assignment, exp.EQ):
         raise errors.unsupported("SET")
     left, right = assignment.this, assignment.expression
-    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
-        targets, values = left.expressions, right.expressions
-    else:
-        targets, values = [left], [right]
-    if len(targets) != len(values):
-        raise errors.unsupported("SET of as many variables as there are no values for")
-    return operations.SetVariables(
-        names=tuple(columns.ident(target.this) for target in targets),
-        values=exp.Select(expressions=list(values)),
-    )
+    is_list = isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple)
+    values = list(right.expressions) if is_list else [right]
+    if len(named) != len(values):
+        raise errors.unsupported("SET of another number of values than variables")
+    return operations.SetVariables(names=named, values=exp.Select(expressions=values))
 
 
 def _unset(reader: reading.Reader) -> operations.Operation:

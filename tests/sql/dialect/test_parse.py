@@ -203,6 +203,24 @@ def test_set_takes_one_variable_or_a_list() -> None:
     assert len(many.values.expressions) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "position", "unexpected"),
+    [
+        ("set datafusion.execution.batch_size = 1", 14, "."),
+        ("set (x, datafusion.y) = (1, 2)", 18, "."),
+        ("set 'x' = 1", 4, "'x'"),
+        ("set x to 1", 6, "to"),
+    ],
+)
+def test_set_takes_no_engine_setting_and_no_other_target(
+    text: str, position: int, unexpected: str
+) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+    assert (caught.value.code, caught.value.position) == ("001003", position)
+    assert f"unexpected '{unexpected}'" in caught.value.message
+
+
 def test_alter_session_reads_values_of_each_kind() -> None:
     found = parse.parse("alter session set AUTOCOMMIT = false, timezone='UTC' week_start = 1")
 
