@@ -8,6 +8,7 @@ are named, not read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ WRITE_ACTIONS = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
 DROP_ACTIONS = ("DeleteTable",)
 
 INFORMATION_SCHEMA = "information_schema"
+
+NAMES_COMPARED_MAX = 10_000
+"""Names of one level that are compared with an unquoted one which is stored in neither case.
+
+Beyond them such a name must be quoted.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +80,7 @@ class Places:
 
 
 class View:
-    """The catalog at one moment, as one principal may see it; mutable: it keeps what it listed."""
+    """The catalog at one moment, as one principal may see it."""
 
     def __init__(
         self,
@@ -87,7 +94,6 @@ class View:
         self._access = access
         self._principal = principal
         self._reading = reading
-        self._namespaces: dict[str, list[idents.Namespace]] = {}
 
     # Listings, filtered by what the caller may see
 
@@ -101,7 +107,7 @@ class View:
             return []
         return [
             namespace
-            for namespace in self._namespaces_of(database)
+            for namespace in sorted(self._namespaces(database))
             if self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
         ]
 
@@ -166,11 +172,9 @@ class View:
             if len(name) == 2 and not self._may_know_database(database):
                 raise self.hidden(name, database=database)
             return Schema(database=database, name=INFORMATION_SCHEMA, namespace=())
-        stored = self._namespaces_of(database)
-        positions = names.find(ident, [idents.dotted(namespace) for namespace in stored])
-        if not positions:
+        namespace = self._find_namespace(database, ident)
+        if namespace is None:
             raise self.hidden(name, database=database)
-        namespace = stored[positions[0]]
         return Schema(database=database, name=idents.dotted(namespace), namespace=namespace)
 
     def schema_of(self, name: names.Name, *, database: str | None, schema: str | None) -> Schema:
@@ -186,12 +190,22 @@ class View:
 
     def has_schema(self, database: str, ident: names.Ident) -> bool:
         """Say whether a database has a schema that ident means, seen or not."""
-        stored = [idents.dotted(namespace) for namespace in self._namespaces_of(database)]
-        return bool(names.find(ident, [*stored, INFORMATION_SCHEMA]))
+        is_information = bool(names.find(ident, [INFORMATION_SCHEMA]))
+        return is_information or self._find_namespace(database, ident) is not None
 
     def find_table(self, place: Schema, ident: names.Ident) -> FoundTable | None:
         """Return the table that ident means in a schema, or None."""
-        stored = self._table_names(place.database, place.namespace)
+        for spelling in names.spellings(ident):
+            table = self.find(
+                idents.TableIdent(
+                    table_bucket=place.database, namespace=place.namespace, name=spelling
+                )
+            )
+            if table is not None:
+                return table
+        if ident.quoted:
+            return None
+        stored = self._table_names(place.database, place.namespace, NAMES_COMPARED_MAX)
         positions = names.find(ident, stored)
         if not positions:
             return None
@@ -357,36 +371,46 @@ class View:
         except catalog_errors.NoSuchWarehouse:
             return None
 
-    def _table_names(self, database: str, namespace: idents.Namespace) -> list[str]:
+    def _table_names(
+        self, database: str, namespace: idents.Namespace, names_max: int | None = None
+    ) -> list[str]:
         place = self._place(database)
         if place is None or not namespace:
             return []
         row = self._store.find_namespace(self._reading, place, namespace)
         if row is None:
             return []
-        return self._store.names(self._reading, place, "table", row.row.namespace_id)
+        return self._store.names(
+            self._reading, place, "table", row.row.namespace_id, limit=names_max
+        )
 
-    def _namespaces_of(self, database: str) -> list[idents.Namespace]:
-        listed = self._namespaces.get(database)
-        if listed is None:
-            listed = self._namespaces[database] = sorted(self._every_namespace(database))
-        return listed
-
-    def _every_namespace(self, database: str) -> list[idents.Namespace]:
+    def _find_namespace(self, database: str, ident: names.Ident) -> idents.Namespace | None:
         place = self._place(database)
         if place is None:
-            return []
-        listed: list[idents.Namespace] = []
+            return None
+        for spelling in names.spellings(ident):
+            namespace = tuple(spelling.split("."))
+            if self._store.find_namespace(self._reading, place, namespace) is not None:
+                return namespace
+        stored = sorted(itertools.islice(self._namespaces(database), NAMES_COMPARED_MAX))
+        positions = names.find(ident, [idents.dotted(namespace) for namespace in stored])
+        return stored[positions[0]] if positions else None
+
+    def _namespaces(self, database: str) -> Iterator[idents.Namespace]:
+        """Yield every namespace of a database, parents before their children."""
+        place = self._place(database)
+        if place is None:
+            return
         waiting: list[tuple[idents.Namespace, int]] = [((), records.ROOT_NAMESPACE_ID)]
         while waiting:
             above, namespace_id = waiting.pop()
-            for name in self._store.names(self._reading, place, "namespace", namespace_id):
-                namespace = (*above, name)
-                listed.append(namespace)
-                row = self._store.find_namespace(self._reading, place, namespace)
-                assert row is not None, "one reading lists and finds"
-                waiting.append((namespace, row.row.namespace_id))
-        return listed
+            prefix = records.pointer_range(place, "namespace", namespace_id)
+            rows = self._reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix))
+            for key, value in rows:
+                namespace = (*above, records.name_of(key))
+                row = records.decode(value, records.NamespaceRow)
+                waiting.append((namespace, row.namespace_id))
+                yield namespace
 
 
 def _no_database(shown: str) -> errors.SqlError:

@@ -230,6 +230,7 @@ class Relations:
         for delete in task.deletes:
             if delete.file_format not in ("PARQUET", "PUFFIN"):
                 raise errors.unsupported(f"delete files in {delete.file_format}")
+            table.reader.file(delete.file_path)  # refused here, before a thread opens it
         return _File(task=task, info=self._info(table, file.file_path))
 
     def _info(self, table: Table, uri: str) -> storage_model.ObjectInfo:

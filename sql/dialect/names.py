@@ -4,7 +4,7 @@ Tables of other engines have lower-case names; Snowflake folds unquoted ones to 
 stored name that is plain lower case is shown, and found, as if it were upper case; any other name
 is itself. An unquoted name finds the exact upper-case form first and then anything that differs in
 case alone; a quoted one finds its own spelling, or the upper-case form of a lower-case name. New
-unquoted names are stored lower case.
+unquoted names are stored lower case, and are looked for so before other forms (`spellings`).
 """
 
 from __future__ import annotations
@@ -53,6 +53,14 @@ def find(ident: Ident, stored: Sequence[str]) -> list[int]:
     if exact:
         return exact
     return [index for index, name in enumerate(stored) if name.upper() == wanted]
+
+
+def spellings(ident: Ident) -> tuple[str, ...]:
+    """Return the stored names that ident means first, in order; `find` looks at all others."""
+    if not ident.quoted:
+        return ident.text.upper(), ident.text.lower()
+    lower = ident.text.lower()
+    return (ident.text, lower) if shown(lower) == ident.text != lower else (ident.text,)
 
 
 def dotted(name: Sequence[Ident]) -> str:

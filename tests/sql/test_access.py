@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sql import errors, sessions
+from sql import errors, places, sessions
 from storage import model
 from tests.kit import lakes, sql_house, users
 
@@ -172,5 +172,45 @@ def test_a_table_with_damaged_metadata_does_not_silence_the_others(tmp_path: Pat
             ("C", 1),
         ]
         assert [row[0] for row in await house.rows("show columns")] == ["A", "C"]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_names_are_found_without_a_look_at_their_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema s")
+        await house.run('create schema "Mixed"')
+        await house.run("create table s.t as select 1 as n")
+        await house.run('create table "Mixed"."T" as select 2 as n')
+        assert await house.one("select n from mixed.t") == 2
+
+        def refuse(*arguments: object, **more: object) -> None:
+            raise AssertionError("names were listed")
+
+        monkeypatch.setattr(places.View, "_namespaces", refuse)
+        monkeypatch.setattr(places.View, "_table_names", refuse)
+        for name in ("s.t", 'S."T"', '"s"."t"', "lake.s.t"):
+            assert await house.one(f"select n from {name}") == 1
+        assert await house.one('select n from "Mixed".T') == 2
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_an_unquoted_name_means_the_stored_form_of_new_names_before_others(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        for number, name in enumerate(('"Abc"', "abc", '"ABC"')):
+            await house.lake.tables.create(
+                house.lake.ident(f"ns.{name.strip(chr(34))}"), schema=lakes.SCHEMA, by=lakes.BY
+            )
+            await house.run(f'insert into ns."{name.strip(chr(34))}" (id) values ({number})')
+        assert await house.one("select id from aBc") == 2  # the exact upper-case form
+        await house.lake.tables.drop(house.lake.ident("ns.ABC"), by=lakes.BY)
+        assert await house.one("select id from aBc") == 1  # the form of a new unquoted name
+        await house.lake.tables.drop(house.lake.ident("ns.abc"), by=lakes.BY)
+        assert await house.one("select id from aBc") == 0
 
     sql_house.in_house(tmp_path, work)

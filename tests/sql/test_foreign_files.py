@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from catalog import manifest_encoding, summaries
+from catalog import manifest_encoding, manifests, summaries
 from sql import errors
 from tests.kit import lakes, sql_house, users
 
@@ -153,6 +154,27 @@ def test_the_deny_holds_after_the_owning_table_is_dropped(tmp_path: Path, attack
         await house.run("drop table bob.secret")
         be(house, "dave")
         await refuse(house, "select * from dave.mine")
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_denied_delete_file_is_not_applied(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await prepare(house)
+        await house.run("insert into dave.mine values (1, 'own')")
+        (foreign,) = await house.scans.live_files(house.reader("bob.secret"))
+        deletes = msgspec.structs.replace(foreign, content=manifests.Content.POSITION_DELETES)
+        mine = house.reader("dave.mine").table
+        await house.appends.commit_files(
+            mine.ident,
+            [deletes],
+            operation="delete",
+            based_on=mine.metadata.current_snapshot_id,
+            principal=sql_house.ROOT,
+        )
+        be(house, "dave")
+        for text in ("select * from dave.mine", "select count(*) from dave.mine"):
+            await refuse(house, text)
 
     sql_house.in_house(tmp_path, work)
 
