@@ -163,6 +163,7 @@ class Sweep:
         self._scratch = scratch
         self._cache = cache
         self._now_ms = now_ms
+        self._unsettled = iter(FOLDERS)
         self._log = logging.getLogger("boathouse.sweep")
 
     async def run(self, *, interval_s: float = INTERVAL_S) -> None:
@@ -188,7 +189,7 @@ class Sweep:
         """Free everything that was released longer ago than its grace; return how many things."""
         now_ms = self._now_ms()
         freed = 0
-        await self._blobs.run(self._blobs.settle)
+        await self._blobs.run(self._settle)
         for step in self._steps(
             row_before_ms=now_ms - row_grace_ms, file_before_ms=now_ms - file_grace_ms
         ):
@@ -196,6 +197,23 @@ class Sweep:
             await self._index.commit(step.batch)
             freed += step.count
         return freed
+
+    def _settle(self) -> None:
+        """Make named blobs read-only: new ones, and those of one folder more.
+
+        The files of an older release, of a copy that lost its modes, and those that were named
+        right before a crash are writable yet. One folder per round, because a lake has many files.
+        """
+        self._blobs.settle()
+        name = next(self._unsettled, None)
+        if name is None:
+            return
+        with self._index.view() as view:
+            named = _named_in(view, name)
+        folder = self._folder / name
+        for blob in named.intersection(self._disk.names(folder)):
+            if not self._disk.is_read_only(folder / blob):
+                self._disk.make_read_only(folder / blob)
 
     def recover(self, *, repair: bool = False) -> Recovery:
         """Set the folder right. Blocks; before the first reader and writer.

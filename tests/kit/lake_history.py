@@ -603,13 +603,10 @@ def record(
         Client(number, faces, known, random.Random(f"{seed} {number}"), weights)
         for number, faces in enumerate(crew)
     ]
-    first, chance = clients[0], clients[0].chance
-    first.chance = Fixed((NAMESPACES[0], NAMES[0]))
-    first.create_bucket()
-    if "create_table" in weights:
-        first.create_namespace()
-        first.create_table()
-    first.chance = chance
+    try:
+        prepare(clients[0], weights)
+    except LOST:
+        return known.events
     barrier = threading.Barrier(len(clients))
 
     def work(client: Client) -> None:
@@ -624,6 +621,16 @@ def record(
         for done in [pool.submit(work, client) for client in clients]:
             done.result()
     return known.events
+
+
+def prepare(client: Client, weights: Mapping[str, int]) -> None:
+    """Make the table bucket, and a table in it where tables are worked on."""
+    chance, client.chance = client.chance, Fixed((NAMESPACES[0], NAMES[0]))
+    client.create_bucket()
+    if "create_table" in weights:
+        client.create_namespace()
+        client.create_table()
+    client.chance = chance
 
 
 def observe(faces: Faces, seed: str, events: list[Event]) -> list[Event]:

@@ -126,7 +126,8 @@ def killed(folder: Path, kills: int) -> list[Event]:
                 killer.join()
             with lakes.opened(server.data, first_id=(number + 1) << 40) as lake:
                 invariants.check_recovered(lake.storage, server.data)
-                assert lake.broken_chain(f"lin-{seed}") is None
+                if f"lin-{seed}" in {each.name for each in lake.storage.buckets.list()}:
+                    assert lake.broken_chain(f"lin-{seed}") is None
             server = servers.start(folder / "data")
             with crew_of(server) as crew:
                 events = lake_history.observe(crew[0], seed, events)

@@ -524,3 +524,19 @@ def test_a_blob_is_read_only_once_it_is_named_and_the_sweep_came_round(tmp_path:
     named, arriving = asyncio.run(run())
     assert (named.stat().st_mode & 0o777, arriving.stat().st_mode & 0o777) == (0o400, 0o600)
     storage.close()
+
+
+def test_named_blobs_of_an_older_release_become_read_only_in_time(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    files = folders.files_of(tmp_path / "data" / "blobs")
+    for file in files:
+        file.chmod(0o600)
+    storage = folders.open_folder(tmp_path / "data", ids=folders.Ids("again"))
+
+    async def sweep_often() -> None:
+        for _ in range(256):
+            await storage.sweep.once()
+
+    asyncio.run(sweep_often())
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o400}
+    storage.close()
