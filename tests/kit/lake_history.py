@@ -154,12 +154,17 @@ class Faces:
         target = f"/iceberg/v1/{path}"
         return self._reply(f"{method} {path}", *self.send(method, target, headers, body))
 
+    def signed_s3(
+        self, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        signed = self._signed("s3", method, target, headers, body)
+        return self.send(method, target, signed, body)
+
     def object(
         self, method: str, target: str, body: bytes = b"", **conditions: str
     ) -> tuple[Reply, dict[str, str]]:
         headers = {name.replace("_", "-"): value for name, value in conditions.items()}
-        signed = self._signed("s3", method, target, headers, body)
-        status, answered, content = self.send(method, target, signed, body)
+        status, answered, content = self.signed_s3(method, target, headers, body)
         match status:
             case 200 | 204:
                 return ("ok", None), answered
@@ -531,6 +536,27 @@ class Client:
 
         self.do(f"get {key}", (), get)
 
+    def upload_object(self) -> None:
+        """Complete an upload of one part, which takes effect as a PUT does."""
+        key = self.chance.choice(KEYS)
+        target = f"/{BUCKET}/{self.known.bucket}/{key}"
+        body = f"{self.known.bucket} {self.known.fresh()}".encode()
+        status, _, content = self.faces.signed_s3("POST", f"{target}?uploads=", {}, b"")
+        upload_id = content.partition(b"<UploadId>")[2].partition(b"</UploadId>")[0].decode()
+        if status != 200 or not upload_id:
+            raise Broken(f"POST {target}?uploads=: {status} {content[:500]!r}")
+        query = f"partNumber=1&uploadId={upload_id}"
+        self.faces.signed_s3("PUT", f"{target}?{query}", {}, body)
+        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag_of(body)}</ETag></Part>"
+        document = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode()
+        digest = hashlib.md5(hashlib.md5(body, usedforsecurity=False).digest())
+        path = f"{target}?uploadId={upload_id}"
+        self.do(
+            f"put {key}",
+            (f'"{digest.hexdigest()}-1"',),
+            lambda: self.faces.object("POST", path, document)[0],
+        )
+
     def change_object(self) -> None:
         key, faces = self.chance.choice(KEYS), self.faces
         target = f"/{BUCKET}/{self.known.bucket}/{key}"
@@ -573,6 +599,7 @@ WEIGHTS = {
     "delete_metadata": 2,
     "get_object": 5,
     "change_object": 8,
+    "upload_object": 3,
 }
 
 
