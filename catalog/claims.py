@@ -64,7 +64,7 @@ def claim(
             derive.append(_enclosing(above_key))
             continue
         row = records.decode(above_value, records.LocationRow)
-        if row.object_uuid != standing_uuid:
+        if row.object_uuid not in (standing_uuid, object_uuid):
             permit(path, owners.owner_of(reading, place, row))
             raise _overlap(place, path, f"it lies inside the location {above}")
         is_own = True

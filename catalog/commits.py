@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -189,6 +190,7 @@ class Commits:
                         now_ms=now_ms,
                     )
                 )
+            _check_apart(place, steps)
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
         loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
@@ -604,6 +606,26 @@ def _by_table(
         assert change.ident.table_bucket == changes[0].ident.table_bucket
         parts.setdefault(change.ident, []).append(change)
     return parts
+
+
+def _check_apart(place: records.Place, steps: Sequence[Step]) -> None:
+    """Raise InvalidLocation if tables of one commit get locations that overlap.
+
+    The claims of one Batch expect the state before it, and so do not see each other.
+    """
+    if len(steps) == 1:
+        return
+    paths = sorted(
+        locations.parse_location(step.made.location, table_bucket=place.table_bucket) + "/"
+        for step in steps
+        if step.base is None or step.made.location != step.base.location
+    )
+    for path, following in itertools.pairwise(paths):
+        if following.startswith(path):
+            raise errors.InvalidLocation(
+                f"Cannot use location {locations.format_uri(place.table_bucket, following[:-1])}:"
+                " another table of the same commit gets one that overlaps it"
+            )
 
 
 def _updates_of(parts: Sequence[TableChange]) -> list[Any]:

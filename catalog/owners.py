@@ -20,7 +20,7 @@ from storage import batch
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The table or view that a location belongs to, under its present or its last name.
 
-    namespace_id: 0 if no name was ever recorded. row: what its last name is read from, in POINTERS.
+    namespace_id: 0 if no name was ever recorded. is_live: whether it stands there now.
     """
 
     object_uuid: str

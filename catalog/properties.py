@@ -43,7 +43,8 @@ def check_paths(properties: Mapping[str, str], *, location: str) -> None:
             continue
         allowed = f"{home}/{directory}"
         given = plain_uri(value)
-        if given != allowed and not given.startswith(allowed + "/"):
+        is_below = given == allowed or given.startswith(allowed + "/")
+        if not is_below or not {".", ".."}.isdisjoint(given.split("/")):
             raise errors.InvalidProperty(
                 f"Cannot set {name} to {value}: files of this table may only be written in"
                 f" {location.rstrip('/')}/{directory}"

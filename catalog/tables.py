@@ -331,6 +331,8 @@ class Tables:
                 found = self._store.find_pointer(view, place, "table", ident)
                 if found is None or not overwrite:
                     self._commits.check_name_free(view, place, ident)
+                else:
+                    _permit_overwrite(permit, place, ident, found)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             _check_below(place, path, metadata_location)
@@ -635,6 +637,23 @@ class Tables:
             checks.check_table(file.table)
         commits.check_placement(file.table, place)
         return file, unchanged
+
+
+def _permit_overwrite(
+    permit: owners.Permit,
+    place: records.Place,
+    ident: idents.TableIdent,
+    standing: store.FoundPointer,
+) -> None:
+    """Ask whether the caller may write to the very table that a register would overwrite."""
+    path = locations.path_in(standing.pointer.location, table_bucket=place.table_bucket)
+    owner = owners.Owner(
+        object_uuid=standing.pointer.object_uuid,
+        namespace_id=standing.namespace_id,
+        name=ident.name,
+        is_live=True,
+    )
+    permit(path or "", owner)
 
 
 def _check_named(location: str) -> None:

@@ -36,6 +36,8 @@ def test_a_path_inside_its_directory_of_the_location_is_taken(name: str, value: 
         ("write.data.path", "s3://lake/ns/t2/data"),
         ("write.metadata.path", f"{HOME}/data"),
         ("write.object-storage.path", "file:/tmp/data"),
+        ("write.data.path", f"{HOME}/data/../../other/t/data"),
+        ("write.metadata.path", f"{HOME}/metadata/./x"),
     ],
 )
 def test_a_path_where_the_layout_refuses_writers_is_refused(name: str, value: str) -> None:

@@ -984,7 +984,13 @@ def test_register_with_overwrite_points_a_table_back(ns: lakes.Lake) -> None:
     commit(ns, "ns.t", set_property("a", "1"))
     assert made.metadata_location is not None
     back = ns.run(
-        ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY)
+        ns.tables.register(
+            ns.ident("ns.t"),
+            made.metadata_location,
+            overwrite=True,
+            by=BY,
+            permit=lakes.permit_all,
+        )
     )
     assert back.pointer.object_uuid == made.pointer.object_uuid
     assert "a" not in ns.tables.load(ns.ident("ns.t")).metadata.properties
@@ -1202,3 +1208,51 @@ def test_a_restart_keeps_everything(tmp_path: Any) -> None:
         again = commit(lake, "ns.t", set_property("a", "2"))
         assert again.metadata_location is not None
         assert "/00002-" in again.metadata_location
+
+
+def test_tables_of_one_commit_get_locations_apart(ns: lakes.Lake) -> None:
+    for name in ("a", "b"):
+        create(ns, f"ns.{name}")
+    before = len(ns.log())
+    for first, second in (("x/y", "x/y"), ("x/y", "x/y/z"), ("x/y/z/w", "x/y")):
+        changes = [
+            tables.TableChange(
+                ident=ns.ident(f"ns.{name}"),
+                requirements=[],
+                updates=[{"action": "set-location", "location": f"s3://lake/{path}"}],
+            )
+            for name, path in (("a", first), ("b", second))
+        ]
+        with pytest.raises(errors.InvalidLocation, match="another table of the same commit"):
+            ns.run(ns.tables.commit_many(changes, by=BY))
+    assert len(ns.log()) == before
+    changes[1] = tables.TableChange(
+        ident=ns.ident("ns.b"),
+        requirements=[],
+        updates=[{"action": "set-location", "location": "s3://lake/x/y/z/v"}],
+    )
+    ns.run(ns.tables.commit_many(changes, by=BY))
+
+
+def test_a_table_that_moved_below_its_old_location_can_be_registered_again(
+    ns: lakes.Lake,
+) -> None:
+    made = create(ns)
+    below = f"{made.metadata.location}/below"
+    commit(ns, "ns.t", {"action": "set-location", "location": below})
+    last = ns.run(ns.tables.unregister(ns.ident("ns.t"), by=BY))
+    assert last.metadata_location is not None
+    again = ns.run(
+        ns.tables.register(ns.ident("ns.u"), last.metadata_location, by=BY, permit=lakes.permit_all)
+    )
+    assert again.pointer.object_uuid == made.pointer.object_uuid
+    assert again.pointer.location == below
+
+
+def test_register_with_overwrite_asks_for_the_table_that_it_meets(ns: lakes.Lake) -> None:
+    made = create(ns)
+    commit(ns, "ns.t", set_property("a", "1"))
+    assert made.metadata_location is not None
+    with pytest.raises(errors.InvalidLocation):
+        ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY))
+    assert ns.tables.load(ns.ident("ns.t")).metadata.properties["a"] == "1"
