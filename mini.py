@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from catalog.namespaces import Namespaces
     from catalog.store import CatalogStore
     from catalog.tables import Tables
+    from server.access.audit import Audit
     from server.access.decide import Authoriser
     from server.access.principals import Principals
     from server.access.rootkeys import RootKeys
@@ -299,6 +300,12 @@ def _run(settings: Config, listener: socket.socket) -> int:
     return 0
 
 
+def _why_writes_are_refused(storage: Storage, log: Audit) -> str | None:
+    if storage.is_full():
+        return "disk full"
+    return "audit log cannot be written" if log.is_stuck else None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class House:
     """What was built. late_sql: the SQL floor, which is joined at its first request."""
@@ -405,6 +412,7 @@ def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
             "native": native.NativeFace(
                 counts=counts,
                 version=config.VERSION,
+                refuses_writes=lambda: _why_writes_are_refused(storage, log),
                 routes=catalog_native.make_routes(
                     tables=all_tables,
                     access=rest_access.Access(

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from server import asgi, counters, errors, exchange, limits
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
+from storage import errors as storage_errors
 
 Labels: TypeAlias = Mapping[str, str]
 Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
@@ -24,7 +25,7 @@ Demanding: TypeAlias = Callable[[Labels], tuple[exchange.Demand, ...]]
 ErrorTable: TypeAlias = Mapping[type[Exception], tuple[int, str]]
 """Error class -> status and type, for errors of the floors that bring routes."""
 
-METRICS_DEMAND: Final = exchange.Demand(action="lake:Admin", resource="*")
+METRICS_DEMAND: Final = exchange.Demand(action="lake:Admin", resource="*", only_reads=True)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 API_PREFIX: Final = ("_api", "v1")
 
@@ -102,6 +103,7 @@ KIT_ERRORS: Final[ErrorTable] = {
     access_errors.MalformedPolicy: (400, "MalformedPolicy"),
     access_errors.MalformedARN: (400, "MalformedARN"),
     access_errors.AuditUnavailable: (503, "AuditUnavailable"),
+    storage_errors.DiskFull: (507, "InsufficientStorage"),
     auth_errors.AuthError: (401, "Unauthorized"),
     auth_errors.TooManyFailures: (429, "TooManyRequests"),
     auth_errors.PayloadError: (400, "BadRequest"),
@@ -109,7 +111,10 @@ KIT_ERRORS: Final[ErrorTable] = {
 
 
 class NativeFace:
-    """The face. routes, wire_errors: what other floors add."""
+    """The face. routes, wire_errors: what other floors add.
+
+    refuses_writes: says why the server refuses writes now, or None; health tells it.
+    """
 
     name = "native"
 
@@ -120,7 +125,9 @@ class NativeFace:
         version: str,
         routes: Sequence[Route] = (),
         wire_errors: ErrorTable | None = None,
+        refuses_writes: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._refuses_writes = refuses_writes
         self._counts = counts
         self._version = version
         self._routes = tuple(routes)
@@ -169,7 +176,8 @@ class NativeFace:
         """Answer."""
         match operation:
             case Health():
-                return asgi.json_response({"status": "ok", "version": self._version})
+                status = self._refuses_writes() or "ok"
+                return asgi.json_response({"status": status, "version": self._version})
             case Metrics():
                 text = format_metrics(self._counts)
                 return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())

@@ -16,6 +16,7 @@ from server.access import model
 from server.auth import callers
 from server.auth import errors as auth_errors
 from server.aws import wire_errors
+from storage import errors as storage_errors
 
 WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.FaceNotServed: (501, "NotImplemented"),
@@ -26,6 +27,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.ServerBusy: (503, "ServiceUnavailable"),
     access_errors.AccessDenied: (403, "AccessDenied"),
     access_errors.AuditUnavailable: (503, "ServiceUnavailable"),
+    storage_errors.DiskFull: (507, "InsufficientStorage"),
     auth_errors.AuthError: (403, "SignatureDoesNotMatch"),
     auth_errors.MissingCredentials: (403, "MissingAuthenticationToken"),
     auth_errors.MalformedAuthorization: (403, "IncompleteSignature"),

@@ -53,6 +53,7 @@ FaultKind = Literal[
     "plan",
     "value",
     "resources",
+    "disk_full",
     "planning",
     "canceled",
     "timed_out",

@@ -345,6 +345,15 @@ def resources_exhausted(detail: str) -> SqlError:
     return SqlError("000625", "53200", f"The statement exceeded its resource limits: {detail}")
 
 
+def disk_full() -> SqlError:
+    """The disk has no room for what the statement writes, or for what its computation spills."""
+    return SqlError(
+        "000625",
+        "53100",
+        "The server's disk is full: make room on it, or delete or drop something, and try again",
+    )
+
+
 def not_running(query_id: str) -> SqlError:
     """An abort of something that is not running; no error to the client."""
     return SqlError(

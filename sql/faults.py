@@ -10,6 +10,7 @@ import re
 
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
+from server.access import errors as access_errors
 from sql import engine, errors
 from storage import errors as storage_errors
 
@@ -25,6 +26,8 @@ def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlErr
             return errors.timed_out(round(float(fault.message)))
         case "resources" | "planning" | "busy":
             return errors.resources_exhausted(fault.message)
+        case "disk_full":
+            return errors.disk_full()
         case "plan":
             return _of_plan(fault.message, query_id)
         case "crashed":
@@ -147,8 +150,10 @@ def of_catalog(error: Exception) -> errors.SqlError | None:
             return errors.SqlError(
                 "000625", "40001", f"The table was changed by another writer meanwhile: {text}"
             )
+        case access_errors.AuditUnavailable():
+            return errors.SqlError("000625", "58030", f"{text[:1].upper()}{text[1:]}")
         case storage_errors.DiskFull():
-            return errors.resources_exhausted("the disk is full")
+            return errors.disk_full()
     if isinstance(error, catalog_errors.CatalogError | metadata_errors.MetadataError):
         return errors.SqlError("000625", "40000", text)
     return None

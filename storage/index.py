@@ -220,6 +220,11 @@ class Index:
                 self._disk.unlink(aside)
         self._crowded = self._is_crowded()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether only what makes room is written."""
+        return self._crowded
+
     def used_bytes(self) -> int:
         """Return how many bytes of the map hold live pages."""
         return int(self._used_pages() * self._environment.stat()["psize"])

@@ -44,6 +44,10 @@ OPENED = b"opened"
 """The row of Store.META that a first start writes after format.json."""
 
 
+ROOM_BYTES_MIN = 1 << 20
+"""Less room on the disk than this is none: a commit and its audit lines must fit."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Storage:
     """An open data folder. path: absolute, resolved. server_id: made once per folder."""
@@ -60,6 +64,10 @@ class Storage:
     sweep: Sweep
     disk: Disk
     lock: int
+
+    def is_full(self) -> bool:
+        """Say whether the disk, or the index, has no room for writes."""
+        return self.index.is_crowded or self.disk.room_bytes(self.path) < ROOM_BYTES_MIN
 
     def close(self) -> None:
         """Finish what is under way, close the index, let go of the folder."""

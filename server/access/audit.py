@@ -8,8 +8,8 @@ ellipsis.
 
 What is said of clients that proved no identity has files of its own (`anonymous-*`), fewer of them,
 and a rate: whatever strangers send, it removes no line about anybody else. While the log cannot be
-written, writes are refused before any effect; reads and deletes go on, so that somebody can make
-room, and wait in memory for their lines.
+written, writes are refused before any effect, as DiskFull where that is the reason; reads and
+deletes go on, so that room can be made, and their lines wait in memory.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import orjson
 
 from server import limits
 from server.access import errors, model
+from storage import errors as storage_errors
 from storage import model as storage_model
 
 GATHER_SECONDS: Final = 0.1
@@ -195,8 +196,13 @@ class Audit:
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._stopping = False
-        self._fault: str | None = None
+        self._fault: Exception | None = None
         self._writing = asyncio.Lock()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last attempt to write the log failed, so that writes are refused."""
+        return self._fault is not None
 
     async def start(self) -> None:
         """Begin to write what is recorded."""
@@ -227,13 +233,16 @@ class Audit:
     ) -> None:
         """Take down a denial, or a write that is allowed and about to happen.
 
-        Raises AuditUnavailable for a write, deletes apart, while the log cannot be written.
+        Raises DiskFull or AuditUnavailable for a write, deletes apart, while the log cannot be
+        written.
         """
         if decision.allow and self._fault is not None:
             self._wake.set()
             if not demand.action.partition(":")[2].lower().startswith(("delete", "abort")):
+                if isinstance(self._fault, storage_errors.DiskFull):
+                    raise storage_errors.DiskFull("the disk has no room left for the audit log")
                 raise errors.AuditUnavailable(
-                    f"the audit log cannot be written, so nothing may be changed: {self._fault}"
+                    f"the audit log cannot be written, so nothing may be changed: {self._fault!r}"
                 )
         line: dict[str, Any] = {
             "event": "allow" if decision.allow else "deny",
@@ -288,7 +297,7 @@ class Audit:
             try:
                 await self._log.write_waiting()
             except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on
-                self._fault = str(error) or type(error).__name__
+                self._fault = error.with_traceback(None)
             else:
                 self._fault = None
             # What strangers did is worth no refusal of a write.

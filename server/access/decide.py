@@ -155,7 +155,8 @@ class Authoriser:
     def check(self, principal: model.Principal, demand: model.Demand) -> None:
         """Raise AccessDenied unless it is allowed."""
         decision = self.decide(principal, demand)
-        if self._record is not None and (not decision.allow or is_write(demand.action)):
+        writes = is_write(demand.action) and not demand.only_reads
+        if self._record is not None and (writes or not decision.allow):
             self._record(principal, demand, decision)
         if not decision.allow:
             shown = demand.shown or f"{demand.action} on resource {demand.resource}"

@@ -61,6 +61,7 @@ class Demand:
     credentials are scoped by it, and may do nothing that has no place.
     shown: what a refusal says instead of action and resource, where these tell whether a thing
     exists: the same for one that does and one that does not.
+    only_reads: the request changes nothing, although its action may.
     """
 
     action: str
@@ -68,6 +69,7 @@ class Demand:
     place: str = ""
     shown: str = ""
     context: Context = field(default_factory=dict)
+    only_reads: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

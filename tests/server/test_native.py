@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from server import asgi, counters, errors, exchange, native
+from server.access import decide, model
 from server.access import errors as access_errors
-from server.access import model
 from server.auth import errors as auth_errors
 from tests.server import requesting
 from tests.server.requesting import request, run
@@ -212,3 +212,23 @@ def test_metrics_are_served_to_whoever_may_administer():
     response = answer(face, request(target="/_metrics"))
     assert response.status == 200
     assert response.headers == (("content-type", native.METRICS_TYPE),)
+
+
+def test_health_says_why_writes_are_refused():
+    face = native.NativeFace(
+        counts=counters.Counters(), version="1", refuses_writes=lambda: "disk full"
+    )
+
+    response = answer(face, request(target="/_health"))
+
+    assert response.status == 200
+    assert orjson.loads(response.body) == {"status": "disk full", "version": "1"}
+
+
+def test_reading_metrics_is_no_write():
+    recorded = []
+    authoriser = decide.Authoriser(now_ms=lambda: 0, record=lambda *line: recorded.append(line))
+
+    authoriser.check(requesting.people().root, native.METRICS_DEMAND)
+
+    assert recorded == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +11,15 @@ import pytest
 from storage import errors
 from storage.opening import Storage
 from tests.kit import folders, invariants
+from tests.kit import small_disk as small_disks
 
 DISK_MIB = 24
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(place)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command here")
-    if done.returncode != 0:
-        pytest.skip("mounting a small file system needs root on Linux")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    with small_disks.mounted(tmp_path / "disk", mib=DISK_MIB) as place:
+        yield place
 
 
 async def fill(storage: Storage, name: str, size_bytes: int) -> int:

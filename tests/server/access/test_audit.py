@@ -142,8 +142,10 @@ def test_log_that_cannot_be_written_refuses_writes_and_lets_deletes_go_on(tmp_pa
         await log.start()
         log.record(ROOT, WRITE, ALLOWED)
         await log._write_waiting()
-        with pytest.raises(errors.AuditUnavailable, match="no room left"):
+        assert log.is_stuck
+        with pytest.raises(storage_errors.DiskFull, match="no room left"):
             log.record(ROOT, WRITE, ALLOWED)
+        assert list((tmp_path / "audit").iterdir()) == []
         log.record(ROOT, WRITE, DENIED)
         log.record(ROOT, DELETE, ALLOWED)
         full.full = False
@@ -162,6 +164,25 @@ def test_log_that_cannot_be_written_refuses_writes_and_lets_deletes_go_on(tmp_pa
     ]
 
 
+class BrokenDisk(disk.Disk):
+    def write(self, descriptor, data):
+        raise PermissionError("the folder is not ours")
+
+
+def test_log_that_cannot_be_written_for_another_reason_says_which(tmp_path):
+    log = make(tmp_path, disk=BrokenDisk())
+
+    async def live():
+        await log.start()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log._write_waiting()
+        with pytest.raises(errors.AuditUnavailable, match="the folder is not ours"):
+            log.record(ROOT, WRITE, ALLOWED)
+        await log.stop()
+
+    run(live())
+
+
 def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
     full = FullDisk()
     log = make(tmp_path, disk=full)
@@ -176,7 +197,7 @@ def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
                 try:
                     log.record(ROOT, WRITE, ALLOWED)
                     break
-                except errors.AuditUnavailable:
+                except storage_errors.DiskFull:
                     await asyncio.sleep(0.01)
         await log.stop()
 

@@ -1,0 +1,143 @@
+"""A server whose disk is full: every face refuses writes in its own words, and goes on reading."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore import config, exceptions
+from pyiceberg import exceptions as iceberg_errors
+
+from pipeline import loads, settings
+from sql import shell
+from tests.kit import lake_client, small_disk
+from tests.kit import server as server_kit
+
+DISK_MIB = 48
+SIZES = (1_000_000, 100_000, 30_000, 9)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[server_kit.Running]:
+    with small_disk.mounted(tmp_path / "disk", mib=DISK_MIB) as disk:
+        running = server_kit.start(disk / "data")
+        try:
+            yield running
+        finally:
+            assert running.stop() == 0
+
+
+def client(running: server_kit.Running, service: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+        config=config.Config(retries={"total_max_attempts": 1}),
+    )
+
+
+def fill(s3: Any) -> list[str]:
+    """Put ever smaller objects until the disk takes none; return the keys."""
+    keys = []
+    for size_bytes in SIZES:
+        while True:
+            key = f"{size_bytes}-{len(keys):05d}"
+            try:
+                s3.put_object(Bucket="raw", Key=key, Body=b"x" * size_bytes)
+            except exceptions.ClientError:
+                break
+            keys.append(key)
+    return keys
+
+
+def refused(call: Callable[[], Any]) -> tuple[int, str]:
+    with pytest.raises(exceptions.ClientError) as caught:
+        call()
+    answer = caught.value.response
+    return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
+
+
+def health(running: server_kit.Running) -> Any:
+    status, body = server_kit.get(running.url + "/_health")
+    assert status == 200
+    return json.loads(body)["status"]
+
+
+def metrics(running: server_kit.Running) -> int:
+    where = settings.Server(
+        url=running.url,
+        access_key=running.access_key,
+        secret_key=running.secret_key,
+        region="us-east-1",
+    )
+    request = urllib.request.Request(
+        f"{running.url}/_metrics", headers={"Authorization": f"Bearer {loads.token(where)}"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        return int(answer.status)
+
+
+def test_a_full_disk_refuses_writes_at_every_face_and_everything_else_goes_on(
+    server: server_kit.Running,
+) -> None:
+    s3, s3tables = client(server, "s3"), client(server, "s3tables")
+    catalog = lake_client.catalog(server)
+    s3.create_bucket(Bucket="raw")
+    catalog.create_namespace("ns")
+    assert health(server) == "ok"
+    with lake_client.session(server, "ns") as sql:
+        sql.rows("create table t (a int)")
+        sql.rows("insert into t values (1), (2)")
+        assert sql.rows("select sum(a) from t") == [(3,)]
+        keys = fill(s3)
+        assert len(keys) > 10
+
+        for number in range(10):
+            for text in (
+                "insert into t values (3)",
+                "insert into t select * from t",
+                "create table u as select * from t",
+                f"create table w{number} (a int)",
+                f"create schema s{number}",
+            ):
+                with pytest.raises(shell.ShellError, match=r"^000625 \(53100\): .*disk is full"):
+                    sql.rows(text)
+        for size_bytes in (10, 100_000):
+            body = b"y" * size_bytes
+            assert refused(lambda body=body: s3.put_object(Bucket="raw", Key="n", Body=body)) == (
+                507, "InsufficientStorage",
+            )  # fmt: skip
+        assert refused(lambda: s3.create_bucket(Bucket="more")) == (507, "InsufficientStorage")
+        (arn,) = [bucket["arn"] for bucket in s3tables.list_table_buckets()["tableBuckets"]]
+        assert refused(
+            lambda: s3tables.create_namespace(tableBucketARN=arn, namespace=["more"])
+        ) == (507, "InsufficientStorageException")
+        with pytest.raises(iceberg_errors.ServerError, match="InsufficientStorageException"):
+            catalog.create_namespace("more")
+
+        assert health(server) == "disk full"
+        assert metrics(server) == 200
+        assert sql.rows("select a, row_number() over (order by a desc) from t order by a") == [
+            (1, 2), (2, 1),
+        ]  # fmt: skip
+        assert len(sql.rows("show tables in ns")) == 1
+        with lake_client.session(server, "ns") as another:
+            assert another.rows("select count(*) from t") == [(2,)]
+        assert len(s3.get_object(Bucket="raw", Key=keys[0])["Body"].read()) == SIZES[0]
+        assert s3.list_objects_v2(Bucket="raw", MaxKeys=3)["KeyCount"] == 3
+        assert catalog.list_tables("ns") == [("ns", "t")]
+        assert catalog.load_table("ns.t").current_snapshot() is not None
+        logs = [path.stat().st_size for path in (server.data / "audit").iterdir()]
+        assert [size_bytes for size_bytes in logs if not size_bytes] == []
+
+        for key in keys:
+            s3.delete_object(Bucket="raw", Key=key)
+        sql.rows("drop table t")
+        assert sql.rows("show tables in ns") == []
