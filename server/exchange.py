@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from server import asgi, counters, dispatch, errors, held, limits, targets, unserved
+from server import asgi, calls, counters, dispatch, errors, held, limits, targets, unserved
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
@@ -32,21 +32,19 @@ REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
 class Face(Protocol):
-    """One protocol. Operation values are closed types of the face's own."""
+    """One protocol. services: what its handlers get."""
 
     name: str
+    services: Any
 
-    def identify(self, request: asgi.Request) -> Any:
-        """Return which operation the request is. Pure; raises the face's own errors."""
+    def identify(self, request: asgi.Request) -> calls.Call:
+        """Return the row that the request means, with its parsed value. Raises the face's errors.
 
-    def authentication(self, operation: Any) -> Authentication:
-        """Return what the operation asks of its caller's credentials."""
+        Reads no body and looks nothing up.
+        """
 
-    def demands(self, operation: Any, principal: Principal) -> tuple[Demand, ...]:
-        """Return everything that must be allowed before the operation is begun."""
-
-    async def handle(self, operation: Any, request: asgi.Request, caller: Caller) -> asgi.Response:
-        """Do the operation. Raises whatever `encode_error` knows."""
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Return the error of an operation that has no handler."""
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return the answer for an error: of the face, of the kit, or an unknown one (500)."""
@@ -64,7 +62,7 @@ class Exchange:
     def __init__(
         self,
         *,
-        faces: Mapping[str, Face],
+        faces: Mapping[str, Any],
         verifier: verify.Verifier,
         authoriser: decide.Authoriser,
         now_ms: storage_model.NowMs,
@@ -77,9 +75,10 @@ class Exchange:
         on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
+        every = {**{name: unserved.Unserved(name) for name in dispatch.FACES}, **faces}
         self._faces: dict[str, Face] = {
-            **{name: unserved.Unserved(name) for name in dispatch.FACES},
-            **faces,
+            name: face if hasattr(face, "services") else _Adapted(face)
+            for name, face in every.items()
         }
         self._verifier = verifier
         self._authoriser = authoriser
@@ -166,9 +165,14 @@ class Exchange:
                 self._check_host(request, version)
             if request.raw_path == targets.SERVER:
                 return _answer_for_server(request)
-            operation = face.identify(request)
-            caller = await self._caller(face, operation, request, entry)
-            return await face.handle(operation, request, caller)
+            call = face.identify(request)
+            operation = call.operation
+            await self._admit(face, call, entry)
+            if operation.handler is None:
+                raise face.refuse_unimplemented(operation)
+            if operation.body_bytes_max:
+                call.body = await request.read(limit_bytes=operation.body_bytes_max)
+            return await operation.handler(face.services, call)
         except errors.ClientDisconnected:
             raise
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
@@ -204,22 +208,22 @@ class Exchange:
             )
         return response
 
-    async def _caller(
-        self, face: Face, operation: Any, request: asgi.Request, entry: audit.Entry | None
-    ) -> Caller:
-        authentication = face.authentication(operation)
+    async def _admit(self, face: Face, call: calls.Call, entry: audit.Entry | None) -> None:
+        """Find out who calls, and refuse who may not do what the call is for."""
+        operation, request = call.operation, call.request
+        authentication = operation.authentication
         if authentication is Authentication.NONE or authentication is Authentication.SELF:
-            return self._verifier.nobody(request)
-        caller = await self._verifier.verify(request, face.name)
+            call.caller = self._verifier.nobody(request)
+            return
+        call.caller = caller = await self._verifier.verify(request, face.name)
         principal = caller.principal
         request.proven = principal.kind != "anonymous"
         if entry is not None:
             entry.credential_id = caller.credential_id
         if authentication is Authentication.REQUIRED and principal.kind == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")
-        for demand in face.demands(operation, principal):
+        for demand in operation.demands(face.services, call):
             self._authoriser.check(principal, demand)
-        return caller
 
     async def _send(
         self,
@@ -267,6 +271,30 @@ class Exchange:
                     await stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+class _Adapted:
+    """A face whose operations are values without rows."""
+
+    def __init__(self, face: Any) -> None:
+        self.name = face.name
+        self.services = face
+        self.encode_error = face.encode_error
+
+    def identify(self, request: asgi.Request) -> calls.Call:
+        """Make a row of what the face says of the operation."""
+        value = self.services.identify(request)
+        operation = calls.Operation(
+            name=type(value).__name__,
+            handler=lambda face, call: face.handle(call.value, call.request, call.caller),
+            demands=lambda face, call: face.demands(call.value, call.caller.principal),
+            authentication=self.services.authentication(value),
+        )
+        return calls.Call(operation, value, request)
+
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Never called: `handle` refuses."""
+        raise AssertionError(operation.name)
 
 
 def _answer_for_server(request: asgi.Request) -> asgi.Response:
