@@ -20,14 +20,14 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, TypeAlias
 
 from server import limits
-from server.access import errors, model
+from server.access import actions, errors, model
 
 PolicyKind: TypeAlias = Literal["identity", "resource"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
 """A demand's condition keys, lower case, with all their values."""
 
 VERSIONS: Final = ("2012-10-17", "2008-10-17")
-ACTION_PREFIXES: Final = frozenset({"s3", "s3tables", "iam", "sts", "lake"})
+ACTION_PREFIXES: Final = frozenset(actions.ACTIONS)
 KEY_PREFIXES: Final = frozenset({"aws", "s3", "s3tables", "iam", "sts", "lake"})
 DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
 STATEMENT_ELEMENTS: Final = frozenset(
@@ -268,6 +268,9 @@ def _action(text: str, path: str) -> Pattern:
             raise _fault(path, f"{text!r} is not an action, like s3:GetObject")
         if match[1].lower() not in ACTION_PREFIXES:
             raise _fault(path, f"no service {match[1]!r}; known are {_listed(ACTION_PREFIXES)}")
+        fault = actions.suggest(match[1].lower(), match[2])
+        if fault is not None:
+            raise _fault(path, fault)
     return compile_pattern(text, variables=False, ignore_case=True)
 
 

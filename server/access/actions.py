@@ -1,0 +1,169 @@
+"""rule: the actions that a policy may name, by service.
+
+Those of s3 are AWS's (service authorization reference, "Actions defined by Amazon S3"), which are
+not the names of its operations. Those of s3tables, sts and iam are the operations of AWS's service
+models and the actions that have no operation. `lake` is this server's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_S3: Final = """
+    AbortMultipartUpload AssociateAccessGrantsIdentityCenter BypassGovernanceRetention
+    CreateAccessGrant CreateAccessGrantsInstance CreateAccessGrantsLocation CreateAccessPoint
+    CreateAccessPointForObjectLambda CreateBucket CreateBucketMetadataTableConfiguration
+    CreateJob CreateMultiRegionAccessPoint CreateStorageLensGroup DeleteAccessGrant
+    DeleteAccessGrantsInstance DeleteAccessGrantsInstanceResourcePolicy
+    DeleteAccessGrantsLocation DeleteAccessPoint DeleteAccessPointForObjectLambda
+    DeleteAccessPointPolicy DeleteAccessPointPolicyForObjectLambda DeleteBucket
+    DeleteBucketMetadataTableConfiguration DeleteBucketPolicy DeleteBucketWebsite
+    DeleteJobTagging DeleteMultiRegionAccessPoint DeleteObject DeleteObjectTagging
+    DeleteObjectVersion DeleteObjectVersionTagging DeleteStorageLensConfiguration
+    DeleteStorageLensConfigurationTagging DeleteStorageLensGroup DescribeJob
+    DescribeMultiRegionAccessPointOperation DissociateAccessGrantsIdentityCenter
+    GetAccelerateConfiguration GetAccessGrant GetAccessGrantsInstance
+    GetAccessGrantsInstanceForPrefix GetAccessGrantsInstanceResourcePolicy
+    GetAccessGrantsLocation GetAccessPoint GetAccessPointConfigurationForObjectLambda
+    GetAccessPointForObjectLambda GetAccessPointPolicy GetAccessPointPolicyForObjectLambda
+    GetAccessPointPolicyStatus GetAccessPointPolicyStatusForObjectLambda
+    GetAccountPublicAccessBlock GetAnalyticsConfiguration GetBucketAbac GetBucketAcl
+    GetBucketCORS GetBucketLocation GetBucketLogging GetBucketMetadataTableConfiguration
+    GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls
+    GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment
+    GetBucketTagging GetBucketVersioning GetBucketWebsite GetDataAccess
+    GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration
+    GetJobTagging GetLifecycleConfiguration GetMetricsConfiguration GetMultiRegionAccessPoint
+    GetMultiRegionAccessPointPolicy GetMultiRegionAccessPointPolicyStatus
+    GetMultiRegionAccessPointRoutes GetObject GetObjectAcl GetObjectAttributes
+    GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectTorrent GetObjectVersion
+    GetObjectVersionAcl GetObjectVersionAttributes GetObjectVersionForReplication
+    GetObjectVersionTagging GetObjectVersionTorrent GetReplicationConfiguration
+    GetStorageLensConfiguration GetStorageLensConfigurationTagging GetStorageLensDashboard
+    GetStorageLensGroup InitiateReplication ListAccessGrants ListAccessGrantsInstances
+    ListAccessGrantsLocations ListAccessPoints ListAccessPointsForObjectLambda ListAllMyBuckets
+    ListBucket ListBucketMultipartUploads ListBucketVersions ListCallerAccessGrants ListJobs
+    ListMultiRegionAccessPoints ListMultipartUploadParts ListStorageLensConfigurations
+    ListStorageLensGroups ListTagsForResource ObjectOwnerOverrideToBucketOwner PauseReplication
+    PutAccelerateConfiguration PutAccessGrantsInstanceResourcePolicy
+    PutAccessPointConfigurationForObjectLambda PutAccessPointPolicy
+    PutAccessPointPolicyForObjectLambda PutAccessPointPublicAccessBlock
+    PutAccountPublicAccessBlock PutAnalyticsConfiguration PutBucketAbac PutBucketAcl
+    PutBucketCORS PutBucketLogging PutBucketNotification PutBucketObjectLockConfiguration
+    PutBucketOwnershipControls PutBucketPolicy PutBucketPublicAccessBlock
+    PutBucketRequestPayment PutBucketTagging PutBucketVersioning PutBucketWebsite
+    PutEncryptionConfiguration PutIntelligentTieringConfiguration PutInventoryConfiguration
+    PutJobTagging PutLifecycleConfiguration PutMetricsConfiguration
+    PutMultiRegionAccessPointPolicy PutObject PutObjectAcl PutObjectLegalHold PutObjectRetention
+    PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging PutReplicationConfiguration
+    PutStorageLensConfiguration PutStorageLensConfigurationTagging ReplicateDelete
+    ReplicateObject ReplicateTags RestoreObject SubmitMultiRegionAccessPointRoutes TagResource
+    UntagResource UpdateAccessGrantsLocation UpdateBucketMetadataInventoryTableConfiguration
+    UpdateBucketMetadataJournalTableConfiguration UpdateJobPriority UpdateJobStatus
+    UpdateObjectEncryption UpdateStorageLensGroup
+"""
+_S3TABLES: Final = """
+    CompleteTableMigration CreateNamespace CreateTable CreateTableBucket DeleteNamespace
+    DeleteTable DeleteTableBucket DeleteTableBucketEncryption
+    DeleteTableBucketMetricsConfiguration DeleteTableBucketPolicy DeleteTableBucketReplication
+    DeleteTablePolicy DeleteTableReplication GetNamespace GetTable GetTableBucket
+    GetTableBucketEncryption GetTableBucketLogging GetTableBucketMaintenanceConfiguration
+    GetTableBucketMetricsConfiguration GetTableBucketPolicy GetTableBucketReplication
+    GetTableBucketStorageClass GetTableData GetTableEncryption GetTableMaintenanceConfiguration
+    GetTableMaintenanceJobStatus GetTableMetadataLocation GetTableMigration GetTablePolicy
+    GetTableRecordExpirationConfiguration GetTableRecordExpirationJobStatus GetTableReplication
+    GetTableReplicationStatus GetTableStorageClass ListNamespaces ListTableBuckets
+    ListTableMigrations ListTables ListTagsForResource PutTableBucketEncryption
+    PutTableBucketLogging PutTableBucketMaintenanceConfiguration
+    PutTableBucketMetricsConfiguration PutTableBucketPolicy PutTableBucketReplication
+    PutTableBucketStorageClass PutTableData PutTableMaintenanceConfiguration PutTablePolicy
+    PutTableRecordExpirationConfiguration PutTableReplication RenameTable StartTableMigration
+    SyncTableMigration TagResource UntagResource UpdateTableMetadataLocation
+    UpdateTableMigration
+"""
+_STS: Final = """
+    AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity AssumeRoot
+    DecodeAuthorizationMessage GetAccessKeyInfo GetCallerIdentity GetDelegatedAccessToken
+    GetFederationToken GetServiceBearerToken GetSessionToken GetWebIdentityToken SetContext
+    SetSourceIdentity TagGetFederationToken TagSession
+"""
+_IAM: Final = """
+    AcceptDelegationRequest AcquireRole AddClientIDToOpenIDConnectProvider
+    AddRoleToInstanceProfile AddUserToGroup AssociateDelegationRequest AttachGroupPolicy
+    AttachRolePolicy AttachUserPolicy ChangePassword CreateAccessKey CreateAccountAlias
+    CreateDelegationRequest CreateGroup CreateInstanceProfile CreateLoginProfile
+    CreateOpenIDConnectProvider CreatePolicy CreatePolicyVersion CreateRole CreateSAMLProvider
+    CreateServiceLinkedRole CreateServiceSpecificCredential CreateUser CreateVirtualMFADevice
+    DeactivateMFADevice DeleteAccessKey DeleteAccountAlias DeleteAccountPasswordPolicy
+    DeleteGroup DeleteGroupPolicy DeleteInstanceProfile DeleteLoginProfile
+    DeleteOpenIDConnectProvider DeletePolicy DeletePolicyVersion DeleteRole
+    DeleteRolePermissionsBoundary DeleteRolePolicy DeleteSAMLProvider DeleteSSHPublicKey
+    DeleteServerCertificate DeleteServiceLinkedRole DeleteServiceSpecificCredential
+    DeleteSigningCertificate DeleteUser DeleteUserPermissionsBoundary DeleteUserPolicy
+    DeleteVirtualMFADevice DetachGroupPolicy DetachRolePolicy DetachUserPolicy
+    DisableOrganizationsRootCredentialsManagement DisableOrganizationsRootSessions
+    DisableOutboundWebIdentityFederation EnableMFADevice
+    EnableOrganizationsRootCredentialsManagement EnableOrganizationsRootSessions
+    EnableOutboundWebIdentityFederation GenerateCredentialReport
+    GenerateOrganizationsAccessReport GenerateServiceLastAccessedDetails GetAccessKeyLastUsed
+    GetAccountAuthorizationDetails GetAccountPasswordPolicy GetAccountProperties
+    GetAccountSummary GetContextKeysForCustomPolicy GetContextKeysForPrincipalPolicy
+    GetCredentialReport GetDelegationRequest GetGroup GetGroupPolicy GetHumanReadableSummary
+    GetInstanceProfile GetLoginProfile GetMFADevice GetOpenIDConnectProvider
+    GetOrganizationsAccessReport GetOutboundWebIdentityFederationInfo GetPolicy GetPolicyVersion
+    GetRole GetRolePolicy GetRoleTemplateVersion GetSAMLProvider GetSSHPublicKey
+    GetServerCertificate GetServiceLastAccessedDetails GetServiceLastAccessedDetailsWithEntities
+    GetServiceLinkedRoleDeletionStatus GetUser GetUserPolicy ListAccessKeys ListAccountAliases
+    ListAttachedGroupPolicies ListAttachedRolePolicies ListAttachedUserPolicies
+    ListDelegationRequests ListEntitiesForPolicy ListGroupPolicies ListGroups ListGroupsForUser
+    ListInstanceProfileTags ListInstanceProfiles ListInstanceProfilesForRole ListMFADeviceTags
+    ListMFADevices ListOpenIDConnectProviderTags ListOpenIDConnectProviders
+    ListOrganizationsFeatures ListPolicies ListPoliciesGrantingServiceAccess ListPolicyTags
+    ListPolicyVersions ListRolePolicies ListRoleTags ListRoles ListSAMLProviderTags
+    ListSAMLProviders ListSSHPublicKeys ListServerCertificateTags ListServerCertificates
+    ListServiceSpecificCredentials ListSigningCertificates ListUserPolicies ListUserTags
+    ListUsers ListVirtualMFADevices PassRole PutAccountProperties PutGroupPolicy
+    PutRolePermissionsBoundary PutRolePolicy PutUserPermissionsBoundary PutUserPolicy
+    RejectDelegationRequest RemoveClientIDFromOpenIDConnectProvider
+    RemoveRoleFromInstanceProfile RemoveUserFromGroup ResetServiceSpecificCredential
+    ResyncMFADevice SendDelegationToken SetDefaultPolicyVersion
+    SetSecurityTokenServicePreferences SimulateCustomPolicy SimulatePrincipalPolicy
+    TagInstanceProfile TagMFADevice TagOpenIDConnectProvider TagPolicy TagRole TagSAMLProvider
+    TagServerCertificate TagUser UntagInstanceProfile UntagMFADevice UntagOpenIDConnectProvider
+    UntagPolicy UntagRole UntagSAMLProvider UntagServerCertificate UntagUser UpdateAccessKey
+    UpdateAccountPasswordPolicy UpdateAssumeRolePolicy UpdateDelegationRequest UpdateGroup
+    UpdateLoginProfile UpdateOpenIDConnectProviderThumbprint UpdateRole UpdateRoleDescription
+    UpdateSAMLProvider UpdateSSHPublicKey UpdateServerCertificate
+    UpdateServiceSpecificCredential UpdateSigningCertificate UpdateUser UploadSSHPublicKey
+    UploadServerCertificate UploadSigningCertificate
+"""
+
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "s3": tuple(_S3.split()),
+    "s3tables": tuple(_S3TABLES.split()),
+    "sts": tuple(_STS.split()),
+    "iam": tuple(_IAM.split()),
+    "lake": ("Admin", "Query"),
+}
+
+
+def suggest(service: str, name: str) -> str | None:
+    """Return why no action of a service is called name, or None if one is.
+
+    name: letters, digits, `*` and `?`, in any case; as a pattern it must fit one action.
+    """
+    names = ACTIONS[service]
+    if "*" in name or "?" in name:
+        pattern = re.escape(name).replace(r"\*", ".*").replace(r"\?", ".")
+        if any(re.fullmatch(pattern, each, re.IGNORECASE) for each in names):
+            return None
+        return f"no action of {service} fits {name!r}"
+    by_lower = {each.lower(): each for each in names}
+    if name.lower() in by_lower:
+        return None
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    hint = f"; did you mean {service}:{by_lower[close[0]]}?" if close else ""
+    return f"{service} has no action {name!r}{hint}"
