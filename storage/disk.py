@@ -105,8 +105,11 @@ class Disk:
             os.link(source, target)
 
     def make_read_only(self, path: Path) -> None:
-        """Take this user's right to write a file away; an absent file is no fault."""
-        with contextlib.suppress(FileNotFoundError):
+        """Take this user's right to write a file away, where the file system knows such rights.
+
+        An absent file is no fault.
+        """
+        with contextlib.suppress(FileNotFoundError, PermissionError):
             path.chmod(0o400)
 
     def is_read_only(self, path: Path) -> bool:

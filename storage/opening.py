@@ -40,6 +40,8 @@ FORMAT = 1
 """The on-disk format this release writes: the number of the newest shape it knows."""
 
 
+OWN_NAMES = frozenset({"format.json", "lock", "index", "blobs", "tmp", "cache"})
+"""What storage itself makes in a data folder; keys and logs of the server come after it."""
 OPENED = b"opened"
 """The row of Store.META that a first start writes after format.json."""
 
@@ -227,7 +229,7 @@ def check_index(path: Path, server_id: str, identity: Identity | None, disk: Dis
     """Refuse an index that is not this folder's. Raises CorruptFolder.
 
     An index that names nothing and has no server id is that of a folder in which an older release
-    stored nothing, as long as there is no blob either.
+    stored nothing, as long as there is neither a blob nor a file of a server (its keys) either.
     """
     if identity is None:
         raise errors.CorruptFolder(
@@ -235,10 +237,10 @@ def check_index(path: Path, server_id: str, identity: Identity | None, disk: Dis
             "without it the blobs have no names",
             path=str(path),
         )
-    if identity.server_id is None and not identity.names_anything and has_blobs(path, disk):
+    if identity.server_id is None and not identity.names_anything and _was_used(path, disk):
         raise errors.CorruptFolder(
-            f"the index of the data folder {path} is empty and its blobs are there: put index/ "
-            "back from a backup; without it the blobs have no names",
+            f"the index of the data folder {path} is empty and other files of it are there: put "
+            "index/ back from a backup; without it nothing has a name",
             path=str(path),
         )
     if identity.server_id not in (None, server_id):
@@ -280,6 +282,11 @@ def blob_files(path: Path, disk: Disk) -> Iterator[str]:
 def has_blobs(path: Path, disk: Disk) -> bool:
     """Say whether there is a blob file."""
     return next(blob_files(path, disk), None) is not None
+
+
+def _was_used(path: Path, disk: Disk) -> bool:
+    """Say whether anything was stored or served: a first start's own part leaves no other names."""
+    return has_blobs(path, disk) or not OWN_NAMES.issuperset(disk.names(path))
 
 
 def _check_nothing_stored(path: Path, disk: Disk) -> None:

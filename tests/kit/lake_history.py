@@ -564,7 +564,13 @@ class Client:
         fresh = etag_of(body)
 
         def put(**conditions: str) -> Callable[[], Reply]:
-            return lambda: faces.object("PUT", target, body, **conditions)[0]
+            def work() -> Reply:
+                outcome, _ = faces.object("PUT", target, body, **conditions)[0]
+                if outcome == "ok":
+                    self.etags[key] = fresh
+                return outcome, None
+
+            return work
 
         known = self.etags.get(key, '"0"')
         name, arguments, work = self.chance.choice(
@@ -588,12 +594,12 @@ WEIGHTS = {
     "create_table": 12,
     "create_bare": 3,
     "drop_table": 4,
-    "rename": 5,
+    "rename": 8,
     "load": 8,
     "exists": 2,
     "columns": 3,
     "mark": 6,
-    "mark_both": 4,
+    "mark_both": 7,
     "append": 6,
     "register": 5,
     "delete_metadata": 2,

