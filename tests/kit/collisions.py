@@ -11,10 +11,14 @@ from awscrt import checksums
 DIFFERENCE_BYTES = 16
 
 
-def other_body(body: bytes) -> bytes:
-    """Return another body with the length and the CRC64NVME of body (at least 16 bytes)."""
-    changed = int.from_bytes(body[:DIFFERENCE_BYTES], "big") ^ _difference(len(body))
-    other = changed.to_bytes(DIFFERENCE_BYTES, "big") + body[DIFFERENCE_BYTES:]
+def other_body(body: bytes, at: int = 0) -> bytes:
+    """Return another body with the length and the CRC64NVME of body, in which 16 bytes differ.
+
+    at: where they begin; all 16 must lie in body.
+    """
+    stop = at + DIFFERENCE_BYTES
+    changed = int.from_bytes(body[at:stop], "big") ^ _difference(len(body) - at)
+    other = body[:at] + changed.to_bytes(DIFFERENCE_BYTES, "big") + body[stop:]
     assert other != body
     assert checksums.crc64nvme(other) == checksums.crc64nvme(body)
     return other

@@ -22,7 +22,7 @@ import pytest
 from catalog import manifests, parquet_stats
 from sql import errors, relations
 from storage import model
-from tests.kit import lakes, sql_house
+from tests.kit import collisions, folders, lakes, sql_house
 
 IDS = "PARQUET:field_id"
 COLUMNS = {
@@ -826,5 +826,31 @@ def test_nested_columns_that_older_files_lack_are_null_there(tmp_path: Path) -> 
         ]
         assert await house.rows("select count(*), count(l), count(s) from t") == [(2, 0, 0)]
         assert await house.rows("select id from t where m is null and id > 1") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_file_with_the_length_and_crc_of_the_one_before_is_read_anew(tmp_path: Path) -> None:
+    numbers = (0x1122334455667788, 0x1020304050607080)
+
+    async def work(house: sql_house.House) -> None:
+        await house.lake.tables.create(
+            house.lake.ident("ns.t"),
+            schema=lakes.SCHEMA,
+            properties={"write.parquet.compression-codec": "uncompressed"},
+            by=lakes.BY,
+        )
+        await house.run(f"insert into t(id) values ({numbers[0]}), ({numbers[1]})")
+        assert await house.rows("select id from t order by id desc") == [(n,) for n in numbers]
+        objects = house.lake.storage.objects
+        (info,) = objects.list("lake", prefix="ns/t/data/").objects
+        body = objects.read(info)
+        stored = struct.pack("<qq", *numbers)
+        forged = collisions.other_body(body, body.index(stored))
+        at = body.index(stored)
+        received = await house.lake.storage.blobs.store(forged, digests=folders.MD5)
+        await objects.put("lake", info.key, received, attributes=info.attributes)
+        expected = sorted(struct.unpack("<qq", forged[at : at + len(stored)]))
+        assert await house.rows("select id from t order by id") == [(n,) for n in expected]
 
     sql_house.in_house(tmp_path, work)
