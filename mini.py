@@ -557,6 +557,7 @@ class LateSql:
             authoriser=authoriser,
             default_database=default_database,
             timeout_seconds=settings.sql_timeout_seconds,
+            results_bytes_max=settings.sql_results_mib << 20,
             open_to_all=settings.no_auth,
             chunk_key=secrets.token_bytes(32),
             now_ms=_now_ms,

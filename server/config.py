@@ -171,6 +171,16 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="Longest time one SQL statement may run.",
     ),
     Setting(
+        name="sql_results_mib",
+        kind="count",
+        default=8192,
+        meaning=(
+            "Room for SQL results that clients fetch in chunks, MiB in `DIR/cache/results`; the "
+            "oldest give way, and a larger one is refused. A result goes 5 minutes after it was "
+            "read, or its session closed, at the latest after a day."
+        ),
+    ),
+    Setting(
         name="tls_cert",
         kind="text",
         default=None,
@@ -269,6 +279,7 @@ class Config:
     sql_workers: int
     sql_memory_mib: int
     sql_timeout_seconds: int
+    sql_results_mib: int
     tls_cert: str | None
     tls_key: str | None
     users: tuple[User, ...] = field(default=())

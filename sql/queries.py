@@ -78,6 +78,9 @@ class Limits:
     """How long and how much. timeout_seconds also bounds what a session may ask for.
 
     inline_bytes_max: of answers and texts in memory; results_bytes_max: of chunks, memory or files.
+    result_seconds: how long a result with chunks waits to be read. read_seconds: how long it stays
+    once each chunk was fetched, or its session has ended, after the last fetch: drivers fetch a
+    chunk again when a connection breaks.
     """
 
     timeout_seconds: int = 1200
@@ -85,6 +88,7 @@ class Limits:
     inline_bytes_max: int = 256 << 20
     results_bytes_max: int = 8 << 30
     result_seconds: int = 24 * 3600
+    read_seconds: int = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +145,11 @@ Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Query:
-    """One statement, from its arrival until its answer is dropped. Mutable: it goes on."""
+    """One statement, from its arrival until its answer is dropped. Mutable: it goes on.
+
+    unfetched: chunks that no client has fetched yet. touched_at_ms: when one was fetched last, or
+    the session ended.
+    """
 
     id: str
     session_id: int
@@ -155,6 +163,9 @@ class Query:
     task: asyncio.Task[None] | None = None
     is_begun: bool = False
     is_cancelled: bool = False
+    is_abandoned: bool = False
+    unfetched: set[int] = field(default_factory=set)
+    touched_at_ms: int = 0
 
     @property
     def is_finished(self) -> bool:
@@ -196,6 +207,7 @@ class Queries:
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._inline_bytes = 0
         self._chunk_bytes = 0
+        self._growing_bytes = 0
         self._pending = Pending()
         self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
@@ -275,6 +287,8 @@ class Queries:
         query = self._queries.get(query_id)
         if query is None or query.result is None or not 0 <= index < len(query.result.chunks):
             return None
+        query.unfetched.discard(index)
+        query.touched_at_ms = self._now_ms()
         return query.result.chunks[index]
 
     def cancel(self, query: Query) -> bool:
@@ -289,14 +303,24 @@ class Queries:
         return True
 
     def end_session(self, session: sessions.Session) -> None:
-        """Cancel what a closed session was waiting for; asynchronous queries go on."""
+        """Cancel what a closed session was waiting for; asynchronous queries go on.
+
+        Results that the session has not read are kept for `read_seconds` more.
+        """
         self._requests.pop(session.id, None)
         for query in list(self._queries.values()):
             if query.session_id == session.id and not query.submission.is_async:
                 self.cancel(query)
+                self._abandon(query)
+
+    def _abandon(self, query: Query) -> None:
+        if not query.is_abandoned:
+            query.is_abandoned = True
+            query.touched_at_ms = self._now_ms()
 
     def sweep(self) -> None:
-        """Drop answers that are too old, and requestIds of sessions that are gone."""
+        """Drop answers that are too old or were read, and requestIds of sessions that are gone."""
+        self._drop_spent()
         oldest_ms = self._now_ms() - self.limits.result_seconds * 1000
         for query_id in list(self._finished):
             if (self._queries[query_id].ended_at_ms or 0) > oldest_ms:
@@ -304,6 +328,19 @@ class Queries:
             self._drop(query_id)
         for session_id in [s for s in self._requests if not self._sessions.is_known(s)]:
             del self._requests[session_id]
+
+    def _drop_spent(self) -> None:
+        """Drop results with chunks that no client will fetch any more."""
+        now_ms = self._now_ms()
+        for query_id in list(self._finished):
+            query = self._queries[query_id]
+            if query.result is None or not query.result.chunks:
+                continue
+            if not query.submission.is_async and not self._sessions.is_known(query.session_id):
+                self._abandon(query)
+            wanted = query.unfetched and not query.is_abandoned
+            if not wanted and now_ms - query.touched_at_ms >= self.limits.read_seconds * 1000:
+                self._drop(query_id)
 
     async def stop(self) -> None:
         """Cancel everything that runs, and wait for its end."""
@@ -516,22 +553,26 @@ class Queries:
             total = len(outcome.rows)
         elif outcome.batches is not None and not submission.describe_only:
             encoded = encode.arrow_stream if arrow else _json_rows
-            async with contextlib.aclosing(_groups(outcome.batches)) as groups:
-                async for group in groups:
-                    size = sum(batch.nbytes for batch in group)
-                    if size < THREAD_BYTES_MIN and len(columns) <= limits.COLUMNS_HERE_MAX:
-                        data = encoded(group, columns)
-                    else:
-                        data = await asyncio.to_thread(encoded, group, columns)
-                    rows = sum(batch.num_rows for batch in group)
-                    if total == 0:
-                        inline = b'"' + base64.b64encode(data) + b'"' if arrow else data
-                    else:
-                        data = data if arrow else encode.json_chunk(data)
-                        kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
-                        size_bytes += len(data)
-                    total += rows
-                    self._check_size(size_bytes)
+            try:
+                async with contextlib.aclosing(_groups(outcome.batches)) as groups:
+                    async for group in groups:
+                        size = sum(batch.nbytes for batch in group)
+                        if size < THREAD_BYTES_MIN and len(columns) <= limits.COLUMNS_HERE_MAX:
+                            data = encoded(group, columns)
+                        else:
+                            data = await asyncio.to_thread(encoded, group, columns)
+                        rows = sum(batch.num_rows for batch in group)
+                        if total == 0:
+                            inline = b'"' + base64.b64encode(data) + b'"' if arrow else data
+                        else:
+                            data = data if arrow else encode.json_chunk(data)
+                            kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
+                            size_bytes += len(data)
+                            self._growing_bytes += len(data)
+                            self._make_room()
+                        total += rows
+            finally:
+                self._growing_bytes -= size_bytes
         return Result(
             columns=columns,
             statement_type_id=int(outcome.statement_type_id),
@@ -550,13 +591,21 @@ class Queries:
             array_bind_supported=outcome.array_bind_supported,
         )
 
-    def _check_size(self, size_bytes: int) -> None:
-        largest = self.limits.results_bytes_max
-        if size_bytes > largest:
-            raise errors.resources_exhausted(f"the result is larger than {largest} bytes")
+    def _make_room(self) -> None:
+        """Drop the oldest results until what grows has room; refuse where that does not do."""
+        bytes_max = self.limits.results_bytes_max
+        growing_bytes = self._growing_bytes
+        while self._chunk_bytes and self._chunk_bytes + growing_bytes > bytes_max:
+            self._drop(next(query_id for query_id in self._finished if self._has_chunks(query_id)))
+        if growing_bytes > bytes_max:
+            raise errors.resources_exhausted(f"results are larger than {bytes_max} bytes")
+
+    def _has_chunks(self, query_id: str) -> bool:
+        return _chunk_size(self._queries[query_id]) > 0
 
     def _finish(self, query: Query, session: sessions.Session) -> None:
-        query.ended_at_ms = self._now_ms()
+        query.ended_at_ms = query.touched_at_ms = self._now_ms()
+        query.unfetched = set(range(0 if query.result is None else len(query.result.chunks)))
         query.task = None
         # What brought the statement is no longer needed, and can be large.
         head = query.submission.text[: limits.TEXT_KEPT_LENGTH_MAX]

@@ -25,6 +25,7 @@ def open_face(
     authoriser: decide.Authoriser,
     default_database: str | None,
     timeout_seconds: int,
+    results_bytes_max: int,
     open_to_all: bool,
     chunk_key: bytes,
     now_ms: storage_model.NowMs,
@@ -52,7 +53,9 @@ def open_face(
             ),
             now_ms=now_ms,
             new_id=new_id,
-            limits=queries.Limits(timeout_seconds=timeout_seconds),
+            limits=queries.Limits(
+                timeout_seconds=timeout_seconds, results_bytes_max=results_bytes_max
+            ),
         ),
         credentials=proofs,
         contexts=contexts.Contexts(

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -693,3 +694,99 @@ def test_telemetry_without_a_session_is_refused(face: served.Served) -> None:
     for path in ("/telemetry/send", "/telemetry/send/sessionless"):
         answer = raw.Client(face.url).send("POST", path, {"logs": []})
         assert (answer.body["success"], answer.body["code"]) == (False, "390103")
+
+
+def chunked(face: served.Served, **more: Any) -> tuple[raw.Client, Any]:
+    """Return a client, and the answer to its query, whose rows are in several chunks."""
+    rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
+    face.statements.table("select many", [NUMBER], rows)
+    client = raw.connected(face)
+    answer = client.query("select many", **more).data
+    assert len(answer["chunks"]) > 2
+    return client, answer
+
+
+def later(face: served.Served, seconds: int) -> None:
+    """Let time pass, and what is done from time to time happen."""
+    face.parts.clock.added_ms += seconds * 1000
+    face.parts.queries.sweep()
+
+
+def results_of(folder: Path) -> int:
+    """Return how many files of results there are."""
+    place = folder / "results"
+    return len(list(place.iterdir())) if place.exists() else 0
+
+
+def fetched(client: raw.Client, chunk: Any) -> int:
+    with pa.ipc.open_stream(client.send("GET", chunk["url"]).raw) as stream:
+        return int(stream.read_all().num_rows)
+
+
+def test_a_result_goes_some_minutes_after_its_last_chunk_was_fetched(tmp_path: Path) -> None:
+    with served.serve(tmp_path, shelf_memory_bytes_max=0) as face:
+        client, answer = chunked(face)
+        first, *rest = answer["chunks"]
+        for chunk in rest:
+            assert fetched(client, chunk) == chunk["rowCount"]
+        later(face, 1_800)
+        assert results_of(tmp_path) == len(answer["chunks"]), "one chunk was not read yet"
+
+        assert fetched(client, first) == first["rowCount"]
+        later(face, 290)
+        # A driver whose connection broke fetches a chunk again, and RESULT_SCAN reads it anew.
+        assert fetched(client, first) == first["rowCount"]
+        later(face, 290)
+        assert results_of(tmp_path) == len(answer["chunks"])
+        later(face, 20)
+        assert results_of(tmp_path) == 0
+        assert client.send("GET", first["url"]).status == 404
+        assert client.result(answer["queryId"]).code == "000612"
+        assert client.query("select 1").data["total"] == 1
+
+
+def test_a_result_that_its_session_left_unread_goes_some_minutes_later(tmp_path: Path) -> None:
+    with served.serve(tmp_path, shelf_memory_bytes_max=0) as face:
+        client, answer = chunked(face)
+        client.send("POST", "/session?delete=true", {})
+        later(face, 290)
+        # What was under way at the end of the session is still fetched.
+        chunk = answer["chunks"][0]
+        assert fetched(client, chunk) == chunk["rowCount"]
+        later(face, 290)
+        assert results_of(tmp_path) == len(answer["chunks"])
+        later(face, 20)
+        assert results_of(tmp_path) == 0
+
+
+def test_an_asynchronous_result_outlives_its_session_until_it_is_read(tmp_path: Path) -> None:
+    with served.serve(tmp_path, shelf_memory_bytes_max=0) as face:
+        rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
+        face.statements.table("select many", [NUMBER], rows)
+        client = raw.connected(face)
+        query_id = client.query("select many", asyncExec=True).data["queryId"]
+        assert client.result(query_id).data["total"] == 900_000
+        client.send("POST", "/session?delete=true", {})
+        later(face, 1_800)
+
+        another = raw.connected(face)
+        data = another.result(query_id).data
+        assert sum(fetched(another, chunk) for chunk in data["chunks"]) > 0
+        later(face, 310)
+        assert results_of(tmp_path) == 0
+
+
+def test_the_oldest_results_give_way_while_a_new_one_grows(tmp_path: Path) -> None:
+    # 900,000 numbers of 8 bytes: one result has room, two have not.
+    limits = queries.Limits(results_bytes_max=8_000_000)
+    with served.serve(tmp_path, shelf_memory_bytes_max=0, query_limits=limits) as face:
+        client, first = chunked(face)
+        rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
+        face.statements.table("select more", [NUMBER], rows)
+        second = client.query("select more").data
+
+        held_bytes = sum(path.stat().st_size for path in (tmp_path / "results").iterdir())
+        assert held_bytes <= 8_000_000
+        assert client.send("GET", first["chunks"][0]["url"]).status == 404
+        read = sum(fetched(client, chunk) for chunk in second["chunks"])
+        assert read == sum(chunk["rowCount"] for chunk in second["chunks"])
