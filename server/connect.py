@@ -45,8 +45,15 @@ class Place:
 
 
 def snippet(client: str, place: Place) -> str:
-    """Return the settings of one of CLIENTS. Raises KeyError for any other name."""
-    return CLIENTS[client](place).strip() + "\n"
+    """Return the settings of one of CLIENTS. Raises KeyError for any other name.
+
+    Over https a line above them says how the client is made to trust a certificate of one's own.
+    """
+    text = CLIENTS[client](place).strip() + "\n"
+    if place.scheme != "https":
+        return text
+    mark = "--" if client == "duckdb" else "#"
+    return f"{mark} If the server's certificate is self-signed: {TRUST[client]}\n{text}"
 
 
 def _pyiceberg(place: Place) -> str:
@@ -81,6 +88,19 @@ s3tables = boto3.client("s3tables", **keys)
 print([bucket["Name"] for bucket in s3.list_buckets()["Buckets"]])
 print([bucket["name"] for bucket in s3tables.list_table_buckets()["tableBuckets"]])
 '''
+
+
+def _awscli(place: Place) -> str:
+    return f"""
+# pip install awscli; in the shell:
+export AWS_ENDPOINT_URL={place.url}
+export AWS_DEFAULT_REGION={place.region}
+export AWS_ACCESS_KEY_ID={place.access_key}
+export AWS_SECRET_ACCESS_KEY={place.secret_key}
+aws s3 ls
+aws s3api list-objects-v2 --bucket {place.warehouse} --max-items 10
+aws s3tables list-table-buckets
+"""
 
 
 def _duckdb(place: Place) -> str:
@@ -190,7 +210,23 @@ def _sql_name(warehouse: str) -> str:
     return f"_{word}" if word[:1].isdigit() else word
 
 
+TRUST: Mapping[str, str] = {
+    "awscli": "export AWS_CA_BUNDLE=/path/to/cert.pem",
+    "boto3": "export AWS_CA_BUNDLE=/path/to/cert.pem",
+    "dbt": "export REQUESTS_CA_BUNDLE=/path/to/cert.pem",
+    "duckdb": "SET ca_cert_file='/path/to/cert.pem'; after LOAD httpfs",
+    "pyiceberg": "export AWS_CA_BUNDLE=/path/to/cert.pem and give load_catalog "
+    'ssl={"cabundle": "/path/to/cert.pem"}',
+    "snowflake": "export REQUESTS_CA_BUNDLE=/path/to/cert.pem",
+    "spark": "import it with keytool into a store, and name that in "
+    "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions "
+    "as -Djavax.net.ssl.trustStore=/path/to/store",
+    "trino": "import it with keytool into the trust store of Trino's Java",
+}
+"""Client -> what makes it trust the certificate."""
+
 CLIENTS: Mapping[str, Callable[[Place], str]] = {
+    "awscli": _awscli,
     "boto3": _boto3,
     "dbt": _dbt,
     "duckdb": _duckdb,

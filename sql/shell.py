@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import ssl
 import sys
 import time
 import unicodedata
@@ -157,6 +158,11 @@ class Client:
             raise ShellError(f"{self._url} answered {error.code} {error.reason}") from None
         except (urllib.error.URLError, OSError) as error:
             reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise ShellError(
+                    f"the certificate of {self._url} is not trusted: {reason.verify_message}; "
+                    "if it is self-signed, set SSL_CERT_FILE to its PEM file"
+                ) from None
             raise ShellError(f"no server answers at {self._url}: {reason}") from None
 
 

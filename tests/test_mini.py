@@ -856,6 +856,47 @@ def test_connect_prints_settings_with_address_and_keys(
     assert ("mine" in other.stdout) == (client != "boto3")
 
 
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[servers.Running, Path]]:
+    """A server with a certificate of its own, and that certificate."""
+    folder = tmp_path_factory.mktemp("encrypted")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    running = servers.start(folder / "data", "--tls-cert", str(certificate), "--tls-key", str(key))
+    yield running, certificate
+    assert running.stop() == 0
+
+
+def test_sql_says_how_a_self_signed_certificate_is_trusted(
+    encrypted: tuple[servers.Running, Path], tmp_path: Path
+) -> None:
+    running, certificate = encrypted
+    words = ("sql", "select 1", "--data", str(running.data))
+    refused = run(tmp_path, *words)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"the certificate of {running.url} is not trusted: self-signed certificate; if it is "
+        "self-signed, set SSL_CERT_FILE to its PEM file\n"
+    )
+    assert run(tmp_path, *words, environment={"SSL_CERT_FILE": str(certificate)}).returncode == 0
+
+
+@pytest.mark.parametrize("client", sorted(connect.CLIENTS))
+def test_connect_over_https_says_how_a_self_signed_certificate_is_trusted(
+    encrypted: tuple[servers.Running, Path], tmp_path: Path, client: str
+) -> None:
+    ended = run(tmp_path, "connect", client, "--data", str(encrypted[0].data))
+    first, _, rest = ended.stdout.partition("\n")
+    assert "If the server's certificate is self-signed: " in first
+    assert first.startswith("-- " if client == "duckdb" else "# ")
+    assert encrypted[0].access_key in rest
+
+
 @pytest.mark.parametrize("command", [["sql", "select 1"], ["connect", "boto3"]])
 def test_a_subcommand_without_a_server_says_what_to_run(tmp_path: Path, command: list[str]) -> None:
     assert refusal(tmp_path, *command) == (

@@ -145,6 +145,26 @@ def test_the_settings_of_the_spark_snippet_open_the_catalog(
     assert ("pasted",) in [tuple(row) for row in rows]
 
 
+def test_the_awscli_snippet_lists_buckets_of_both_kinds(
+    server: servers.Running, tmp_path: Path
+) -> None:
+    program = environments.program("awscli", "aws")
+    environment = servers.client_environment()
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+    environment["AWS_CONFIG_FILE"] = str(tmp_path / "none")
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input=snippet(server, "awscli"),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"name": "lake"' in done.stdout
+
+
 def test_the_dbt_snippet_is_a_profile(server: servers.Running) -> None:
     lines = [line for line in snippet(server, "dbt").splitlines() if ": " in line]
     settings = {name.strip(): value for name, value in (line.split(": ", 1) for line in lines)}
