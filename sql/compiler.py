@@ -150,8 +150,18 @@ class Compilation:
         found: compilation.Needs = await self._ask("needs", _packed(environment))
         return found
 
+    async def bind_count(self, environment: shapes.Environment) -> int:
+        """Return how many values the placeholders want; raises SqlError."""
+        if self._child is None and self._statement is not None:
+            return self._statement.bind_count(environment)
+        count: int = await self._ask("bind_count", _packed(environment))
+        return count
+
     async def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
-        """Return the statement's query bound; raises SqlError."""
+        """Return the statement's query bound; raises SqlError.
+
+        The environment's columns_max is that of a statement bound here; a child has all.
+        """
         return await self._bind("bind_query", environment)
 
     async def bind_into(
@@ -171,15 +181,14 @@ class Compilation:
     ) -> resolve.BoundQuery:
         found: resolve.BoundQuery
         statement = self._statement
+        if statement is not None and _is_small(environment):
+            with contextlib.suppress(shapes.ManyColumns):
+                found = getattr(statement, step)(environment, *arguments)
+                return found
         everything = dataclasses.replace(environment, columns_max=limits.COLUMNS_MAX)
         if statement is not None and not self._compiler.has_children:
             found = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
             return found
-        if self._child is None and statement is not None and _is_small(environment):
-            few = dataclasses.replace(environment, columns_max=limits.COLUMNS_HERE_MAX)
-            with contextlib.suppress(shapes.ManyColumns):
-                found = getattr(statement, step)(few, *arguments)
-                return found
         packed: bytes = await self._ask(step, _packed(everything), *arguments)
         return compiling_child.unpack_bound(packed)
 
@@ -215,10 +224,10 @@ TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
 def _is_small(environment: shapes.Environment) -> bool:
+    if len(environment.binds or ()) > limits.BINDS_HERE_MAX:
+        return False
     columns = sum(len(table.columns) for table in environment.tables)
-    return columns <= limits.COLUMNS_HERE_MAX and len(environment.binds or ()) <= (
-        limits.BINDS_HERE_MAX
-    )
+    return columns <= limits.COLUMNS_HERE_MAX
 
 
 _packed = compiling_child.pack_environment

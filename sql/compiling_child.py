@@ -53,7 +53,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 def _done(
     statement: compilation.Statement, step: str, environment: bytes, *more: Any
-) -> compilation.Needs | bytes:
+) -> compilation.Needs | int | bytes:
     found = getattr(statement, step)(unpack_environment(environment), *more)
     return pack_bound(found) if isinstance(found, resolve.BoundQuery) else found
 

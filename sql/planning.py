@@ -141,6 +141,7 @@ class Planning:
                 name: inputs.variable(variable) for name, variable in call.session.variables.items()
             },
             rows_relation=inputs.BINDS_RELATION if is_array else "",
+            columns_max=limits.COLUMNS_HERE_MAX,
         )
 
     async def _open(self, call: Call) -> Opened:

@@ -305,19 +305,19 @@ class Statements:
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
-            needs = await call.compiled.needs(await self._planning.environment(call))
+            environment = await self._planning.environment(call)
             return outcomes.Outcome(
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
-                bind_count=needs.bind_count,
+                bind_count=await call.compiled.bind_count(environment),
                 array_bind_supported=True,
             )
         rows = writes.rows_committed(loaded, call.query_id)
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
-            needs = await call.compiled.needs(await self._planning.environment(call))
-            return _with_binds(answer, needs.bind_count)
+            environment = await self._planning.environment(call)
+            return _with_binds(answer, await call.compiled.bind_count(environment))
         transactions.check_may_write(session)
         target = writes.Target(loaded=loaded, fields=tuple(written))
         found, query = await self._planning.bound_into(call, loaded, given, target)

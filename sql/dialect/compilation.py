@@ -20,7 +20,6 @@ class Needs:
 
     uses: tuple[shapes.TableUse, ...]
     wants_bounds: bool
-    bind_count: int
 
 
 class Statement:
@@ -43,10 +42,17 @@ class Statement:
         """Return what the query of the statement names; raises SqlError."""
         uses = references.references(self._tree, environment)
         return Needs(
-            uses=tuple(dataclasses.replace(use, arguments=()) for use in uses),
+            # Arguments are trees, which stay here.
+            uses=tuple(
+                dataclasses.replace(use, arguments=()) if use.arguments else use for use in uses
+            ),
             wants_bounds=references.wants_bounds(self._tree),
-            bind_count=references.bind_count(self._tree),
         )
+
+    def bind_count(self, environment: shapes.Environment) -> int:
+        """Return how many values the placeholders want; raises SqlError as `needs` does."""
+        self.needs(environment)
+        return references.bind_count(self._tree)
 
     def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
         """Return the query bound; raises SqlError. `needs` came first."""

@@ -28,7 +28,12 @@ def environment(columns: int = 1, **more: Any) -> shapes.Environment:
             for n in range(columns)
         ),
     )
-    return shapes.Environment(context=sql_text.context(), tables=(shape,), **more)
+    return shapes.Environment(
+        context=sql_text.context(),
+        tables=(shape,),
+        columns_max=limits.COLUMNS_HERE_MAX,
+        **more,
+    )
 
 
 def with_compiler(
