@@ -56,12 +56,12 @@ class TableGuard:
             context: tuple[tuple[str, str], ...] = (("lake:branch", place.branch),)
             bucket_arn = arns.table_bucket_arn(self._region, account, bucket)
             at_bucket = _Subject(arn=bucket_arn, context=context)
-            known = claims.find_location(reading, info.bucket_id, key)
-            if known is None:
+            holding = claims.find_location(reading, info.bucket_id, key)
+            if holding is None:
                 return TableRuling(
                     key=key, bucket=info, expects=tuple(reading.expects), at_bucket=at_bucket
                 )
-            location, row = known
+            location, row = holding
             holder = owners.owner_of(reading, place, row)
             owner = None
             if info.settings.get(LAYOUT) == "strict":

@@ -86,7 +86,7 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    made: list[store.CatalogStore] = []
+    stores: list[store.CatalogStore] = []
 
     def make_store(storage: opening.Storage) -> store.CatalogStore:
         return store.CatalogStore(
@@ -95,14 +95,14 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
             objects=storage.objects,
             blobs=storage.blobs,
             now_ms=lakes.Clock(),
-            new_id=lakes.ids(10 * len(made) + 1),
+            new_id=lakes.ids(10 * len(stores) + 1),
         )
 
     guards: list[MeanwhileGuard] = []
 
     def make_guard(storage: opening.Storage) -> MeanwhileGuard:
-        made.append(make_store(storage))
-        guards.append(MeanwhileGuard(store=made[0]))
+        stores.append(make_store(storage))
+        guards.append(MeanwhileGuard(store=stores[0]))
         return guards[0]
 
     with kit.serve(tmp_path / "data", make_guard=make_guard, users=USERS) as place:

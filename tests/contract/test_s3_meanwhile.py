@@ -159,12 +159,12 @@ def test_register_and_a_change_of_the_metadata_file_at_once_leave_both_or_neithe
             def register(
                 name: str = name, key: str = key, together: threading.Barrier = together
             ) -> tuple[int, Any]:
-                asked = {
+                request = {
                     "name": name,
                     "metadata-location": f"s3://lake/{key}",
                 }
                 together.wait(ANSWER_SECONDS)
-                return registrar.ask("POST", f"namespaces/{namespace}/register", asked)
+                return registrar.ask("POST", f"namespaces/{namespace}/register", request)
 
             def change(
                 key: str = key,

@@ -33,9 +33,9 @@ def _difference(size_bytes: int) -> int:
         difference = 1 << bit
         crc = zeros ^ checksums.crc64nvme(difference.to_bytes(DIFFERENCE_BYTES, "big") + tail)
         while crc and crc.bit_length() in reduced:
-            known_crc, known_difference = reduced[crc.bit_length()]
-            crc ^= known_crc
-            difference ^= known_difference
+            reduced_crc, reduced_difference = reduced[crc.bit_length()]
+            crc ^= reduced_crc
+            difference ^= reduced_difference
         if not crc:
             return difference
         reduced[crc.bit_length()] = (crc, difference)
