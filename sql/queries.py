@@ -381,7 +381,7 @@ class Queries:
                 raise errors.canceled()
             query.result = await self._answered(query, session)
         except errors.SqlError as error:
-            query.error = error
+            query.error = _without_frames(error)
         except access_errors.AccessDenied as error:
             query.error = errors.not_authorized(str(error))
         except asyncio.CancelledError:
@@ -658,6 +658,12 @@ class Pending:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+def _without_frames(error: errors.SqlError) -> errors.SqlError:
+    """Return an error that may be kept: its tracebacks hold every local of the statement's run."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 def _pending_size(submission: Submission) -> int:

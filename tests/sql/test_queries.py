@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -136,6 +138,34 @@ def test_what_the_caller_may_not_is_answered_in_sql(tmp_path: Path) -> None:
         assert query.error is not None
         assert (query.error.code, query.error.sqlstate) == ("003001", "42501")
         assert "s3tables:GetTableData" in query.error.message
+
+    lived(tmp_path, story)
+
+
+def test_a_kept_error_does_not_keep_what_the_statement_held(tmp_path: Path) -> None:
+    class Held:
+        """What a statement reads: large metadata, a view of the index."""
+
+    kept: list[weakref.ref[Held]] = []
+
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def failing(call: served.Call) -> outcomes.Outcome:
+            held = Held()
+            kept.append(weakref.ref(held))
+            try:
+                raise LookupError("not there")
+            except LookupError as error:
+                raise errors.unsupported("this") from error
+
+        parts.statements.answers["one"] = parts.statements.answers["two"] = failing
+        for text in ("one", "one; two"):
+            query = submit(parts, session, text)
+            await parts.queries.wait(query, 5)
+            assert query.error is not None
+            await asyncio.sleep(0)
+        gc.collect()
+        assert [each() for each in kept] == [None] * len(kept)
+        assert kept
 
     lived(tmp_path, story)
 
