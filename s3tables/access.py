@@ -9,35 +9,29 @@ looks like one they may not touch.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Sequence
 
 from catalog import errors as catalog_errors
 from s3tables import errors, names
 from s3tables.resources import Resources, Table, demand, namespace_context, table_context
+from server import calls
 from server.access import model
-
-IN_HANDLER: Final = frozenset({"CreateTableBucket", "CreateNamespace", "CreateTable"})
-"""Operations whose resource stands in the body."""
-
-FURTHER_ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "GetTableMetadataLocation": ("GetTable",),
-    "UpdateTableMetadataLocation": ("GetTableData", "PutTableData"),
-}
-"""Actions on the table that an operation needs beside the one of its own name."""
 
 _ABSENT = (errors.NotFound, catalog_errors.CatalogError)
 
 
 def demands(
-    resources: Resources, operation: str, members: Mapping[str, Any]
+    resources: Resources, call: calls.Call, *, actions: Sequence[str]
 ) -> tuple[model.Demand, ...]:
-    """Return what an operation with these members asks for. Members may still be malformed."""
-    if operation in IN_HANDLER:
-        return ()
+    """Return the demands for actions on what a call's path and query name.
+
+    actions: the first is the operation's own name. Members may still be malformed.
+    """
+    members = call.value.members
+    operation = actions[0]
     resource_arn = members.get("tableArn") or members.get("tableARN") or members.get("resourceArn")
     if resource_arn is not None:
-        return _on_arn(resources, operation, str(resource_arn))
+        return _on_arn(resources, actions, str(resource_arn))
     bucket_arn = members.get("tableBucketARN")
     if bucket_arn is None:
         return (demand(operation, "*"),)
@@ -55,27 +49,26 @@ def demands(
     if table is None:
         context = namespace_context((namespace,))
         return (_show(demand("ListTables", bucket_arn, context=context), operation, shown),)
-    return _on_table(resources, operation, table, shown)
+    return _on_table(resources, actions, table, shown)
 
 
-def _on_arn(resources: Resources, operation: str, arn: str) -> tuple[model.Demand, ...]:
+def _on_arn(resources: Resources, actions: Sequence[str], arn: str) -> tuple[model.Demand, ...]:
     name = names.parse_arn(arn)
     if name is None or name.object_uuid is None:
-        return (demand(operation, arn),)
+        return (demand(actions[0], arn),)
     try:
         table = resources.table_by_arn(arn)
     except _ABSENT:
         listing = demand("ListTables", arn.partition("/table/")[0])
-        return (_show(listing, operation, arn),)
-    return _on_table(resources, operation, table, arn)
+        return (_show(listing, actions[0], arn),)
+    return _on_table(resources, actions, table, arn)
 
 
 def _on_table(
-    resources: Resources, operation: str, table: Table, shown: str
+    resources: Resources, actions: Sequence[str], table: Table, shown: str
 ) -> tuple[model.Demand, ...]:
     arn = resources.table_arn(table)
     context = table_context(table.ident)
-    actions = (operation, *FURTHER_ACTIONS.get(operation, ()))
     return tuple(_show(demand(action, arn, context=context), action, shown) for action in actions)
 
 

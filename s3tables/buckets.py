@@ -8,7 +8,8 @@ from typing import Any
 
 from s3tables import emptiness, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
-from server.access import arns, model
+from server import calls
+from server.access import arns
 from storage import batch
 from storage import errors as storage_errors
 from storage import model as storage_model
@@ -16,10 +17,9 @@ from storage import model as storage_model
 Members = Mapping[str, Any]
 
 
-async def create_table_bucket(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def create_table_bucket(resources: Resources, call: calls.Call) -> Members:
     """CreateTableBucket: the bucket belongs to the account of who makes it."""
+    members, principal = call.value.members, call.principal
     name = members["name"]
     account = principal.account_id
     arn = arns.table_bucket_arn(resources.region, account, name)
@@ -44,10 +44,9 @@ async def create_table_bucket(
     return {"arn": arn}
 
 
-async def list_table_buckets(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
     """ListTableBuckets: the account's own, by name."""
+    members, principal = call.value.members, call.principal
     prefix = members.get("prefix", "")
 
     def show(bucket: storage_model.BucketInfo) -> Members | None:
@@ -73,17 +72,15 @@ async def list_table_buckets(
     return page.members("tableBuckets")
 
 
-async def get_table_bucket(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def get_table_bucket(resources: Resources, call: calls.Call) -> Members:
     """GetTableBucket."""
+    members = call.value.members
     return _describe(resources, resources.bucket(members["tableBucketARN"]))
 
 
-async def delete_table_bucket(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members:
     """DeleteTableBucket: refused while it holds a namespace or a file."""
+    members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     purged = await asyncio.to_thread(_read_log, resources, bucket)
 

@@ -7,39 +7,61 @@ here are answered 501 by their names.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from s3tables import access, buckets, namespaces, tables, tags, wire_errors
 from s3tables.resources import Resources
-from server.access import model as access_model
+from server import calls
 from server.aws import face, model
-
-Members: TypeAlias = Mapping[str, Any]
-Function: TypeAlias = Callable[[Resources, Members, access_model.Principal], Awaitable[Members]]
 
 NAME: Final = "s3tables"
 
-HANDLERS: Final[Mapping[str, Function]] = {
-    "CreateTableBucket": buckets.create_table_bucket,
-    "ListTableBuckets": buckets.list_table_buckets,
-    "GetTableBucket": buckets.get_table_bucket,
-    "DeleteTableBucket": buckets.delete_table_bucket,
-    "CreateNamespace": namespaces.create_namespace,
-    "ListNamespaces": namespaces.list_namespaces,
-    "GetNamespace": namespaces.get_namespace,
-    "DeleteNamespace": namespaces.delete_namespace,
-    "CreateTable": tables.create_table,
-    "ListTables": tables.list_tables,
-    "GetTable": tables.get_table,
-    "DeleteTable": tables.delete_table,
-    "RenameTable": tables.rename_table,
-    "GetTableMetadataLocation": tables.get_table_metadata_location,
-    "UpdateTableMetadataLocation": tables.update_table_metadata_location,
-    "TagResource": tags.tag_resource,
-    "UntagResource": tags.untag_resource,
-    "ListTagsForResource": tags.list_tags_for_resource,
+
+def _row(name: str, function: face.Function | None, *further: str) -> face.Row:
+    """Return the row of an operation that demands the action of its own name, and further ones, on
+    the resource that its path and query name."""
+    return face.Row(
+        name=name,
+        function=function,
+        demands=functools.partial(access.demands, actions=(name, *further)),
+    )
+
+
+def _row_of_body(name: str, function: face.Function) -> face.Row:
+    """Return the row of an operation whose resource stands in its body: the function asks."""
+    return face.Row(name=name, function=function, demands=calls.demand_nothing)
+
+
+ROWS: Final[Mapping[str, face.Row]] = {
+    row.name: row
+    for row in (
+        _row_of_body("CreateTableBucket", buckets.create_table_bucket),
+        _row("ListTableBuckets", buckets.list_table_buckets),
+        _row("GetTableBucket", buckets.get_table_bucket),
+        _row("DeleteTableBucket", buckets.delete_table_bucket),
+        _row_of_body("CreateNamespace", namespaces.create_namespace),
+        _row("ListNamespaces", namespaces.list_namespaces),
+        _row("GetNamespace", namespaces.get_namespace),
+        _row("DeleteNamespace", namespaces.delete_namespace),
+        _row_of_body("CreateTable", tables.create_table),
+        _row("ListTables", tables.list_tables),
+        _row("GetTable", tables.get_table),
+        _row("DeleteTable", tables.delete_table),
+        _row("RenameTable", tables.rename_table),
+        _row("GetTableMetadataLocation", tables.get_table_metadata_location, "GetTable"),
+        _row(
+            "UpdateTableMetadataLocation",
+            tables.update_table_metadata_location,
+            "GetTableData",
+            "PutTableData",
+        ),
+        _row("TagResource", tags.tag_resource),
+        _row("UntagResource", tags.untag_resource),
+        _row("ListTagsForResource", tags.list_tags_for_resource),
+    )
 }
+"""What is built. Other operations of the model demand the action of their name and answer 501."""
 
 
 def make_face(resources: Resources) -> face.AwsFace:
@@ -47,10 +69,8 @@ def make_face(resources: Resources) -> face.AwsFace:
     return face.AwsFace(
         name=NAME,
         load=functools.partial(model.load, NAME),
-        handlers={
-            operation: functools.partial(function, resources)
-            for operation, function in HANDLERS.items()
-        },
-        demanding=functools.partial(access.demands, resources),
+        services=resources,
+        rows=ROWS,
+        missing=lambda name: _row(name, None),
         wire_errors=wire_errors.WIRE_ERRORS,
     )

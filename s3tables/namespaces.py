@@ -13,16 +13,15 @@ from catalog import errors as catalog_errors
 from catalog import idents
 from s3tables import listings, names, tokens
 from s3tables.resources import Resources, describe_namespace, namespace_context
-from server.access import model
+from server import calls
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
 
 
-async def create_namespace(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def create_namespace(resources: Resources, call: calls.Call) -> Members:
     """CreateNamespace."""
+    members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     namespace = tuple(members["namespace"])
     resources.check(principal, "CreateNamespace", arn, context=namespace_context(namespace))
@@ -32,10 +31,9 @@ async def create_namespace(
     return {"tableBucketARN": arn, "namespace": list(namespace)}
 
 
-async def list_namespaces(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def list_namespaces(resources: Resources, call: calls.Call) -> Members:
     """ListNamespaces."""
+    members, principal = call.value.members, call.principal
     bucket = resources.bucket(members["tableBucketARN"])
     arn = resources.bucket_arn(bucket)
     prefix = members.get("prefix", "")
@@ -65,22 +63,20 @@ async def list_namespaces(
     return page.members("namespaces")
 
 
-async def get_namespace(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def get_namespace(resources: Resources, call: calls.Call) -> Members:
     """GetNamespace."""
+    members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     found = resources.namespaces.load(bucket.name, (members["namespace"],))
     return describe_namespace(resources, bucket, found)
 
 
-async def delete_namespace(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def delete_namespace(resources: Resources, call: calls.Call) -> Members:
     """DeleteNamespace: refused while it holds anything."""
+    members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     namespace = (members["namespace"],)
-    await resources.namespaces.drop(bucket.name, namespace, by=principal.arn, via="s3tables")
+    await resources.namespaces.drop(bucket.name, namespace, by=call.principal.arn, via="s3tables")
     return {}
 
 

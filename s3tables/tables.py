@@ -18,6 +18,7 @@ from s3tables.resources import (
     format_bucket_id,
     table_context,
 )
+from server import calls
 from server.access import model
 from storage import batch
 from storage import model as storage_model
@@ -25,10 +26,9 @@ from storage import model as storage_model
 Members = Mapping[str, Any]
 
 
-async def create_table(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def create_table(resources: Resources, call: calls.Call) -> Members:
     """CreateTable: with metadata a whole table, without it a place for the first commit."""
+    members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     wanted = members.get("tags", {})
     _check_may_create(resources, principal, members)
@@ -68,10 +68,9 @@ async def create_table(
     }
 
 
-async def list_tables(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def list_tables(resources: Resources, call: calls.Call) -> Members:
     """ListTables: of one namespace, or of all."""
+    members, principal = call.value.members, call.principal
     bucket = resources.bucket(members["tableBucketARN"])
     only = members.get("namespace")
     prefix = members.get("prefix", "")
@@ -108,8 +107,9 @@ async def list_tables(
     return page.members("tables")
 
 
-async def get_table(resources: Resources, members: Members, principal: model.Principal) -> Members:
+async def get_table(resources: Resources, call: calls.Call) -> Members:
     """GetTable: by its ARN alone, or by bucket, namespace and name."""
+    members = call.value.members
     by_name = [key for key in ("tableBucketARN", "namespace", "name") if key in members]
     if "tableArn" in members and not by_name:
         table = resources.table_by_arn(members["tableArn"])
@@ -134,25 +134,23 @@ async def get_table(resources: Resources, members: Members, principal: model.Pri
     return found
 
 
-async def delete_table(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def delete_table(resources: Resources, call: calls.Call) -> Members:
     """DeleteTable: the table and its files; they are freed by the sweep."""
+    members = call.value.members
     table = _table(resources, members)
     await resources.tables.drop(
         table.ident,
         purge=True,
         version_token=members.get("versionToken"),
-        by=principal.arn,
+        by=call.principal.arn,
         via="s3tables",
     )
     return {}
 
 
-async def rename_table(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def rename_table(resources: Resources, call: calls.Call) -> Members:
     """RenameTable: within its bucket; ARN and location stay."""
+    members, principal = call.value.members, call.principal
     if "newNamespaceName" not in members and "newName" not in members:
         raise errors.NothingToRename
     table = _table(resources, members)
@@ -176,10 +174,9 @@ async def rename_table(
     return {}
 
 
-async def get_table_metadata_location(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def get_table_metadata_location(resources: Resources, call: calls.Call) -> Members:
     """GetTableMetadataLocation: a table without metadata has a token and no location."""
+    members = call.value.members
     pointer = _table(resources, members).pointer
     found = {
         "versionToken": records.version_token(pointer),
@@ -190,16 +187,15 @@ async def get_table_metadata_location(
     return found
 
 
-async def update_table_metadata_location(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def update_table_metadata_location(resources: Resources, call: calls.Call) -> Members:
     """UpdateTableMetadataLocation: compare the version token and swap the pointer, in one step."""
+    members = call.value.members
     table = _table(resources, members)
     pointer = await resources.tables.set_metadata_location(
         table.ident,
         members["metadataLocation"],
         version_token=members["versionToken"],
-        by=principal.arn,
+        by=call.principal.arn,
     )
     return {
         "name": table.ident.name,

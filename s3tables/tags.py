@@ -8,15 +8,14 @@ from typing import Any
 from catalog import records
 from s3tables import labels, names
 from s3tables.resources import Resources
-from server.access import model
+from server import calls
 
 Members = Mapping[str, Any]
 
 
-async def tag_resource(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def tag_resource(resources: Resources, call: calls.Call) -> Members:
     """TagResource: adds tags, and replaces those with the same keys."""
+    members = call.value.members
     given: Mapping[str, str] = members["tags"]
 
     def add(old: labels.Tags) -> labels.Tags:
@@ -28,10 +27,9 @@ async def tag_resource(
     return {}
 
 
-async def untag_resource(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def untag_resource(resources: Resources, call: calls.Call) -> Members:
     """UntagResource: removes tags; a key that is not there is no fault."""
+    members = call.value.members
     keys = set(members["tagKeys"])
 
     def remove(old: labels.Tags) -> labels.Tags:
@@ -41,10 +39,9 @@ async def untag_resource(
     return {}
 
 
-async def list_tags_for_resource(
-    resources: Resources, members: Members, principal: model.Principal
-) -> Members:
+async def list_tags_for_resource(resources: Resources, call: calls.Call) -> Members:
     """ListTagsForResource."""
+    members = call.value.members
     arn = members["resourceArn"]
     if names.is_table_arn(arn):
         return {"tags": resources.labels.of_table(resources.table_by_arn(arn).label_key)}

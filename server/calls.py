@@ -1,4 +1,4 @@
-"""face: one description of an operation, and one request for it, the same for every face.
+"""rule: one description of an operation, and one request for it, the same for every face.
 
 An Operation is a row: what its name is, what must be allowed, where its body goes, which function
 does it. A face finds the row that a request means and parses the request once into the row's value;
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from server import asgi
 from server.access import model
 from server.auth import callers
 
-Handler: TypeAlias = Callable[[Any, "Call"], Awaitable[asgi.Response]]
+if TYPE_CHECKING:
+    from server import asgi
+
+Handler: TypeAlias = Callable[[Any, "Call"], Awaitable["asgi.Response"]]
 """Does an operation: gets its face's services and the call. Raises what the face can encode."""
 
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]

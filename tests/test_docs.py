@@ -143,7 +143,7 @@ def test_compatibility_names_every_s3_operation_as_the_code_has_it() -> None:
 def test_compatibility_names_every_s3tables_operation_as_the_code_has_it() -> None:
     said = states(section("s3tables"), 1)
     assert set(said) == set(aws_model.load("s3tables").operations)
-    assert {name for name, done in said.items() if done != "no"} == set(s3tables_face.HANDLERS)
+    assert {name for name, done in said.items() if done != "no"} == set(s3tables_face.ROWS)
 
 
 def test_compatibility_names_every_rest_operation_as_the_code_has_it() -> None:

@@ -1,46 +1,72 @@
-"""face: a whole AWS service out of its model and one plain function per operation.
+"""face: a whole AWS service out of its model and one row per operation.
 
-The model gives routes, members, constraints, statuses and shapes; a handler gets checked members
-and returns a result. Every operation of the model is routed, and one without a handler answers 501
-by its name, after the caller was let in. Knows no operation by itself.
+The model gives routes, members, constraints, statuses and shapes; a row gives what must be allowed
+and the function that turns checked members into a result. Every operation of the model is routed,
+and one without a row answers 501 by its name, after the caller was let in. Knows no operation by
+itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from server import asgi, exchange, limits
+from server import asgi, calls, limits
 from server.aws import check, errors, match, restjson, shapes, wire_errors
 
 Members: TypeAlias = Mapping[str, Any]
-Handler: TypeAlias = Callable[[Members, exchange.Principal], Awaitable[Members]]
-"""An operation: checked members by the model's names, and who asks, to the result's members."""
-
-Demanding: TypeAlias = Callable[[str, Members], tuple[exchange.Demand, ...]]
-"""An operation's name and the members of its path and query, to what must be allowed for it."""
+Function: TypeAlias = Callable[[Any, calls.Call], Awaitable[Members]]
+"""Does an operation: gets the service's own services, and a call whose value is an Input with
+checked members; returns the result's members."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """One identified request. operation: None if the service has none at this route.
+class Row:
+    """One operation of a service. name: the model's. function: None if it is not implemented."""
 
-    members: those of the path and the query, not yet checked; the body's join them in `handle`.
-    """
+    name: str
+    function: Function | None
+    demands: calls.Demanding
 
-    operation: shapes.Operation | None
-    labels: Mapping[str, str]
-    pairs: Sequence[tuple[str, str]]
-    members: Members
+
+class Input:
+    """What a request says. Mutable: the body's members join those of the path and the query."""
+
+    __slots__ = ("labels", "members", "operation", "pairs", "service")
+
+    def __init__(
+        self,
+        service: shapes.Service,
+        operation: shapes.Operation,
+        labels: Mapping[str, str],
+        pairs: Sequence[tuple[str, str]],
+    ) -> None:
+        self.service = service
+        self.operation = operation
+        self.labels = labels
+        self.pairs = pairs
+        self.members: Members = restjson.parse_members(
+            service, operation, labels=labels, pairs=pairs, body=b""
+        )
+
+    def take(self, body: bytes) -> None:
+        """Add the body's members, and check all. Raises MalformedBody and ValidationFailed."""
+        members = restjson.parse_members(
+            self.service, self.operation, labels=self.labels, pairs=self.pairs, body=body
+        )
+        check.check_members(self.service, self.operation, members)
+        self.members = members
 
 
 class AwsFace:
     """Serves one rest-json service.
 
-    load: gives the service's model; called once, at the first request. handlers: by the names of
-    the model's operations. wire_errors: the service's own table, before the common one.
+    load: gives the service's model; called once, at the first request. services: what functions
+    get. rows: by the names of the model's operations. missing: makes the row of any other.
+    wire_errors: the service's own table, before the common one.
     """
 
     def __init__(
@@ -48,76 +74,45 @@ class AwsFace:
         *,
         name: str,
         load: Callable[[], shapes.Service],
-        handlers: Mapping[str, Handler],
-        demanding: Demanding,
+        services: Any,
+        rows: Mapping[str, Row],
+        missing: Callable[[str], Row],
         wire_errors: wire_errors.Table,
     ) -> None:
         self.name = name
+        self.services = services
         self._load = load
-        self._handlers = handlers
-        self._demanding = demanding
+        self._rows = rows
+        self._missing = missing
         self._wire_errors = wire_errors
         self._service: shapes.Service | None = None
+        self._operations: Mapping[str, calls.Operation] = {}
 
     def service(self) -> shapes.Service:
         """Return the model, read at the first call."""
         if self._service is None:
             service = self._load()
-            unknown = self._handlers.keys() - service.operations.keys()
+            unknown = self._rows.keys() - service.operations.keys()
             assert not unknown, f"{service.name} has no {sorted(unknown)}"
             self._service = service
+            self._operations = {
+                name: _operation(self._rows.get(name) or self._missing(name))
+                for name in service.operations
+            }
         return self._service
 
-    def identify(self, request: asgi.Request) -> Call:
+    def identify(self, request: asgi.Request) -> calls.Call:
         """Return the operation that method, path and query mean."""
         service = self.service()
-        found = match.match(service, request.method, request.segments)
-        if found is None:
-            return Call(operation=None, labels={}, pairs=(), members={})
-        members = restjson.parse_members(
-            service, found.operation, labels=found.labels, pairs=request.pairs, body=b""
-        )
-        return Call(
-            operation=found.operation, labels=found.labels, pairs=request.pairs, members=members
-        )
+        matched = match.match(service, request.method, request.segments)
+        if matched is None:
+            return calls.Call(UNKNOWN, None, request)
+        value = Input(service, matched.operation, matched.labels, request.pairs)
+        return calls.Call(self._operations[matched.operation.name], value, request)
 
-    def authentication(self, operation: Call) -> exchange.Authentication:
-        """Ask a credential of everybody, also for routes that do not exist."""
-        return exchange.Authentication.REQUIRED
-
-    def demands(
-        self, operation: Call, principal: exchange.Principal
-    ) -> tuple[exchange.Demand, ...]:
-        """Return what must be allowed; what only the body tells is the handler's to ask."""
-        if operation.operation is None:
-            return ()
-        return self._demanding(operation.operation.name, operation.members)
-
-    async def handle(
-        self, operation: Call, request: asgi.Request, caller: exchange.Caller
-    ) -> asgi.Response:
-        """Check the members, call the handler and encode what it returns."""
-        if operation.operation is None:
-            raise errors.UnknownOperation("The requested operation is not known to the service.")
-        name = operation.operation.name
-        handler = self._handlers.get(name)
-        if handler is None:
-            raise errors.OperationNotImplemented(f"{name} is not implemented.")
-        service = self.service()
-        body = await request.read(limit_bytes=limits.MODEL_BODY_BYTES_MAX)
-        if len(body) <= limits.PARSED_HERE_BYTES_MAX:
-            members = _members(service, operation.operation, operation, body)
-        else:
-            members = await asyncio.to_thread(
-                _members, service, operation.operation, operation, body
-            )
-        result = await handler(members, caller.principal)
-        encoded = restjson.encode_result(service, operation.operation, result)
-        return asgi.Response(
-            operation.operation.status,
-            (*_request_id(request), *_content_type(encoded)),
-            encoded,
-        )
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Return what an operation without a function answers."""
+        return errors.OperationNotImplemented(f"{operation.name} is not implemented.")
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error as AWS's clients raise it."""
@@ -126,15 +121,37 @@ class AwsFace:
         return asgi.Response(found.status, (*_request_id(request), *headers), body)
 
 
-def _members(
-    service: shapes.Service, operation: shapes.Operation, call: Call, body: bytes
-) -> Mapping[str, Any]:
-    """Return the members of a call, checked. Raises MalformedBody and ValidationFailed."""
-    members = restjson.parse_members(
-        service, operation, labels=call.labels, pairs=call.pairs, body=body
+def _operation(row: Row) -> calls.Operation:
+    return calls.Operation(
+        name=row.name,
+        handler=None if row.function is None else functools.partial(_answer, row.function),
+        demands=row.demands,
+        body_bytes_max=limits.MODEL_BODY_BYTES_MAX,
     )
-    check.check_members(service, operation, members)
-    return members
+
+
+async def _answer(function: Function, services: Any, call: calls.Call) -> asgi.Response:
+    """Check the members, call the function and encode what it returns."""
+    value: Input = call.value
+    if len(call.body) <= limits.PARSED_HERE_BYTES_MAX:
+        value.take(call.body)
+    else:
+        await asyncio.to_thread(value.take, call.body)
+    result = await function(services, call)
+    encoded = restjson.encode_result(value.service, value.operation, result)
+    return asgi.Response(
+        value.operation.status,
+        (*_request_id(call.request), *_content_type(encoded)),
+        encoded,
+    )
+
+
+async def _refuse_route(services: Any, call: calls.Call) -> asgi.Response:
+    raise errors.UnknownOperation("The requested operation is not known to the service.")
+
+
+UNKNOWN: Final = calls.Operation(name="", handler=_refuse_route)
+"""What a route means that the service does not have; it too asks for a credential."""
 
 
 def _request_id(request: asgi.Request) -> asgi.ResponseHeaders:
