@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from catalog import commits, idents, loads, properties, receipts, records
 from catalog import errors as catalog_errors
@@ -13,6 +14,9 @@ from catalog.rest import access, answers, errors, pages, wire
 from catalog.rest.idempotency import Replay, Work
 from catalog.rest.service import Asked, Service
 from server import asgi
+
+CHECKS_AT_ONCE: Final = 32
+"""Tables or files that are judged before other requests get their turn: some milliseconds."""
 
 
 async def list_tables(service: Service, asked: Asked) -> asgi.Response:
@@ -112,7 +116,7 @@ async def commit_table(service: Service, asked: Asked) -> asgi.Response:
                 f" {ident.dotted()}"
             )
     change = _change(asked.values, ident)
-    _check_commit(service, asked, [change])
+    await _check_commit(service, asked, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.commit(
@@ -135,7 +139,12 @@ async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
     """Commit to several tables, all or none."""
     table_bucket = service.table_bucket(asked.operation)
     changes = []
-    for position, value in enumerate(reading.get_list(asked.values, "table-changes")):
+    listed = reading.get_list(asked.values, "table-changes")
+    if len(listed) > commits.CHANGES_MAX:
+        raise errors.MalformedBody(
+            f"Malformed request: a commit has at most {commits.CHANGES_MAX} table changes"
+        )
+    for position, value in enumerate(listed):
         given = reading.check_object(value, what="table change")
         if given.get("identifier") is None:
             raise errors.MalformedBody(
@@ -143,7 +152,7 @@ async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
             )
         ident = wire.get_ident(given, "identifier", table_bucket=table_bucket)
         changes.append(_change(given, ident))
-    _check_commit(service, asked, changes)
+    await _check_commit(service, asked, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
@@ -247,7 +256,7 @@ def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
     )
 
 
-def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
+async def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
     """Check everything that a commit asks for: of its tables, and of the lists it has us read."""
     principal = asked.caller.principal
     creates: dict[idents.TableIdent, bool] = {}
@@ -255,16 +264,21 @@ def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]
         made = commits.creates(change.requirements)
         creates[change.ident] = creates.get(change.ident, False) or made
     pointers: dict[idents.TableIdent, records.Pointer | None] = {}
-    for ident, making in creates.items():
+    for number, (ident, making) in enumerate(creates.items(), 1):
+        if number % CHECKS_AT_ONCE == 0:
+            await asyncio.sleep(0)
         demands, pointers[ident] = service.access.on_commit(ident, creates=making)
         service.access.check(principal, demands)
-    for change in changes:
-        for uri in loads.objects_named(change.updates):
+    for number, change in enumerate(changes, 1):
+        if number % CHECKS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        for uri in dict.fromkeys(loads.objects_named(change.updates)):
             service.access.check(principal, service.access.on_file(uri))
-        _check_files(service, asked, change, pointers[change.ident])
+            await asyncio.sleep(0)
+        await _check_files(service, asked, change, pointers[change.ident])
 
 
-def _check_files(
+async def _check_files(
     service: Service, asked: Asked, change: TableChange, pointer: records.Pointer | None
 ) -> None:
     """Raise ForeignFileRefused for files of other tables that the writer may not read.
@@ -273,9 +287,13 @@ def _check_files(
     """
     homes = (commits.location_asked(change.updates), None if pointer is None else pointer.location)
     own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
-    for uri in filenames.named_by(change.updates):
+    checked = 0
+    for uri in dict.fromkeys(filenames.named_by(change.updates)):
         if not properties.plain_uri(uri).startswith(own):
             service.access.check_file(asked.caller.principal, uri, table=change.ident)
+            checked += 1
+            if checked % CHECKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
 
 def _replay_table(service: Service, asked: Asked, ident: idents.TableIdent) -> Replay:

@@ -130,6 +130,22 @@ def snapshots_and_their_removal(place: stalls.Target) -> None:
         assert status == 200, answer[:500]
 
 
+def snapshots_of_another_table(place: stalls.Target) -> bytes:
+    """9,000 snapshots, each of which names a manifest list in another table's place."""
+    other = place.prepared[1][1]["metadata"]
+    updates = _snapshots(other, 9_000)
+    return msgspec.json.encode({"requirements": [], "updates": updates})
+
+
+def too_many_changes(place: stalls.Target) -> bytes:
+    change = {
+        "identifier": {"namespace": ["alice"], "name": place.prepared[0][0]},
+        "requirements": [],
+        "updates": [],
+    }
+    return msgspec.json.encode({"table-changes": [change] * 15_000})
+
+
 def one_table_400_times(place: stalls.Target) -> bytes:
     name = place.prepared[0][0]
     return msgspec.json.encode(
@@ -373,6 +389,20 @@ ROWS: Final = (
         growth_mib=96,
         prepare=fresh_table,
         send=snapshots_and_their_removal,
+    ),
+    stalls.Hostile(
+        name="9000-snapshots-of-another-tables-files",
+        principal="alice",
+        growth_mib=96,
+        prepare=lambda place: fresh_table(place, count=2),
+        send=sends("POST", COMMIT, snapshots_of_another_table),
+    ),
+    stalls.Hostile(
+        name="15000-changes-in-a-transaction",
+        principal="alice",
+        growth_mib=64,
+        prepare=fresh_table,
+        send=sends("POST", "transactions/commit", too_many_changes, statuses=(400,)),
     ),
     stalls.Hostile(
         name="8-MiB-of-empty-lists",
