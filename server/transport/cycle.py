@@ -266,6 +266,9 @@ class Cycle:
     def end(self) -> None:
         """Take the end of the answer."""
         self.complete = True
+        # What came of a body that is not read lets go of the connection, which drops the rest.
+        self._chunks = []
+        self.buffered_bytes = 0
         self.wake()
         if not self.keep_alive:
             self._outlet.transport.close()

@@ -324,6 +324,33 @@ async def refuse(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
+def test_a_body_refused_while_its_start_fills_the_buffer_is_received_and_dropped():
+    async def talk():
+        refusing = asyncio.Event()
+        watching = Watching()
+
+        async def refuse_later(scope, receive, send):
+            await refusing.wait()
+            await refuse(scope, receive, send)
+
+        async with serving(connection.Connection, refuse_later, watching) as (reader, writer):
+            size_bytes = 8 * 1024 * 1024
+            writer.write(b"PUT /a HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % size_bytes)
+            writer.write(bytes(size_bytes))
+            await until(lambda: bool(watching.connections))
+            (only,) = watching.connections
+            await until(lambda: only._read_paused)
+            refusing.set()
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
+            await asyncio.wait_for(writer.drain(), 20)
+            writer.write(b"GET /b HTTP/1.1\r\nhost: a\r\n\r\n")
+            answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+            assert answer.startswith(b"HTTP/1.1 403")
+            writer.close()
+
+    asyncio.run(talk())
+
+
 def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
     async def talk():
         watching = Watching()
