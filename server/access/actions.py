@@ -2,7 +2,8 @@
 
 Those of s3 are AWS's (service authorization reference, "Actions defined by Amazon S3"), which are
 not the names of its operations. Those of s3tables, sts and iam are the operations of AWS's service
-models and the actions that have no operation. `lake` is this server's own.
+models and the actions that have no operation. `lake` is this server's own, and so is
+s3tables:UpdateNamespace: AWS has no operation that changes a namespace, the REST catalog has one.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _S3TABLES: Final = """
     PutTableBucketMetricsConfiguration PutTableBucketPolicy PutTableBucketReplication
     PutTableBucketStorageClass PutTableData PutTableMaintenanceConfiguration PutTablePolicy
     PutTableRecordExpirationConfiguration PutTableReplication RenameTable StartTableMigration
-    SyncTableMigration TagResource UntagResource UpdateTableMetadataLocation
+    SyncTableMigration TagResource UntagResource UpdateNamespace UpdateTableMetadataLocation
     UpdateTableMigration
 """
 _STS: Final = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from server.access import actions
 from tests.catalog.rest import house as houses
 from tests.kit import lakes
 
@@ -124,6 +125,12 @@ def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
                 assert f"s3tables:{actions[number]}" in answer.error[2]
         assert house.lake.log() == before
         assert house.ask(method, path, body, user="all", prefix=prefix).status == status
+
+
+def test_every_action_that_the_catalog_asks_for_can_be_named_in_a_policy() -> None:
+    asked_for = {action for case in CASES for action in case[4]}
+    assert "UpdateNamespace" in asked_for
+    assert [each for each in sorted(asked_for) if actions.suggest("s3tables", each)] == []
 
 
 def test_creating_a_table_that_awaits_its_metadata_is_a_change_of_that_table(
