@@ -620,6 +620,17 @@ WEIGHTS_OF_BUCKETS = {
 """A bucket that never held a table can be deleted: a race against what is made in it."""
 
 
+WEIGHTS_OF_FILES = {
+    "create_table": 4,
+    "drop_table": 4,
+    "load": 5,
+    "mark": 3,
+    "register": 8,
+    "delete_metadata": 8,
+}
+"""Tables that are made of files while the files are deleted."""
+
+
 def etag_of(body: bytes) -> str:
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
 
