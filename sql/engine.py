@@ -38,6 +38,7 @@ import pyarrow as pa
 
 from sql import confinement, frames, limits
 from storage import disk
+from storage import errors as storage_errors
 
 STOP_GRACE_SECONDS = 1.0
 """How long a child that was asked to stop may go on before it is killed."""
@@ -354,7 +355,7 @@ class WorkerEngine:
         self._started += 1
         folder = self._spill_directory / f"sql-{self._started}"
         try:
-            await asyncio.to_thread(self._disk.make_folder, folder)
+            folder = await asyncio.to_thread(self._spill_folder, folder)
             self._check_open()
             child = await _start_child(folder, self._growth_bytes)
             if self._closed:
@@ -368,6 +369,14 @@ class WorkerEngine:
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         return child
+
+    def _spill_folder(self, folder: Path) -> Path:
+        """Make a child's folder; on a full disk one elsewhere, so that queries still run."""
+        try:
+            self._disk.make_folder(folder)
+        except storage_errors.DiskFull:
+            return self._disk.spare_folder()
+        return folder
 
     def _check_open(self) -> None:
         if self._closed:

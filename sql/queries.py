@@ -37,6 +37,7 @@ from sql import (
     sessions,
     shelves,
 )
+from storage import errors as storage_errors
 from storage import model
 
 REQUEST_IDS_MAX = 4_096
@@ -384,6 +385,8 @@ class Queries:
             query.error = _without_frames(error)
         except access_errors.AccessDenied as error:
             query.error = errors.not_authorized(str(error))
+        except storage_errors.DiskFull:
+            query.error = errors.disk_full()
         except asyncio.CancelledError:
             query.error = errors.canceled()
             if not query.is_cancelled:

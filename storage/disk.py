@@ -16,6 +16,7 @@ import fcntl
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from storage import errors
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 COPY_STEP_BYTES = 1 << 20
+SHARED_MEMORY = Path("/dev/shm")
 
 Result = TypeVar("Result")
 
@@ -115,6 +117,18 @@ class Disk:
     def is_read_only(self, path: Path) -> bool:
         """Say whether `make_read_only` was called for a file."""
         return not path.stat().st_mode & 0o200
+
+    def point(self, source: Path, target: Path) -> None:
+        """Make target, which must be absent, a symbolic link to source."""
+        with _naming_full_disk(target):
+            target.symlink_to(source)
+
+    def spare_folder(self) -> Path:
+        """Make an empty folder of this user's alone beside the data folder's disk: in memory where
+        the system has a file system there, else where temporary files go."""
+        memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        with _naming_full_disk(None):
+            return Path(tempfile.mkdtemp(prefix="boathouse-", dir=memory))
 
     def unlink(self, path: Path) -> None:
         """Remove a name; an absent one is no fault."""

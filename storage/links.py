@@ -7,6 +7,8 @@ under the names they should have. A link keeps a blob's bytes even when the swee
 Nothing here is durable or must be: recovery empties the cache, so memory knows all that is in it.
 Past its bounds the cache loses what was unused for longest, but nothing that was handed out within
 IDLE_MS, which is longer than any query runs. Paths go to other processes, which only read them.
+On a full disk a spare cache in memory (or, without one, the temporary folder) serves what is not in
+the cache yet, up to SPARE_BYTES_MAX of joined bodies; blobs are pointed at there by symbolic links.
 Blocks; meant for worker threads, and safe in several at once.
 """
 
@@ -28,6 +30,7 @@ JOINED_BYTES_MAX = 4 << 30
 LINKED_MAX = 10_000
 DIRECTORIES_MAX = 256
 IDLE_MS = 60 * 60 * 1000
+SPARE_BYTES_MAX = 64 << 20
 
 _PLAIN_NAME = re.compile(r"[^/\x00]{1,255}\Z")
 
@@ -47,7 +50,10 @@ class Links:
         linked_max: int = LINKED_MAX,
         directories_max: int = DIRECTORIES_MAX,
         idle_ms: int = IDLE_MS,
+        is_spare: bool = False,
     ) -> None:
+        self._is_spare = is_spare
+        self._spare: Links | None = None
         self._folder = folder
         self._blobs = blobs
         self._disk = disk
@@ -61,6 +67,14 @@ class Links:
 
     def path_of(self, info: ObjectInfo) -> Path:
         """Return a file that holds exactly the object's bytes. Raises BodyMissing, DiskFull."""
+        try:
+            return self._path_of(info)
+        except errors.DiskFull:
+            if self._is_spare:
+                raise
+            return self._spare_cache().path_of(info)
+
+    def _path_of(self, info: ObjectInfo) -> Path:
         with self._lock:
             blob = self._whole_blob(info)
             if blob is None:
@@ -77,6 +91,41 @@ class Links:
 
         name stands for these very files: a folder of that name, once made, is returned as it is.
         """
+        listed = tuple(files)
+        try:
+            return self._directory(name, listed)
+        except errors.DiskFull:
+            if self._is_spare:
+                raise
+            return self._spare_cache().directory(name, listed)
+
+    def close(self) -> None:
+        """Remove the spare cache, if there is one."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.remove()
+
+    def remove(self) -> None:
+        """Remove all of this cache."""
+        self._disk.remove_tree(self._folder)
+
+    def _spare_cache(self) -> Links:
+        with self._lock:
+            if self._spare is None:
+                self._spare = Links(
+                    folder=self._disk.spare_folder(),
+                    blobs=self._blobs,
+                    disk=self._disk,
+                    now_ms=self._now_ms,
+                    new_id=self._new_id,
+                    joined_bytes_max=SPARE_BYTES_MAX,
+                    idle_ms=self._idle_ms,
+                    is_spare=True,
+                )
+            return self._spare
+
+    def _directory(self, name: str, files: Iterable[tuple[str, ObjectInfo]]) -> Path:
         with self._lock:
             path = self._directories.path(_plain(name))
             if self._directories.use(path, self._now_ms()):
@@ -115,6 +164,8 @@ class Links:
         path = self._joined.path(_identity(info.body.segments))
         if self._joined.use(path, self._now_ms()):
             return path
+        if self._is_spare and not self._joined.has_room(info.size_bytes):
+            raise errors.DiskFull("the disk has no room left, and the spare cache is full")
         self._disk.make_folder(self._folder / "tmp")
         aside = self._folder / "tmp" / self._new_id()
         descriptor = self._disk.create(aside)
@@ -140,7 +191,10 @@ class Links:
 
     def _link(self, source: Path, target: Path) -> None:
         try:
-            self._disk.link(source, target)
+            if self._is_spare and not source.is_relative_to(self._folder):
+                self._disk.point(source, target)  # a blob, on another file system
+            else:
+                self._disk.link(source, target)
         except FileNotFoundError as error:
             raise errors.BodyMissing(
                 f"blob {source.name} is not there", blob=source.name
@@ -168,6 +222,10 @@ class _Shelf:
             return False
         self._entries[path] = (found[0], now_ms)
         return True
+
+    def has_room(self, weight: int) -> bool:
+        """Say whether something of that weight fits beside what is there."""
+        return self._weight + weight <= self._weight_max
 
     def add(self, path: Path, weight: int, now_ms: int) -> None:
         self._entries[path] = (weight, now_ms)

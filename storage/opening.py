@@ -73,6 +73,7 @@ class Storage:
 
     def close(self) -> None:
         """Finish what is under way, close the index, let go of the folder."""
+        self.links.close()
         self.blobs.close()
         try:
             self.blobs.settle()

@@ -18,6 +18,7 @@ import pytest
 
 from sql import engine, engine_inline
 from storage import disk
+from storage import errors as storage_errors
 
 ROWS = 20_000
 SCHEMA = pa.schema(
@@ -717,3 +718,30 @@ def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
         assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
 
     with_engine(tmp_path, work, workers=0)
+
+
+def test_a_child_starts_though_its_disk_is_full_and_leaves_no_folder(
+    tmp_path: Path, files: Path
+) -> None:
+    spares: list[Path] = []
+
+    class FullDisk(disk.Disk):
+        def make_folder(self, path: Path) -> None:
+            raise storage_errors.DiskFull("no room")
+
+        def spare_folder(self) -> Path:
+            spares.append(super().spare_folder())
+            return spares[-1]
+
+    async def work() -> None:
+        made = engine.WorkerEngine(workers=1, spill_directory=tmp_path / "full", disk=FullDisk())
+        try:
+            query = engine.Query(text='select count(*) as "n" from t', relations=(relation(files),))
+            (row,) = await collected(made, query)
+            assert row["n"] > 0
+        finally:
+            await made.close()
+
+    asyncio.run(work())
+    (spare,) = spares
+    assert not spare.exists()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage import errors
+from storage.disk import Disk
 from storage.links import Links
 from storage.model import ByteRange, ObjectInfo
 from storage.opening import Storage
@@ -185,3 +187,62 @@ def test_a_restart_begins_with_an_empty_cache(tmp_path: Path, clock: folders.Clo
     path = again.links.directory("d", [("f", info)])
     assert hashlib.md5((path / "f").read_bytes()).hexdigest() == info.etag
     again.close()
+
+
+class FullDisk(Disk):
+    """A disk on which nothing new fits below a folder; elsewhere it is as it is."""
+
+    def __init__(self, full: Path) -> None:
+        self.full = full
+
+    def make_folder(self, path: Path) -> None:
+        if path.is_relative_to(self.full) and not path.exists():
+            raise errors.DiskFull("no room")
+        super().make_folder(path)
+
+    def link(self, source: Path, target: Path) -> None:
+        if target.is_relative_to(self.full):
+            raise errors.DiskFull("no room")
+        super().link(source, target)
+
+
+def test_on_a_full_disk_a_spare_cache_serves_paths_and_goes_with_its_owner(
+    storage: Storage, clock: folders.Clock, tmp_path: Path
+) -> None:
+    whole, small = put(storage, "big", BIG), put(storage, "small", b"abc")
+    full = Links(
+        folder=tmp_path / "full" / "cache",
+        blobs=storage.blobs,
+        disk=FullDisk(tmp_path / "full"),
+        now_ms=clock,
+        new_id=lambda: uuid.uuid4().hex,
+    )
+
+    folder = full.directory("snapshot", [("0", whole), ("1", small)])
+    path = full.path_of(small)
+
+    assert not folder.is_relative_to(tmp_path)
+    assert [(folder / name).read_bytes() for name in "01"] == [BIG, b"abc"]
+    assert path.read_bytes() == b"abc"
+    assert full.directory("snapshot", []) == folder
+    full.close()
+    assert not folder.exists()
+    assert not path.exists()
+    assert not (tmp_path / "full").exists()
+
+
+def test_the_spare_cache_has_a_bound(
+    storage: Storage, clock: folders.Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.links.SPARE_BYTES_MAX", 4)
+    full = Links(
+        folder=tmp_path / "full" / "cache",
+        blobs=storage.blobs,
+        disk=FullDisk(tmp_path / "full"),
+        now_ms=clock,
+        new_id=lambda: uuid.uuid4().hex,
+    )
+    assert full.path_of(put(storage, "a", b"abc")).read_bytes() == b"abc"
+    with pytest.raises(errors.DiskFull):
+        full.path_of(put(storage, "b", b"def"))
+    full.close()
