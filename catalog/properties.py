@@ -27,6 +27,9 @@ PATHS: Final = {
 }
 """Properties that send writers somewhere, and the directory of the location they must stay in."""
 
+SCHEMES: Final = ("s3", "s3a", "s3n")
+"""The spellings of an object's URI."""
+
 PROPERTY_BYTES_MAX: Final = 64 * 1024
 PROPERTIES_MAX: Final = 1_000
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, commits, errors, layout, records, store
+from catalog import claims, commits, errors, layout, properties, records, store
 from catalog.rest import access
 from server.access import model
 from storage import errors as storage_errors
 
-SCHEMES: Final = ("s3", "s3a", "s3n")
 LOCATIONS_REMEMBERED_MAX: Final = 16
 
 
@@ -67,7 +66,7 @@ class Reader:
         """
         scheme, _, path = uri.partition("://")
         bucket, _, key = path.partition("/")
-        if scheme not in SCHEMES or not bucket or not key or not _is_encodable(uri):
+        if scheme not in properties.SCHEMES or not bucket or not key or not _is_encodable(uri):
             raise errors.MetadataFileMissing(f"Failed to open input stream for file: {uri}")
         if not any(path.startswith(prefix) for prefix in self._readable):
             owner = self._owner(bucket, key)

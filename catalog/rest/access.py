@@ -189,7 +189,10 @@ class Access:
 
     def on_file(self, uri: str) -> tuple[model.Demand, ...]:
         """Return the demand for reading a file: what the S3 face demands for GetObject."""
-        bucket, _, key = properties.plain_uri(uri).removeprefix("s3://").partition("/")
+        scheme, separator, path = uri.partition("://")
+        if not separator or scheme not in properties.SCHEMES:
+            path = uri
+        bucket, _, key = path.partition("/")
         answers = guard.TableGuard(store=self.store, region=self.region, account_id=self.account_id)
         return (s3_demands.key(answers, bucket, key, "s3:GetObject"),)
 

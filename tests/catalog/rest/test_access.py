@@ -278,6 +278,29 @@ def test_a_list_of_loads_is_read_only_for_who_may_read_it(peopled: houses.House)
     assert "s3:GetObject" in answer.error[2]
 
 
+def test_a_list_of_loads_that_is_another_tables_file_is_not_read(
+    peopled: houses.House,
+) -> None:
+    listed = '{"object": "s3://lake/hr/t/data/list.json"}'
+    update = houses.add_snapshot(1, 1, **{"boathouse.loads": listed})
+    answer = peopled.commit("sales.t", *update, user="sales")
+    assert answer.error[:2] == (403, "ForbiddenException")
+    assert "s3:GetObject on resource arn:aws:s3:::lake/hr/t/data/list.json" in answer.error[2]
+
+
+def test_a_key_that_ends_in_a_slash_is_not_the_key_without_it(tmp_path: Path) -> None:
+    people = {
+        "writer": [
+            houses.allow("s3tables:*", "*"),
+            houses.allow("s3:GetObject", "arn:aws:s3:::open/list"),
+        ]
+    }
+    with houses.opened(tmp_path / "d", users=people) as house:
+        house.make_table("ns.t")
+        for uri, status in (("s3://open/list", 200), ("s3://open/list/", 403)):
+            assert house.commit("ns.t", *naming(uri)[0], user="writer").status == status
+
+
 def naming(uri: str) -> list[list[dict[str, Any]]]:
     """Updates that name a file, one for each kind of file that a table's metadata names."""
     snapshot = {
