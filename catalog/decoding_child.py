@@ -8,6 +8,7 @@ child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Opens not
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import resource
 import struct
@@ -99,7 +100,8 @@ def limit_memory() -> None:
     """Let allocations fail beyond MEMORY_BYTES_MAX, where the system can say so."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     bytes_max = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(hard, MEMORY_BYTES_MAX)
-    resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
+    with contextlib.suppress(OSError, ValueError):  # macOS does not bound address space
+        resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
 
 
 if __name__ == "__main__":

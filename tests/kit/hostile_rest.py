@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.kit import avrofiles, rest, s3, stalls
+from tests.kit import avrofiles, hostile_http, rest, s3, stalls
 
 TIMEOUT_SECONDS: Final = 120
 MIB: Final = stalls.MIB
@@ -180,6 +180,19 @@ def many_tables(place: stalls.Target) -> bytes:
 def wide_table(place: stalls.Target) -> bytes:
     schema = {"type": "struct", "fields": _fields(10_000)}
     return msgspec.json.encode({"name": f"w{uuid.uuid4().hex[:8]}", "schema": schema})
+
+
+def s3tables(body: bytes, *, status: int) -> Callable[[stalls.Target], None]:
+    """Return what sends a CreateTableBucket with this body."""
+
+    def send(place: stalls.Target) -> None:
+        headers = hostile_http.signed_headers(
+            place, "PUT", "/buckets", body, service="s3tables", secret_key=place.secret_key
+        )
+        answer = s3.send(place, "PUT", "/buckets", headers, body)
+        assert answer.status == status, answer.body[:500]
+
+    return send
 
 
 def put(place: stalls.Target, path: str, body: bytes) -> None:
@@ -455,6 +468,25 @@ ROWS: Final = (
         growth_mib=512,
         prepare=large_metadata,
         send=load_and_commit_large,
+    ),
+    stalls.Hostile(
+        name="1-MiB-of-empty-lists-to-s3tables",
+        principal=stalls.ROOT,
+        growth_mib=32,
+        send=s3tables(
+            b'{"name":"a-bucket","tags":[' + b"[]," * (MIB // 3 - 20) + b"[]]}", status=400
+        ),
+    ),
+    stalls.Hostile(
+        name="70000-tags-to-s3tables",
+        principal=stalls.ROOT,
+        growth_mib=64,
+        send=s3tables(
+            b'{"name":"a-bucket","tags":{'
+            + b",".join(b'"%d":""' % n for n in range(70_000))
+            + b"}}",
+            status=400,
+        ),
     ),
     stalls.Hostile(
         name="2000-namespaces-listed-whole",
