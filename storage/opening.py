@@ -10,6 +10,7 @@ for ever.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -130,7 +131,8 @@ def open_storage(
     try:
         recovery = sweep.recover(repair=repair)
         if rows:
-            index.commit_now(Batch(writes=rows))
+            with contextlib.suppress(errors.DiskFull):  # the next start writes them
+                index.commit_now(Batch(writes=rows, makes_room=True))
     except BaseException:
         blobs.close()
         index.close()

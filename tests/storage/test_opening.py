@@ -545,3 +545,22 @@ def test_named_blobs_of_an_older_release_become_read_only_in_time(tmp_path: Path
     asyncio.run(sweep_often())
     assert {file.stat().st_mode & 0o777 for file in files} == {0o400}
     storage.close()
+
+
+class NoRoom(Disk):
+    """A disk without room for a reserve."""
+
+    def allocate(self, path: Path, size_bytes: int) -> None:
+        raise errors.DiskFull("the disk has no room left")
+
+
+def test_a_folder_of_an_older_release_opens_on_a_full_disk(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    storage = folders.open_folder(tmp_path / "data")
+    row = Delete(store=Store.META, key=index.SERVER_ID)
+    storage.index.commit_now(Batch(writes=(row,)))
+    storage.close()
+    (tmp_path / "data" / "index" / "reserve").unlink()
+    again = folders.open_folder(tmp_path / "data", disk=NoRoom(), ids=folders.Ids("again"))
+    assert folders.get(again, "small") == b"x"
+    again.close()
