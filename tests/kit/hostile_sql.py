@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -24,6 +25,7 @@ class Connection:
     def __init__(self, place: stalls.Target) -> None:
         self._url = place.url
         self._token = "None"
+        self.query_id = ""
         login = {
             "LOGIN_NAME": place.access_key,
             "PASSWORD": place.secret_key,
@@ -47,6 +49,11 @@ class Connection:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             return json.load(error)
+
+    def run_on(self, text: str) -> Any:
+        """Begin a text that runs on by itself; return the answer."""
+        path = f"/queries/v1/query-request?requestId={uuid.uuid4()}"
+        return self.post(path, {"sqlText": text, "asyncExec": True})
 
     def run(self, text: str, **more: Any) -> Any:
         """Run a text; return the answer, waited for."""
@@ -97,23 +104,55 @@ def joined(item: str, count: int, separator: str = ",") -> str:
 
 def run_many_large_texts(place: stalls.Target) -> None:
     connection = Connection(place)
-    for number in range(450):
+    for number in range(150):
         text = f"select {number} -- {'x' * 1_000_000}"
         assert connection.run(text)["success"]
 
 
-def bind_sixteen_mebibytes(place: stalls.Target) -> None:
+def begin_an_endless_query(place: stalls.Target) -> Connection:
+    """Have root's query take a worker; return its session."""
     connection = Connection(place)
-    value = [str(number) for number in range(1_700_000)]
-    body = {"sqlText": "select ?", "bindings": {"1": {"type": "FIXED", "value": value}}}
-    data = json.dumps(body, separators=(",", ":")).encode()
-    assert 15 * MIB < len(data) < 16 * MIB
-    answer = connection.post(f"/queries/v1/query-request?requestId={uuid.uuid4()}", data)
+    series = joined("(values (1), (2), (3), (4), (5), (6), (7), (8)) t{0}(a{0})", 14)
+    total = joined("a{0}", 14, " + ")
+    answer = connection.run_on(f"select count(*) from {series} where {total} = 7")
+    connection.query_id = answer["data"]["queryId"]
+    time.sleep(2)
+    return connection
+
+
+def run_beside_an_endless_query(place: stalls.Target) -> None:
+    connection = Connection(place)
+    for number in range(3):
+        started = time.monotonic()
+        text = f"select count(*) from (values (1), (2), (3)) t(a) where a > {number}"
+        answer = connection.run(text)
+        assert answer["success"], answer
+        assert answer["data"]["rowset" if "rowset" in answer["data"] else "rowsetBase64"]
+        assert time.monotonic() - started < 20
+    root: Connection = place.prepared
+    root.run(f"select system$cancel_query('{root.query_id}')")
+
+
+COLUMNS: Final = 5_000
+
+
+def make_a_wide_table(place: stalls.Target) -> None:
+    connection = Connection(place)
+    connection.run("create schema if not exists lake.wide")
+    columns = joined("c{0} int", COLUMNS)
+    answer = connection.run(f"create table if not exists lake.wide.t ({columns})")
     assert answer["success"], str(answer)[:600]
-    answer = connection.post(
-        f"/queries/v1/query-request?requestId={uuid.uuid4()}", data + b" " * MIB
-    )
-    assert not answer["success"]
+
+
+def read_a_wide_table(place: stalls.Target) -> None:
+    connection = Connection(place)
+    for text in (
+        "select * from lake.wide.t",
+        "describe table lake.wide.t",
+        "select count(*) from lake.information_schema.columns",
+    ):
+        answer = connection.run(text)
+        assert answer["success"], str(answer)[:600]
 
 
 ROWS: Final = (
@@ -129,7 +168,9 @@ ROWS: Final = (
         f"with {joined('c{} as (select {} a)'.replace('{}', '{0}'), 300)} select a from c7",
         [None],
     ),
-    statement("5000-columns", "carol", f"select {joined('1', 5_000)}", [None]),
+    statement(
+        "5000-columns", "carol", f"select {joined('1', 5_000)}", [None], growth_mib=2 * GROWTH_MIB
+    ),
     statement(
         "ten-thousand-statements-of-constants",
         "carol",
@@ -148,15 +189,23 @@ ROWS: Final = (
         ["000625"],
     ),
     stalls.Hostile(
-        name="450-texts-of-a-megabyte",
+        name="a-query-beside-an-endless-one",
+        principal="carol",
+        growth_mib=GROWTH_MIB,
+        prepare=begin_an_endless_query,
+        send=run_beside_an_endless_query,
+    ),
+    stalls.Hostile(
+        name="a-table-of-5000-columns",
+        principal=stalls.ROOT,
+        growth_mib=2 * GROWTH_MIB,
+        prepare=make_a_wide_table,
+        send=read_a_wide_table,
+    ),
+    stalls.Hostile(
+        name="150-texts-of-a-megabyte",
         principal="carol",
         growth_mib=GROWTH_MIB,
         send=run_many_large_texts,
-    ),
-    stalls.Hostile(
-        name="sixteen-mebibytes-of-binds",
-        principal="carol",
-        growth_mib=512,
-        send=bind_sixteen_mebibytes,
     ),
 )
