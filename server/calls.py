@@ -52,16 +52,20 @@ class Call:
     """One request for an operation. Mutable: `caller` and `body` come while it is on its way.
 
     value: what the face has parsed of the request, of a type that belongs to the operation.
+    context: what the face remembers while the request is on its way, None if it needs nothing.
     """
 
-    __slots__ = ("body", "caller", "operation", "request", "value")
+    __slots__ = ("body", "caller", "context", "operation", "request", "value")
 
     caller: callers.Caller
 
-    def __init__(self, operation: Operation, value: Any, request: asgi.Request) -> None:
+    def __init__(
+        self, operation: Operation, value: Any, request: asgi.Request, context: Any = None
+    ) -> None:
         self.operation = operation
         self.value = value
         self.request = request
+        self.context = context
         self.body = b""
 
     @property

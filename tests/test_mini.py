@@ -25,7 +25,7 @@ import pytest
 from catalog.rest import routes as iceberg_routes
 from server import config, connect
 from server.aws import model as aws_model
-from server.s3 import subresources
+from server.s3 import rows as s3_rows
 from storage import opening
 from tests.kit import folders, rest, s3
 from tests.kit import server as servers
@@ -725,12 +725,10 @@ def doors() -> list[tuple[str, str, str]]:
     for path in ("/", "/kept", "/kept/k", "/lake", "/lake/ns/t/data/f.parquet", "/new"):
         known = methods if path != "/" else ("GET", "HEAD")
         found += [(method, path, "s3") for method in known]
-    for below, table in (
-        ("/kept", subresources.BUCKET_SUBRESOURCES),
-        ("/kept/k", subresources.OBJECT_SUBRESOURCES),
-    ):
-        for name, operations in table.items():
-            found += [(method, f"{below}?{name}", "s3") for method in operations]
+    for row in s3_rows.ROWS:
+        if row.subresource:
+            below = "/kept" if row.scope == "bucket" else "/kept/k"
+            found += [(method, f"{below}?{row.subresource}", "s3") for method in row.methods]
     for operation in aws_model.load("s3tables").operations.values():
         parts = [part if isinstance(part, str) else "x" for part in operation.route]
         found.append((operation.method, "/" + "/".join(parts), "s3tables"))

@@ -194,7 +194,7 @@ class Access:
             path = uri
         bucket, _, key = path.partition("/")
         answers = guard.TableGuard(store=self.store, region=self.region, account_id=self.account_id)
-        return (s3_demands.key(answers, bucket, key, "s3:GetObject"),)
+        return (s3_demands.key(answers, bucket, key, "s3:GetObject", "read"),)
 
     def check_file(self, principal: model.Principal, uri: str, *, table: idents.TableIdent) -> None:
         """Raise ForeignFileRefused unless principal may read a file that a table names."""

@@ -7,62 +7,18 @@ but are made and removed through the s3tables API, which knows what hangs on the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
-from server import asgi
-from server.auth import callers
+from server import asgi, calls
 from server.s3 import documents, engines, errors, fields, incoming, operations, tokens, wire
 from storage import errors as storage_errors
 
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+|EU")
 
-# Operation -> the code and message by which AWS says that there is no such configuration.
-ABSENT: Final[Mapping[str, tuple[str, str]]] = {
-    "GetBucketCors": (
-        "NoSuchCORSConfiguration",
-        "The CORS configuration does not exist",
-    ),
-    "GetBucketEncryption": (
-        "ServerSideEncryptionConfigurationNotFoundError",
-        "The server side encryption configuration was not found",
-    ),
-    "GetBucketLifecycleConfiguration": (
-        "NoSuchLifecycleConfiguration",
-        "The lifecycle configuration does not exist",
-    ),
-    "GetBucketOwnershipControls": (
-        "OwnershipControlsNotFoundError",
-        "The bucket ownership controls were not found",
-    ),
-    "GetBucketPolicy": ("NoSuchBucketPolicy", "The bucket policy does not exist"),
-    "GetBucketReplication": (
-        "ReplicationConfigurationNotFoundError",
-        "The replication configuration was not found",
-    ),
-    "GetBucketTagging": ("NoSuchTagSet", "The TagSet does not exist"),
-    "GetBucketWebsite": (
-        "NoSuchWebsiteConfiguration",
-        "The specified bucket does not have a website configuration",
-    ),
-    "GetObjectLockConfiguration": (
-        "ObjectLockConfigurationNotFoundError",
-        "Object Lock configuration does not exist for this bucket",
-    ),
-    "GetPublicAccessBlock": (
-        "NoSuchPublicAccessBlockConfiguration",
-        "The public access block configuration was not found",
-    ),
-}
 
-
-async def list_buckets(
-    house: engines.Engines,
-    operation: operations.ListBuckets,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    account = caller.principal.account_id
+async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListBuckets = call.value
+    account = call.principal.account_id
     after = ""
     query = ("buckets", account, operation.prefix, operation.bucket_region or "")
     if operation.continuation_token is not None:
@@ -72,7 +28,7 @@ async def list_buckets(
         after = redeemed
     found = [
         bucket
-        for bucket in house.buckets.list()
+        for bucket in services.buckets.list()
         if bucket.owner == account
         and bucket.name > after
         and bucket.name.startswith(operation.prefix)
@@ -84,30 +40,26 @@ async def list_buckets(
         token = tokens.issue(found[-1].name, *query)
     body = wire.list_buckets(
         found,
-        owner=engines.owner_of(house, account, caller.principal),
+        owner=engines.owner_of(services, account, call.principal),
         prefix=operation.prefix,
         continuation_token=token,
     )
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def create_bucket(
-    house: engines.Engines,
-    operation: operations.CreateBucket,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    data = await incoming.read_document(request, caller, integrity=operation.integrity)
-    _check_region(documents.parse_create_bucket(data), house.region)
+async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.CreateBucket = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    _check_region(documents.parse_create_bucket(data), services.region)
     try:
-        await house.buckets.create(
+        await services.buckets.create(
             operation.bucket,
             kind="general",
-            owner=caller.principal.account_id,
-            region=house.region,
+            owner=call.principal.account_id,
+            region=services.region,
         )
     except storage_errors.BucketAlreadyExists as taken:
-        if taken.fields.get("owner") != caller.principal.account_id:
+        if taken.fields.get("owner") != call.principal.account_id:
             raise
         message = (
             "Your previous request to create the named bucket succeeded and you already own it."
@@ -118,72 +70,49 @@ async def create_bucket(
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
 
-async def head_bucket(
-    house: engines.Engines,
-    operation: operations.HeadBucket,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
+async def head_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.Target = call.value
+    bucket = services.buckets.get(operation.bucket)
     return asgi.Response(
         200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region), ("content-length", "0"))
     )
 
 
-async def delete_bucket(
-    house: engines.Engines,
-    operation: operations.DeleteBucket,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
+async def delete_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.Target = call.value
+    bucket = services.buckets.get(operation.bucket)
     if bucket.kind == "table":
         raise errors.TableBucketVerb(
             "A table bucket is deleted by DeleteTableBucket of the s3tables API.",
             Method="DELETE",
             ResourceType="TABLE BUCKET",
         )
-    await house.buckets.delete(operation.bucket, bucket_id=bucket.bucket_id)
+    await services.buckets.delete(operation.bucket, bucket_id=bucket.bucket_id)
     return asgi.Response(204)
 
 
-async def get_bucket_location(
-    house: engines.Engines,
-    operation: operations.GetBucketLocation,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
+async def get_bucket_location(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.Target = call.value
+    bucket = services.buckets.get(operation.bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.bucket_location(bucket.region))
 
 
-async def get_bucket_versioning(
-    house: engines.Engines,
-    operation: operations.GetBucketVersioning,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    house.buckets.get(operation.bucket)
+async def get_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.Target = call.value
+    services.buckets.get(operation.bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.versioning())
 
 
-async def get_bucket_configuration(
-    house: engines.Engines,
-    operation: operations.GetBucketConfiguration,
-    request: asgi.Request,
-    caller: callers.Caller,
+async def refuse_absent(
+    code: str, message: str, services: engines.Services, call: calls.Call
 ) -> asgi.Response:
-    house.buckets.get(operation.bucket)
-    code, message = ABSENT[operation.name]
+    """Answer that the bucket has no such configuration, by the code that AWS has for it."""
+    operation: operations.Target = call.value
+    services.buckets.get(operation.bucket)
     raise errors.NotConfigured(code, message, BucketName=operation.bucket)
 
 
-async def preflight(
-    house: engines.Engines,
-    operation: operations.Preflight,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def preflight(services: engines.Services, call: calls.Call) -> asgi.Response:
     raise errors.CorsNotEnabled("CORSResponse: CORS is not enabled for this bucket.")
 
 

@@ -11,9 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from server import asgi
+from server import asgi, calls
 from server.access import errors as access_errors
-from server.auth import callers
 from server.s3 import (
     demands,
     documents,
@@ -34,13 +33,9 @@ KEYS_AT_ONCE: Final = 32
 _Fault: TypeAlias = tuple[int, Exception]
 
 
-async def delete_objects(
-    house: engines.Engines,
-    operation: operations.DeleteObjects,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    if caller.principal.kind == "anonymous":
+async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.DeleteObjects = call.value
+    if call.principal.kind == "anonymous":
         raise errors.AccessDenied("Access Denied")
     bucket = operation.bucket
     integrity = operation.integrity
@@ -48,28 +43,28 @@ async def delete_objects(
         raise errors.InvalidRequest(
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
         )
-    data = await incoming.read_document(request, caller, integrity=integrity)
+    data = await incoming.read_document(call.request, call.caller, integrity=integrity)
     deletes = await incoming.parsed(documents.parse_deletes, data)
-    engines.bucket_of(house.guard.at(bucket, ""), bucket)
+    engines.bucket_of(engines.ruling(call, bucket, ""), bucket)
     failed: dict[int, Exception] = {}
     together: list[int] = []
     alone: list[int] = []
     for number, target in enumerate(deletes.targets):
         try:
-            (together if _is_plain(house, bucket, target, caller) else alone).append(number)
+            (together if _is_plain(services, bucket, target, call) else alone).append(number)
         except Exception as error:  # noqa: BLE001 - each key has its own answer
             failed[number] = _known(error)
         if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
             await asyncio.sleep(0)
     for start in range(0, len(alone), KEYS_AT_ONCE):
         step = alone[start : start + KEYS_AT_ONCE]
-        faults = await _delete_each(house, bucket, deletes.targets, step, caller)
+        faults = await _delete_each(services, bucket, deletes.targets, step, call)
         failed.update((number, _known(fault)) for number, fault in faults)
     steps = []
     async with asyncio.TaskGroup() as group:
         for start in range(0, len(together), KEYS_AT_ONCE):
             step = together[start : start + KEYS_AT_ONCE]
-            removal = _remove(house, bucket, deletes.targets, step, caller)
+            removal = _remove(services, bucket, deletes.targets, step, call)
             steps.append(group.create_task(removal))
             await asyncio.sleep(0)
     for task in steps:
@@ -85,34 +80,34 @@ async def delete_objects(
 
 
 def _is_plain(
-    house: engines.Engines, bucket: str, target: documents.Target, caller: callers.Caller
+    services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
 ) -> bool:
     """Authorise one key; say whether it can go with others. Raises AccessDenied."""
-    demand = demands.key(house.guard, bucket, target.key, "s3:DeleteObject")
-    house.authoriser.check(caller.principal, demand)
+    demand = demands.key(call.context, bucket, target.key, "s3:DeleteObject", "write")
+    services.authoriser.check(call.principal, demand)
     if target.version_id not in (None, model.NULL_VERSION):
         raise errors.InvalidArgument("Invalid version id specified")
-    return target.etag is None and house.guard.at(bucket, target.key).on_delete == "remove"
+    return target.etag is None and engines.ruling(call, bucket, target.key).on_delete == "remove"
 
 
 async def _remove(
-    house: engines.Engines,
+    services: engines.Services,
     bucket: str,
     targets: Sequence[documents.Target],
     numbers: Sequence[int],
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> list[_Fault]:
     """Remove keys in one transaction; each by itself if a table was made around one meanwhile."""
-    rulings = [house.guard.at(bucket, targets[number].key) for number in numbers]
+    rulings = [engines.ruling(call, bucket, targets[number].key) for number in numbers]
     expects = tuple(dict.fromkeys(expect for ruling in rulings for expect in ruling.expects))
     try:
-        outcome = await house.objects.delete_many(
+        outcome = await services.objects.delete_many(
             engines.bucket_of(rulings[0], bucket),
             [targets[number].key for number in numbers],
             expects=expects,
         )
     except storage_errors.ExpectationFailed:
-        return await _delete_each(house, bucket, targets, numbers, caller)
+        return await _delete_each(services, bucket, targets, numbers, call)
     except Exception as error:  # noqa: BLE001 - `_known` tells whose fault it is
         return [(number, error) for number in numbers]
     return [
@@ -123,14 +118,14 @@ async def _remove(
 
 
 async def _delete_each(
-    house: engines.Engines,
+    services: engines.Services,
     bucket: str,
     targets: Sequence[documents.Target],
     numbers: Sequence[int],
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> list[_Fault]:
     outcomes = await asyncio.gather(
-        *(_delete(house, bucket, targets[number], caller) for number in numbers),
+        *(_delete(services, bucket, targets[number], call) for number in numbers),
         return_exceptions=True,
     )
     return [
@@ -141,12 +136,12 @@ async def _delete_each(
 
 
 async def _delete(
-    house: engines.Engines, bucket: str, target: documents.Target, caller: callers.Caller
+    services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
 ) -> None:
     precondition = (
         model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
     )
-    await objects.delete(house, bucket, target.key, precondition, caller)
+    await objects.delete(services, bucket, target.key, precondition, call)
 
 
 def _known(error: Exception) -> Exception:

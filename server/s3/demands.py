@@ -1,101 +1,110 @@
 """rule: what must be allowed for each S3 operation.
 
 In a general bucket that is the S3 action on the bucket or object. Below a table's location it is
-what the guard says: reading or writing the table's data. Keys that come in a body (DeleteObjects)
-are asked for one by one, with `key`, once the body is there.
+what the guard says: reading or writing the table's data. A row of `server.s3.rows` has one of the
+functions here, which get the services and the call. Keys that come in a body (DeleteObjects) are
+asked for one by one, with `key`, once the body is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, assert_never
+from typing import Any, Final
 
+from server import calls
 from server.access import arns, model
 from server.s3 import guard, operations
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
 
-# Operations whose action has another name.
-ACTION_OF: Final[Mapping[str, str]] = {
-    "GetBucketEncryption": "GetEncryptionConfiguration",
-    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
-    "GetBucketCors": "GetBucketCORS",
-    "GetBucketReplication": "GetReplicationConfiguration",
-    "GetObjectLockConfiguration": "GetBucketObjectLockConfiguration",
-    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
-}
+
+def on_object(action: str, access: guard.Access) -> calls.Demanding:
+    """Demand an action on the object. access: what the action does to a table's data."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        value = call.value
+        return (key(call.context, value.bucket, value.key, action, access),)
+
+    return demand
 
 
-def of_operation(operation: operations.Operation, answers: guard.Guard) -> tuple[model.Demand, ...]:
-    """Return everything that must be allowed before the operation is begun."""
-    match operation:
-        case operations.GetObject() | operations.HeadObject():
-            return (key(answers, operation.bucket, operation.key, "s3:GetObject"),)
-        case operations.PutObject() | operations.CreateMultipartUpload():
-            put = key(answers, operation.bucket, operation.key, "s3:PutObject")
-            if operation.written.tags:
-                return (put, _tagging(answers, operation.bucket, operation.key))
-            return (put,)
-        case operations.UploadPart() | operations.CompleteMultipartUpload():
-            return (key(answers, operation.bucket, operation.key, "s3:PutObject"),)
-        case operations.CopyObject() | operations.UploadPartCopy():
-            source = operation.source
-            found = [
-                key(answers, source.bucket, source.key, "s3:GetObject"),
-                key(answers, operation.bucket, operation.key, "s3:PutObject"),
-            ]
-            if isinstance(operation, operations.CopyObject) and operation.written.tags:
-                found.append(_tagging(answers, operation.bucket, operation.key))
-            return tuple(found)
-        case operations.DeleteObject():
-            return (key(answers, operation.bucket, operation.key, "s3:DeleteObject"),)
-        case operations.DeleteObjects():
-            return ()
-        case operations.GetObjectTagging():
-            return (key(answers, operation.bucket, operation.key, "s3:GetObjectTagging"),)
-        case operations.PutObjectTagging():
-            return (_tagging(answers, operation.bucket, operation.key),)
-        case operations.DeleteObjectTagging():
-            return (key(answers, operation.bucket, operation.key, "s3:DeleteObjectTagging"),)
-        case operations.AbortMultipartUpload():
-            return (key(answers, operation.bucket, operation.key, "s3:AbortMultipartUpload"),)
-        case operations.ListParts():
-            return (key(answers, operation.bucket, operation.key, "s3:ListMultipartUploadParts"),)
-        case operations.ListObjects() | operations.ListObjectsV2():
-            limits = {"s3:delimiter": operation.delimiter, "s3:max-keys": str(operation.max_keys)}
-            return (listing(answers, operation.bucket, operation.prefix, limits),)
-        case operations.ListMultipartUploads():
-            return (
-                listing(
-                    answers,
-                    operation.bucket,
-                    operation.prefix,
-                    action="s3:ListBucketMultipartUploads",
-                ),
-            )
-        case operations.ListBuckets():
-            return (model.Demand(action="s3:ListAllMyBuckets", resource=EVERY_BUCKET),)
-        case operations.HeadBucket():
-            return (_bucket("s3:ListBucket", operation.bucket),)
-        case operations.CreateBucket():
-            return (_bucket("s3:CreateBucket", operation.bucket),)
-        case operations.DeleteBucket():
-            return (_bucket("s3:DeleteBucket", operation.bucket),)
-        case operations.GetBucketLocation():
-            return (_bucket("s3:GetBucketLocation", operation.bucket),)
-        case operations.GetBucketVersioning():
-            return (_bucket("s3:GetBucketVersioning", operation.bucket),)
-        case operations.GetBucketConfiguration() | operations.Unsupported():
-            return (_named(operation),)
-        case operations.Preflight():
-            return ()
-        case _:
-            assert_never(operation)
+def on_bucket(action: str) -> calls.Demanding:
+    """Demand an action on the bucket."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        return (_bucket(action, call.value.bucket),)
+
+    return demand
 
 
-def key(answers: guard.Guard, bucket: str, name: str, action: str) -> model.Demand:
+def on_every_bucket(action: str) -> calls.Demanding:
+    """Demand an action on all buckets."""
+    demands = (model.Demand(action=action, resource=EVERY_BUCKET),)
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        return demands
+
+    return demand
+
+
+def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand PutObject, and PutObjectTagging if the object is to have tags."""
+    value: operations.PutObject | operations.CreateMultipartUpload = call.value
+    put = key(call.context, value.bucket, value.key, "s3:PutObject", "write")
+    if value.written.tags:
+        return (put, _tagging(call.context, value.bucket, value.key))
+    return (put,)
+
+
+def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand GetObject on the source, and what a write of the copy demands."""
+    return (_source(call), *for_write(services, call))
+
+
+def for_part_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand GetObject on the source and PutObject on the upload's key."""
+    value: operations.UploadPartCopy = call.value
+    return (
+        _source(call),
+        key(call.context, value.bucket, value.key, "s3:PutObject", "write"),
+    )
+
+
+def for_list(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand ListBucket, with the condition keys of a listing."""
+    value: operations.ListObjects | operations.ListObjectsV2 = call.value
+    limits = {"s3:delimiter": value.delimiter, "s3:max-keys": str(value.max_keys)}
+    return (listing(call.context, value.bucket, value.prefix, limits),)
+
+
+def for_list_uploads(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand ListBucketMultipartUploads below the prefix."""
+    value: operations.ListMultipartUploads = call.value
+    action = "s3:ListBucketMultipartUploads"
+    return (listing(call.context, value.bucket, value.prefix, action=action),)
+
+
+def for_unimplemented(action: str) -> calls.Demanding:
+    """Demand an action on what the request names, of an operation that is not implemented."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        value: operations.Target = call.value
+        if value.key:
+            resource = arns.object_arn(value.bucket, value.key)
+            place = f"{value.bucket}/{value.key}"
+            return (model.Demand(action=action, resource=resource, place=place),)
+        if not value.bucket:
+            return (model.Demand(action=action, resource=EVERY_BUCKET),)
+        return (_bucket(action, value.bucket),)
+
+    return demand
+
+
+def key(
+    rulings: guard.Guard, bucket: str, name: str, action: str, access: guard.Access
+) -> model.Demand:
     """Return what an action on one object demands. action: that of a general bucket."""
-    resource = answers.at(bucket, name).resource(_ACCESS[action])
+    resource = rulings.at(bucket, name).resource(access)
     place = f"{bucket}/{name}"
     if resource is None:
         return model.Demand(action=action, resource=arns.object_arn(bucket, name), place=place)
@@ -109,7 +118,7 @@ def key(answers: guard.Guard, bucket: str, name: str, action: str) -> model.Dema
 
 
 def listing(
-    answers: guard.Guard,
+    rulings: guard.Guard,
     bucket: str,
     prefix: str,
     limits: Mapping[str, str] | None = None,
@@ -117,7 +126,7 @@ def listing(
     action: str = "s3:ListBucket",
 ) -> model.Demand:
     """Return what it takes to list keys that begin with prefix."""
-    resource = answers.at(bucket, prefix).resource("list")
+    resource = rulings.at(bucket, prefix).resource("list")
     place = f"{bucket}/{prefix}"
     context: dict[str, model.ContextValue] = {"s3:prefix": prefix}
     if limits:
@@ -140,29 +149,10 @@ def _bucket(action: str, bucket: str) -> model.Demand:
     return model.Demand(action=action, resource=arns.bucket_arn(bucket), place=f"{bucket}/")
 
 
-def _tagging(answers: guard.Guard, bucket: str, name: str) -> model.Demand:
-    return key(answers, bucket, name, "s3:PutObjectTagging")
+def _source(call: calls.Call) -> model.Demand:
+    source = call.value.source
+    return key(call.context, source.bucket, source.key, "s3:GetObject", "read")
 
 
-def _named(operation: operations.GetBucketConfiguration | operations.Unsupported) -> model.Demand:
-    action = "s3:" + ACTION_OF.get(operation.name, operation.name)
-    if isinstance(operation, operations.Unsupported) and operation.key:
-        resource = arns.object_arn(operation.bucket, operation.key)
-        return model.Demand(
-            action=action, resource=resource, place=f"{operation.bucket}/{operation.key}"
-        )
-    if not operation.bucket:
-        return model.Demand(action=action, resource=EVERY_BUCKET)
-    return _bucket(action, operation.bucket)
-
-
-_ACCESS: Final[Mapping[str, guard.Access]] = {
-    "s3:GetObject": "read",
-    "s3:GetObjectTagging": "read",
-    "s3:PutObject": "write",
-    "s3:PutObjectTagging": "write",
-    "s3:DeleteObject": "write",
-    "s3:DeleteObjectTagging": "write",
-    "s3:AbortMultipartUpload": "write",
-    "s3:ListMultipartUploadParts": "write",
-}
+def _tagging(rulings: guard.Guard, bucket: str, name: str) -> model.Demand:
+    return key(rulings, bucket, name, "s3:PutObjectTagging", "write")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from server import asgi
-from server.auth import callers
+from server import asgi, calls
 from server.s3 import engines, fields, operations, tokens, wire
 from storage import model
 
 
-async def list_objects(
-    house: engines.Engines,
-    operation: operations.ListObjects,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
+async def list_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListObjects = call.value
+    bucket = services.buckets.get(operation.bucket)
     page = await _page(
-        house,
+        services,
         operation.bucket,
         prefix=operation.prefix,
         delimiter=operation.delimiter,
@@ -31,18 +26,14 @@ async def list_objects(
         marker=operation.marker,
         max_keys=operation.max_keys,
         encode=operation.encode_keys,
-        owner=engines.owner_of(house, bucket.owner, caller.principal),
+        owner=engines.owner_of(services, bucket.owner, call.principal),
     )
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
 
-async def list_objects_v2(
-    house: engines.Engines,
-    operation: operations.ListObjectsV2,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
+async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListObjectsV2 = call.value
+    bucket = services.buckets.get(operation.bucket)
     query = ("objects", operation.bucket, operation.prefix, operation.delimiter)
     after = operation.start_after or ""
     if operation.continuation_token is not None:
@@ -51,7 +42,7 @@ async def list_objects_v2(
             raise fields.bad_token(operation.continuation_token)
         after = redeemed
     page = await _page(
-        house,
+        services,
         operation.bucket,
         prefix=operation.prefix,
         delimiter=operation.delimiter,
@@ -60,7 +51,7 @@ async def list_objects_v2(
     )
     owner = None
     if operation.fetch_owner:
-        owner = engines.owner_of(house, bucket.owner, caller.principal)
+        owner = engines.owner_of(services, bucket.owner, call.principal)
     body = wire.list_objects_v2(
         page,
         bucket=bucket.name,
@@ -77,11 +68,17 @@ async def list_objects_v2(
 
 
 async def _page(
-    house: engines.Engines, bucket: str, *, prefix: str, delimiter: str, after: str, max_keys: int
+    services: engines.Services,
+    bucket: str,
+    *,
+    prefix: str,
+    delimiter: str,
+    after: str,
+    max_keys: int,
 ) -> model.ListPage:
     if max_keys == 0:
         # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
         return model.ListPage(objects=(), common_prefixes=(), next_after=None)
-    return await house.objects.list_patiently(
+    return await services.objects.list_patiently(
         bucket, prefix=prefix, delimiter=delimiter, start_after=after, max_keys=max_keys
     )

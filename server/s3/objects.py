@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from server import asgi
-from server.auth import callers
+from server import asgi, calls
 from server.s3 import (
     demands,
     documents,
@@ -27,43 +26,35 @@ from storage import errors as storage_errors
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
 
-async def get_object(
-    house: engines.Engines,
-    operation: operations.GetObject,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    info, status, headers, byte_range = _read(house, operation, caller)
-    pieces = house.objects.pieces(info, byte_range)
+async def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.GetObject = call.value
+    info, status, headers, byte_range = _read(services, operation, call)
+    pieces = services.objects.pieces(info, byte_range)
     # One file is open from the first byte to the last; of several, each only in its turn.
-    holding = house.blobs.hold(info.body) if len(pieces) > 1 else None
+    holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
     return asgi.Response(status, tuple(headers), pieces, holding)
 
 
-async def head_object(
-    house: engines.Engines,
-    operation: operations.HeadObject,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    info, status, headers, byte_range = _read(house, operation, caller)
+async def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.HeadObject = call.value
+    info, status, headers, byte_range = _read(services, operation, call)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
     headers.append(("content-length", str(size_bytes)))
     return asgi.Response(status, tuple(headers))
 
 
-async def put_object(
-    house: engines.Engines,
-    operation: operations.PutObject,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def put_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
     size_bytes = incoming.check_size(operation.size_bytes)
-    engines.check_writable(house, bucket, key, size_bytes)
-    engines.check_precondition(house, bucket, key, operation.conditions)
+    engines.check_writable(call, bucket, key, size_bytes)
+    engines.check_precondition(services, call, bucket, key, operation.conditions)
     received, sent = await incoming.receive(
-        house.blobs, request, caller, size_bytes=size_bytes, integrity=operation.integrity
+        services.blobs,
+        call.request,
+        call.caller,
+        size_bytes=size_bytes,
+        integrity=operation.integrity,
     )
     written = operation.written
     attributes = model.ObjectAttributes(
@@ -72,16 +63,16 @@ async def put_object(
         checksums=sent,
         tags=written.tags,
         storage_class=written.storage_class,
-        owner=caller.principal.account_id,
+        owner=call.principal.account_id,
     )
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
         try:
-            await engines.check_content(house, ruling, received.body, received.size_bytes)
+            await engines.check_content(services, ruling, received.body, received.size_bytes)
         except BaseException:
-            await house.blobs.discard(received)
+            await services.blobs.discard(received)
             raise
-        return await house.objects.put(
+        return await services.objects.put(
             engines.bucket_of(ruling, bucket),
             key,
             received,
@@ -92,27 +83,23 @@ async def put_object(
 
     async def judge() -> None:
         try:
-            engines.authorise(house, caller.principal, operation)
-            engines.check_writable(house, bucket, key, received.size_bytes)
+            engines.authorise(services, call)
+            engines.check_writable(call, bucket, key, received.size_bytes)
         except BaseException:
-            await house.blobs.discard(received)
+            await services.blobs.discard(received)
             raise
 
     try:
-        info = await engines.settle(house, bucket, key, put, judge=judge)
+        info = await engines.settle(call, bucket, key, put, judge=judge)
     except storage_errors.ExpectationFailed:
-        await house.blobs.discard(received)
+        await services.blobs.discard(received)
         raise
     return asgi.Response(200, (("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
 
 
-async def copy_object(
-    house: engines.Engines,
-    operation: operations.CopyObject,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    source = find_source(house, operation.source, caller)
+async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.CopyObject = call.value
+    source = find_source(services, operation.source, call)
     bucket, key = operation.bucket, operation.key
     if source.size_bytes > COPY_SOURCE_BYTES_MAX:
         raise errors.InvalidRequest(
@@ -130,13 +117,15 @@ async def copy_object(
             "without changing the object's metadata, storage class, website redirect location or "
             "encryption attributes."
         )
-    engines.check_writable(house, bucket, key, source.size_bytes)
-    engines.check_precondition(house, bucket, key, operation.conditions)
-    await engines.check_content(house, house.guard.at(bucket, key), source.body, source.size_bytes)
-    attributes = await _attributes_of_copy(house, operation, source, caller)
+    engines.check_writable(call, bucket, key, source.size_bytes)
+    engines.check_precondition(services, call, bucket, key, operation.conditions)
+    await engines.check_content(
+        services, engines.ruling(call, bucket, key), source.body, source.size_bytes
+    )
+    attributes = await _attributes_of_copy(services, operation, source, call)
 
     async def copy(ruling: guard.Ruling) -> model.ObjectInfo:
-        return await house.objects.copy(
+        return await services.objects.copy(
             source,
             engines.bucket_of(ruling, bucket),
             key,
@@ -146,13 +135,13 @@ async def copy_object(
         )
 
     async def judge() -> None:
-        engines.authorise(house, caller.principal, operation)
-        engines.check_writable(house, bucket, key, source.size_bytes)
+        engines.authorise(services, call)
+        engines.check_writable(call, bucket, key, source.size_bytes)
         await engines.check_content(
-            house, house.guard.at(bucket, key), source.body, source.size_bytes
+            services, engines.ruling(call, bucket, key), source.body, source.size_bytes
         )
 
-    info = await engines.settle(house, bucket, key, copy, judge=judge)
+    info = await engines.settle(call, bucket, key, copy, judge=judge)
     body = wire.copy_result(
         "CopyObjectResult",
         etag=info.etag,
@@ -162,62 +151,44 @@ async def copy_object(
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def delete_object(
-    house: engines.Engines,
-    operation: operations.DeleteObject,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.DeleteObject = call.value
     _check_version(operation.version_id)
-    await delete(house, operation.bucket, operation.key, operation.conditions, caller)
+    await delete(services, operation.bucket, operation.key, operation.conditions, call)
     return asgi.Response(204)
 
 
-async def get_object_tagging(
-    house: engines.Engines,
-    operation: operations.GetObjectTagging,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    info = engines.find(
-        house, caller.principal, operation.bucket, operation.key, operation.version_id
-    )
+async def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.GetObjectTagging = call.value
+    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
     return asgi.Response(200, wire.XML_HEADERS, wire.tagging(info.attributes.tags))
 
 
-async def put_object_tagging(
-    house: engines.Engines,
-    operation: operations.PutObjectTagging,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    data = await incoming.read_document(request, caller, integrity=operation.integrity)
+async def put_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutObjectTagging = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     tags = documents.parse_tagging(data)
     _check_version(operation.version_id)
-    await _set_tags(house, operation, tags, caller)
+    await _set_tags(services, operation, tags, call)
     return asgi.Response(200)
 
 
-async def delete_object_tagging(
-    house: engines.Engines,
-    operation: operations.DeleteObjectTagging,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def delete_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.DeleteObjectTagging = call.value
     _check_version(operation.version_id)
-    await _set_tags(house, operation, {}, caller)
+    await _set_tags(services, operation, {}, call)
     return asgi.Response(204)
 
 
 async def delete(
-    house: engines.Engines,
+    services: engines.Services,
     bucket: str,
     key: str,
     precondition: model.Precondition,
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> None:
     """Do what a DELETE of key means in this bucket: remove it, hide it, or refuse."""
-    engines.bucket_of(house.guard.at(bucket, key), bucket)
+    engines.bucket_of(engines.ruling(call, bucket, key), bucket)
     if not operations.is_text(key):
         return
 
@@ -225,14 +196,14 @@ async def delete(
         place = engines.bucket_of(ruling, bucket)
         match ruling.on_delete:
             case "remove":
-                await house.objects.delete(
+                await services.objects.delete(
                     place, key, precondition=precondition, expects=ruling.expects
                 )
             case "tombstone":
-                await house.objects.tombstone(
+                await services.objects.tombstone(
                     place,
                     key,
-                    by=caller.principal.arn,
+                    by=call.principal.arn,
                     precondition=precondition,
                     expects=ruling.expects,
                 )
@@ -244,17 +215,17 @@ async def delete(
                 )
 
     async def judge() -> None:
-        demand = demands.key(house.guard, bucket, key, "s3:DeleteObject")
-        house.authoriser.check(caller.principal, demand)
+        demand = demands.key(call.context, bucket, key, "s3:DeleteObject", "write")
+        services.authoriser.check(call.principal, demand)
 
-    await engines.settle(house, bucket, key, change, judge=judge)
+    await engines.settle(call, bucket, key, change, judge=judge)
 
 
 def find_source(
-    house: engines.Engines, source: fields.Source, caller: callers.Caller
+    services: engines.Services, source: fields.Source, call: calls.Call
 ) -> model.ObjectInfo:
     """Return the object that a copy reads, once its conditions hold."""
-    info = engines.find(house, caller.principal, source.bucket, source.key, source.version_id)
+    info = engines.find(services, call, source.bucket, source.key, source.version_id)
     conditions.check_copy_source(
         source.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
     )
@@ -262,16 +233,16 @@ def find_source(
 
 
 def _read(
-    house: engines.Engines,
+    services: engines.Services,
     operation: operations.GetObject | operations.HeadObject,
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> tuple[model.ObjectInfo, int, list[tuple[str, str]], model.ByteRange | None]:
     """Return the object, the status, the headers but for the length, and which bytes to send."""
     read = operation.read
-    info = engines.find(house, caller.principal, operation.bucket, operation.key, read.version_id)
+    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
     if read is fields.PLAIN_READ:
         return info, 200, wire.object_headers(info), None
-    if read.overrides and caller.principal.kind == "anonymous":
+    if read.overrides and call.principal.kind == "anonymous":
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
         )
@@ -310,17 +281,17 @@ def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | N
 
 
 async def _attributes_of_copy(
-    house: engines.Engines,
+    services: engines.Services,
     operation: operations.CopyObject,
     source: model.ObjectInfo,
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> model.ObjectAttributes:
     before, written = source.attributes, operation.written
     stated, kind = before.checksums, before.checksum_type
     wanted = operation.checksum_algorithm
     if wanted is not None and (wanted not in stated or kind == "COMPOSITE"):
-        with house.blobs.hold(source.body):
-            digests = await house.blobs.digest(source.body, None, (wanted,))
+        with services.blobs.hold(source.body):
+            digests = await services.blobs.digest(source.body, None, (wanted,))
         stated, kind = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
     replaced = operation.metadata_directive == "REPLACE"
     return model.ObjectAttributes(
@@ -330,30 +301,30 @@ async def _attributes_of_copy(
         checksum_type=kind,
         tags=written.tags if operation.tagging_directive == "REPLACE" else before.tags,
         storage_class=written.storage_class,
-        owner=caller.principal.account_id,
+        owner=call.principal.account_id,
         etag=source.etag,
         part_sizes_bytes=before.part_sizes_bytes,
     )
 
 
 async def _set_tags(
-    house: engines.Engines,
+    services: engines.Services,
     operation: operations.PutObjectTagging | operations.DeleteObjectTagging,
     tags: Mapping[str, str],
-    caller: callers.Caller,
+    call: calls.Call,
 ) -> None:
     bucket, key = operation.bucket, operation.key
-    engines.find(house, caller.principal, bucket, key)
+    engines.find(services, call, bucket, key)
 
     async def change(ruling: guard.Ruling) -> None:
-        await house.objects.set_tags(
+        await services.objects.set_tags(
             engines.bucket_of(ruling, bucket), key, tags, expects=ruling.expects
         )
 
     async def judge() -> None:
-        engines.authorise(house, caller.principal, operation)
+        engines.authorise(services, call)
 
-    await engines.settle(house, bucket, key, change, judge=judge)
+    await engines.settle(call, bucket, key, change, judge=judge)
 
 
 def _check_version(version_id: str | None) -> None:

@@ -1,19 +1,31 @@
-"""rule: every S3 request becomes one value of a closed type, or one typed refusal.
+"""rule: the value of each S3 operation, and how it is parsed out of a request.
 
-`identify` reads method, raw path, bucket of the host, query and headers once; past it nobody
-touches a header or a query string. Every S3 operation has a name here: what Boathouse does not do
-becomes `Unsupported(name)`. Reads no body and looks nothing up.
+A parser reads query and headers once; past it, no code reads a header or a query string. All
+parsers have one signature, that of a row's column (`server.s3.routes`). Which operation a request
+means is not decided here; no body is read, and nothing is looked up.
 """
 
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from server.s3 import errors, fields, preconditions, subresources
+from server.s3 import errors, fields, preconditions
 from storage import model
+
+Query: TypeAlias = Mapping[str, str]
+"""The query's parameters, decoded; the last one of a name counts."""
+Headers: TypeAlias = preconditions.HeaderView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """What an operation without parameters is about. key is "" below no object."""
+
+    bucket: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,41 +40,6 @@ class ListBuckets:
 class CreateBucket:
     bucket: str
     integrity: fields.Integrity = fields.NO_INTEGRITY
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeadBucket:
-    bucket: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeleteBucket:
-    bucket: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetBucketLocation:
-    bucket: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetBucketVersioning:
-    bucket: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetBucketConfiguration:
-    """A configuration that no bucket can have yet; name is the S3 operation's."""
-
-    bucket: str
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Preflight:
-    """A browser's OPTIONS request before a cross-origin one."""
-
-    bucket: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,81 +217,6 @@ class ListMultipartUploads:
     encode_keys: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unsupported:
-    """An S3 operation that Boathouse does not do. key is "" below no object."""
-
-    name: str
-    bucket: str = ""
-    key: str = ""
-
-
-Operation: TypeAlias = (
-    ListBuckets
-    | CreateBucket
-    | HeadBucket
-    | DeleteBucket
-    | GetBucketLocation
-    | GetBucketVersioning
-    | GetBucketConfiguration
-    | Preflight
-    | ListObjects
-    | ListObjectsV2
-    | DeleteObjects
-    | GetObject
-    | HeadObject
-    | PutObject
-    | CopyObject
-    | DeleteObject
-    | GetObjectTagging
-    | PutObjectTagging
-    | DeleteObjectTagging
-    | CreateMultipartUpload
-    | UploadPart
-    | UploadPartCopy
-    | CompleteMultipartUpload
-    | AbortMultipartUpload
-    | ListParts
-    | ListMultipartUploads
-    | Unsupported
-)
-
-
-Pairs: TypeAlias = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expecting:
-    """An operation whose client says which accounts its buckets must belong to."""
-
-    operation: Operation
-    owner: str | None
-    source_owner: str | None
-
-
-def identify(
-    *,
-    method: str,
-    raw_path: bytes,
-    host_bucket: str | None,
-    pairs: Pairs,
-    headers: preconditions.HeaderView,
-) -> Operation:
-    """Return the operation that a request means.
-
-    raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names, or
-    None for path style. pairs: the query, decoded, in order. Raises errors of `server.s3.errors`.
-    """
-    bucket, key = locate(raw_path, host_bucket)
-    if key:
-        return _identify_object(method, bucket, key, pairs, headers)
-    if bucket:
-        return _identify_bucket(method, bucket, pairs, headers)
-    if method in ("GET", "HEAD"):
-        return _list_buckets(dict(pairs))
-    raise _method_not_allowed(method, "SERVICE")
-
-
 def locate(raw_path: bytes, host_bucket: str | None) -> tuple[str, str]:
     """Return bucket and key, decoded once; either may be empty.
 
@@ -341,137 +243,73 @@ def is_text(key: str) -> bool:
     return True
 
 
-def _identify_object(
-    method: str, bucket: str, key: str, pairs: Pairs, headers: preconditions.HeaderView
-) -> Operation:
-    if not pairs:
-        if method == "GET":
-            return GetObject(bucket=bucket, key=key, read=fields.parse_read(headers))
-        if method == "PUT" and headers.get("x-amz-copy-source") is None:
-            return _put_object(bucket, key, headers)
-    query = dict(pairs)
-    for name in query:
-        names = subresources.OBJECT_SUBRESOURCES.get(name)
-        if names is not None and method != "HEAD":
-            operation = names.get(method)
-            if operation is None:
-                raise _method_not_allowed(method, name.upper())
-            return _object_subresource(operation, bucket, key, query, headers)
-    match method:
-        case "GET" if "uploadId" in query:
-            return _list_parts(bucket, key, query)
-        case "GET":
-            return GetObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
-        case "HEAD":
-            return HeadObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
-        case "PUT" if "uploadId" in query or "partNumber" in query:
-            return _upload_part(bucket, key, query, headers)
-        case "PUT" if headers.get("x-amz-copy-source") is not None:
-            return _copy_object(bucket, key, headers)
-        case "PUT":
-            return _put_object(bucket, key, headers)
-        case "POST" if "uploadId" in query:
-            return _complete_upload(bucket, key, query, headers)
-        case "DELETE" if "uploadId" in query:
-            return AbortMultipartUpload(bucket=bucket, key=key, upload_id=query["uploadId"])
-        case "DELETE":
-            fields.check_headers_done(headers)
-            return DeleteObject(
-                bucket=bucket,
-                key=key,
-                version_id=fields.parse_version_id(query),
-                conditions=preconditions.parse_write(headers),
-            )
-        case "OPTIONS":
-            return Preflight(bucket=bucket)
-        case _:
-            raise _method_not_allowed(method, "OBJECT")
+def parse_target(bucket: str, key: str, query: Query, headers: Headers) -> Target:
+    """Return bucket and key: the operation has no parameters, or is not implemented."""
+    return Target(bucket=bucket, key=key)
 
 
-def _object_subresource(
-    name: str, bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
-) -> Operation:
-    version_id = fields.parse_version_id(query)
-    match name:
-        case "GetObjectTagging":
-            return GetObjectTagging(bucket=bucket, key=key, version_id=version_id)
-        case "PutObjectTagging":
-            return PutObjectTagging(
-                bucket=bucket,
-                key=key,
-                version_id=version_id,
-                integrity=fields.parse_integrity(headers),
-            )
-        case "DeleteObjectTagging":
-            return DeleteObjectTagging(bucket=bucket, key=key, version_id=version_id)
-        case "CreateMultipartUpload":
-            return _create_upload(bucket, key, headers)
-        case "GetObjectAnnotation" if "annotationName" not in query:
-            return Unsupported(name="ListObjectAnnotations", bucket=bucket, key=key)
-        case _:
-            return Unsupported(name=name, bucket=bucket, key=key)
+def parse_nothing(bucket: str, key: str, query: Query, headers: Headers) -> Target:
+    """Return the target of an operation that is about no bucket, although its path names one."""
+    return Target()
 
 
-def _identify_bucket(
-    method: str, bucket: str, pairs: Pairs, headers: preconditions.HeaderView
-) -> Operation:
-    query = dict(pairs)
-    if method == "HEAD":
-        return HeadBucket(bucket=bucket)
-    for name in query:
-        names = subresources.BUCKET_SUBRESOURCES.get(name)
-        if names is not None:
-            operation = names.get(method)
-            if operation is None:
-                raise _method_not_allowed(method, name.upper())
-            return _bucket_subresource(operation, bucket, query, headers)
-    match method:
-        case "GET" if query.get("list-type") == "2":
-            return _list_objects_v2(bucket, query)
-        case "GET" if query.get("list-type") not in (None, "1"):
-            raise errors.InvalidArgument(
-                "Invalid List Type specified in Request",
-                ArgumentName="list-type",
-                ArgumentValue=query["list-type"],
-            )
-        case "GET":
-            return _list_objects(bucket, query)
-        case "PUT":
-            fields.check_headers_done(headers)
-            return CreateBucket(bucket=bucket, integrity=fields.parse_integrity(headers))
-        case "DELETE":
-            return DeleteBucket(bucket=bucket)
-        case "POST" if bucket == "WriteGetObjectResponse":
-            return Unsupported(name="WriteGetObjectResponse")
-        case "POST":
-            return Unsupported(name="PostObject", bucket=bucket)
-        case "OPTIONS":
-            return Preflight(bucket=bucket)
-        case _:
-            raise _method_not_allowed(method, "BUCKET")
+def parse_object_target(bucket: str, key: str, query: Query, headers: Headers) -> Target:
+    """Return bucket and key of what lies at a sub-resource; its version must be one that can be."""
+    fields.parse_version_id(query)
+    return Target(bucket=bucket, key=key)
 
 
-def _bucket_subresource(
-    name: str, bucket: str, query: Mapping[str, str], headers: preconditions.HeaderView
-) -> Operation:
-    match name:
-        case "DeleteObjects":
-            return DeleteObjects(bucket=bucket, integrity=fields.parse_integrity(headers))
-        case "GetBucketLocation":
-            return GetBucketLocation(bucket=bucket)
-        case "GetBucketVersioning":
-            return GetBucketVersioning(bucket=bucket)
-        case "ListMultipartUploads":
-            return _list_uploads(bucket, query)
-        case _ if name in subresources.ABSENT_CONFIGURATIONS:
-            return GetBucketConfiguration(bucket=bucket, name=name)
-        case _ if name in subresources.LISTED_WITHOUT_ID and "id" not in query:
-            return Unsupported(name=subresources.LISTED_WITHOUT_ID[name], bucket=bucket)
-        case _:
-            return Unsupported(name=name, bucket=bucket)
+def parse_get_object(bucket: str, key: str, query: Query, headers: Headers) -> GetObject:
+    return GetObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
 
 
-def _put_object(bucket: str, key: str, headers: preconditions.HeaderView) -> PutObject:
+def parse_head_object(bucket: str, key: str, query: Query, headers: Headers) -> HeadObject:
+    return HeadObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
+
+
+def parse_delete_object(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObject:
+    fields.check_headers_done(headers)
+    return DeleteObject(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        conditions=preconditions.parse_write(headers),
+    )
+
+
+def parse_get_tagging(bucket: str, key: str, query: Query, headers: Headers) -> GetObjectTagging:
+    return GetObjectTagging(bucket=bucket, key=key, version_id=fields.parse_version_id(query))
+
+
+def parse_put_tagging(bucket: str, key: str, query: Query, headers: Headers) -> PutObjectTagging:
+    return PutObjectTagging(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        integrity=fields.parse_integrity(headers),
+    )
+
+
+def parse_delete_tagging(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> DeleteObjectTagging:
+    return DeleteObjectTagging(bucket=bucket, key=key, version_id=fields.parse_version_id(query))
+
+
+def parse_create_bucket(bucket: str, key: str, query: Query, headers: Headers) -> CreateBucket:
+    fields.check_headers_done(headers)
+    return CreateBucket(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
+def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
+    return DeleteObjects(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
+def parse_abort(bucket: str, key: str, query: Query, headers: Headers) -> AbortMultipartUpload:
+    return AbortMultipartUpload(bucket=bucket, key=key, upload_id=query["uploadId"])
+
+
+def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> PutObject:
     written, _ = fields.parse_written(headers)
     return PutObject(
         bucket=bucket,
@@ -483,7 +321,7 @@ def _put_object(bucket: str, key: str, headers: preconditions.HeaderView) -> Put
     )
 
 
-def _copy_object(bucket: str, key: str, headers: preconditions.HeaderView) -> CopyObject:
+def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> CopyObject:
     written, storage_class_given = fields.parse_written(headers)
     return CopyObject(
         bucket=bucket,
@@ -498,9 +336,10 @@ def _copy_object(bucket: str, key: str, headers: preconditions.HeaderView) -> Co
     )
 
 
-def _create_upload(
-    bucket: str, key: str, headers: preconditions.HeaderView
+def parse_create_upload(
+    bucket: str, key: str, query: Query, headers: Headers
 ) -> CreateMultipartUpload:
+    fields.parse_version_id(query)
     written, _ = fields.parse_written(headers)
     algorithm = fields.parse_algorithm(headers, "x-amz-checksum-algorithm")
     kind = fields.parse_checksum_type(headers)
@@ -530,26 +369,20 @@ def _create_upload(
     )
 
 
-def _upload_part(
-    bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
-) -> UploadPart | UploadPartCopy:
-    upload_id = query.get("uploadId")
-    if upload_id is None or "partNumber" not in query:
-        missing = "uploadId" if upload_id is None else "partNumber"
-        raise errors.InvalidArgument(
-            "This operation does not accept a query-string.", ArgumentName=missing
-        )
-    fields.check_headers_done(headers)
-    part_number = fields.parse_part_number(query["partNumber"])
-    if headers.get("x-amz-copy-source") is None:
-        return UploadPart(
-            bucket=bucket,
-            key=key,
-            upload_id=upload_id,
-            part_number=part_number,
-            size_bytes=fields.parse_size(headers),
-            integrity=fields.parse_integrity(headers),
-        )
+def parse_upload_part(bucket: str, key: str, query: Query, headers: Headers) -> UploadPart:
+    upload_id, part_number = _parse_part(query, headers)
+    return UploadPart(
+        bucket=bucket,
+        key=key,
+        upload_id=upload_id,
+        part_number=part_number,
+        size_bytes=fields.parse_size(headers),
+        integrity=fields.parse_integrity(headers),
+    )
+
+
+def parse_upload_part_copy(bucket: str, key: str, query: Query, headers: Headers) -> UploadPartCopy:
+    upload_id, part_number = _parse_part(query, headers)
     return UploadPartCopy(
         bucket=bucket,
         key=key,
@@ -560,8 +393,8 @@ def _upload_part(
     )
 
 
-def _complete_upload(
-    bucket: str, key: str, query: Mapping[str, str], headers: preconditions.HeaderView
+def parse_complete_upload(
+    bucket: str, key: str, query: Query, headers: Headers
 ) -> CompleteMultipartUpload:
     fields.check_headers_done(headers)
     size = headers.get("x-amz-mp-object-size")
@@ -578,7 +411,7 @@ def _complete_upload(
     )
 
 
-def _list_buckets(query: Mapping[str, str]) -> ListBuckets:
+def parse_list_buckets(bucket: str, key: str, query: Query, headers: Headers) -> ListBuckets:
     limit = query.get("max-buckets")
     if limit is not None and not (
         limit.isascii()
@@ -599,7 +432,13 @@ def _list_buckets(query: Mapping[str, str]) -> ListBuckets:
     )
 
 
-def _list_objects(bucket: str, query: Mapping[str, str]) -> ListObjects:
+def parse_list_objects(bucket: str, key: str, query: Query, headers: Headers) -> ListObjects:
+    if query.get("list-type") not in (None, "1"):
+        raise errors.InvalidArgument(
+            "Invalid List Type specified in Request",
+            ArgumentName="list-type",
+            ArgumentValue=query["list-type"],
+        )
     return ListObjects(
         bucket=bucket,
         prefix=query.get("prefix", ""),
@@ -610,7 +449,7 @@ def _list_objects(bucket: str, query: Mapping[str, str]) -> ListObjects:
     )
 
 
-def _list_objects_v2(bucket: str, query: Mapping[str, str]) -> ListObjectsV2:
+def parse_list_objects_v2(bucket: str, key: str, query: Query, headers: Headers) -> ListObjectsV2:
     token = query.get("continuation-token")
     if token == "":
         raise fields.bad_token(token)
@@ -626,7 +465,9 @@ def _list_objects_v2(bucket: str, query: Mapping[str, str]) -> ListObjectsV2:
     )
 
 
-def _list_uploads(bucket: str, query: Mapping[str, str]) -> ListMultipartUploads:
+def parse_list_uploads(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> ListMultipartUploads:
     return ListMultipartUploads(
         bucket=bucket,
         prefix=query.get("prefix", ""),
@@ -638,7 +479,7 @@ def _list_uploads(bucket: str, query: Mapping[str, str]) -> ListMultipartUploads
     )
 
 
-def _list_parts(bucket: str, key: str, query: Mapping[str, str]) -> ListParts:
+def parse_list_parts(bucket: str, key: str, query: Query, headers: Headers) -> ListParts:
     return ListParts(
         bucket=bucket,
         key=key,
@@ -649,12 +490,16 @@ def _list_parts(bucket: str, key: str, query: Mapping[str, str]) -> ListParts:
     )
 
 
-def _method_not_allowed(method: str, resource: str) -> errors.MethodNotAllowed:
-    return errors.MethodNotAllowed(
-        "The specified method is not allowed against this resource.",
-        Method=method,
-        ResourceType=resource,
-    )
+def _parse_part(query: Query, headers: Headers) -> tuple[str, int]:
+    """Return upload id and part number. Either may be missing: one of them names the operation."""
+    upload_id = query.get("uploadId")
+    if upload_id is None or "partNumber" not in query:
+        missing = "uploadId" if upload_id is None else "partNumber"
+        raise errors.InvalidArgument(
+            "This operation does not accept a query-string.", ArgumentName=missing
+        )
+    fields.check_headers_done(headers)
+    return upload_id, fields.parse_part_number(query["partNumber"])
 
 
 def _unquote(raw: bytes) -> str:

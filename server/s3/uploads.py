@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from server import asgi
-from server.auth import callers
+from server import asgi, calls
 from server.s3 import documents, engines, errors, guard, incoming, objects, operations, wire
 from storage import checksums, model
 from storage import errors as storage_errors
@@ -21,18 +20,14 @@ PARTS_AT_ONCE_MAX: Final = 500
 """Parts whose records are read without leaving the event loop."""
 
 
-async def create_upload(
-    house: engines.Engines,
-    operation: operations.CreateMultipartUpload,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def create_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.CreateMultipartUpload = call.value
     bucket, key = operation.bucket, operation.key
-    engines.check_writable(house, bucket, key, None)
+    engines.check_writable(call, bucket, key, None)
     written = operation.written
 
     async def create(ruling: guard.Ruling) -> model.UploadInfo:
-        return await house.uploads.create(
+        return await services.uploads.create(
             engines.bucket_of(ruling, bucket),
             key,
             attributes=model.ObjectAttributes(
@@ -40,7 +35,7 @@ async def create_upload(
                 user_metadata=written.user_metadata,
                 tags=written.tags,
                 storage_class=written.storage_class,
-                owner=caller.principal.account_id,
+                owner=call.principal.account_id,
             ),
             checksum_algorithm=operation.checksum_algorithm,
             checksum_type=operation.checksum_type or "FULL_OBJECT",
@@ -48,10 +43,10 @@ async def create_upload(
         )
 
     async def judge() -> None:
-        engines.authorise(house, caller.principal, operation)
-        engines.check_writable(house, bucket, key, None)
+        engines.authorise(services, call)
+        engines.check_writable(call, bucket, key, None)
 
-    upload = await engines.settle(house, bucket, key, create, judge=judge)
+    upload = await engines.settle(call, bucket, key, create, judge=judge)
     headers = wire.XML_HEADERS
     if upload.checksum_algorithm is not None:
         headers = (
@@ -65,14 +60,10 @@ async def create_upload(
     return asgi.Response(200, headers, body)
 
 
-async def upload_part(
-    house: engines.Engines,
-    operation: operations.UploadPart,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def upload_part(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.UploadPart = call.value
     size_bytes = incoming.check_size(operation.size_bytes)
-    upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     integrity, expected = operation.integrity, upload.checksum_algorithm
     sent_by = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
     if expected is not None and sent_by is not None and sent_by != expected:
@@ -81,11 +72,16 @@ async def upload_part(
             f"actual checksum Type: {sent_by}"
         )
     received, sent = await incoming.receive(
-        house.blobs, request, caller, size_bytes=size_bytes, integrity=integrity, also=expected
+        services.blobs,
+        call.request,
+        call.caller,
+        size_bytes=size_bytes,
+        integrity=integrity,
+        also=expected,
     )
     if expected is not None and not sent:
         sent = {expected: checksums.to_text(received.digests[expected])}
-    part = await house.uploads.put_part(
+    part = await services.uploads.put_part(
         operation.bucket,
         operation.key,
         operation.upload_id,
@@ -102,15 +98,11 @@ async def upload_part(
     )
 
 
-async def upload_part_copy(
-    house: engines.Engines,
-    operation: operations.UploadPartCopy,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    house.uploads.get(operation.bucket, operation.key, operation.upload_id)
-    source = objects.find_source(house, operation.source, caller)
-    part = await house.uploads.copy_part(
+async def upload_part_copy(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.UploadPartCopy = call.value
+    services.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    source = objects.find_source(services, operation.source, call)
+    part = await services.uploads.copy_part(
         operation.bucket,
         operation.key,
         operation.upload_id,
@@ -127,31 +119,27 @@ async def upload_part_copy(
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def complete_upload(
-    house: engines.Engines,
-    operation: operations.CompleteMultipartUpload,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
+async def complete_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.CompleteMultipartUpload = call.value
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
-    data = await incoming.read_document(request, caller)
+    data = await incoming.read_document(call.request, call.caller)
     named = await incoming.parsed(documents.parse_complete, data)
 
     async def check() -> None:
-        engines.check_writable(house, bucket, key, None)
+        engines.check_writable(call, bucket, key, None)
         if len(named) <= PARTS_AT_ONCE_MAX:
-            _check_whole(house, operation, named)
+            _check_whole(services, call, named)
         else:
-            await asyncio.to_thread(_check_whole, house, operation, named)
-        engines.check_precondition(house, bucket, key, operation.conditions)
-        await _check_content(house, operation, named)
+            await asyncio.to_thread(_check_whole, services, call, named)
+        engines.check_precondition(services, call, bucket, key, operation.conditions)
+        await _check_content(services, call, named)
 
     async def judge() -> None:
-        engines.authorise(house, caller.principal, operation)
+        engines.authorise(services, call)
         await check()
 
     async def complete(ruling: guard.Ruling) -> model.ObjectInfo:
-        return await house.uploads.complete(
+        return await services.uploads.complete(
             bucket,
             key,
             upload_id,
@@ -162,41 +150,33 @@ async def complete_upload(
         )
 
     await check()
-    info = await engines.settle(house, bucket, key, complete, judge=judge)
-    location = f"{request.origin}/{bucket}/{key}"
+    info = await engines.settle(call, bucket, key, complete, judge=judge)
+    location = f"{call.request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def abort_upload(
-    house: engines.Engines,
-    operation: operations.AbortMultipartUpload,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    await house.uploads.abort(operation.bucket, operation.key, operation.upload_id)
+async def abort_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.AbortMultipartUpload = call.value
+    await services.uploads.abort(operation.bucket, operation.key, operation.upload_id)
     return asgi.Response(204)
 
 
-async def list_parts(
-    house: engines.Engines,
-    operation: operations.ListParts,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
-    page = house.uploads.list_parts(
+async def list_parts(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListParts = call.value
+    upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    page = services.uploads.list_parts(
         operation.bucket,
         operation.key,
         operation.upload_id,
         after=operation.after_part_number,
         parts_max=operation.max_parts,
     )
-    bucket = house.buckets.get(operation.bucket)
+    bucket = services.buckets.get(operation.bucket)
     body = wire.list_parts(
         page,
         upload=upload,
-        owner=engines.owner_of(house, bucket.owner, caller.principal),
+        owner=engines.owner_of(services, bucket.owner, call.principal),
         after_part_number=operation.after_part_number,
         max_parts=operation.max_parts,
         encode=operation.encode_keys,
@@ -204,14 +184,10 @@ async def list_parts(
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def list_uploads(
-    house: engines.Engines,
-    operation: operations.ListMultipartUploads,
-    request: asgi.Request,
-    caller: callers.Caller,
-) -> asgi.Response:
-    bucket = house.buckets.get(operation.bucket)
-    page = house.uploads.list(
+async def list_uploads(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListMultipartUploads = call.value
+    bucket = services.buckets.get(operation.bucket)
+    page = services.uploads.list(
         operation.bucket,
         prefix=operation.prefix,
         delimiter=operation.delimiter,
@@ -222,7 +198,7 @@ async def list_uploads(
     body = wire.list_multipart_uploads(
         page,
         bucket=bucket.name,
-        owner=engines.owner_of(house, bucket.owner, caller.principal),
+        owner=engines.owner_of(services, bucket.owner, call.principal),
         prefix=operation.prefix,
         delimiter=operation.delimiter,
         key_marker=operation.key_marker,
@@ -249,14 +225,13 @@ def _copied_range(
 
 
 def _check_whole(
-    house: engines.Engines,
-    operation: operations.CompleteMultipartUpload,
-    named: Sequence[documents.NamedPart],
+    services: engines.Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
     """Raise if the named parts do not make what the client, or the layout, says of the whole.
 
     Parts that are not there, and uploads that are finished, are left to storage to judge.
     """
+    operation: operations.CompleteMultipartUpload = call.value
     wanted = operation.checksum
     if (
         wanted is None
@@ -266,15 +241,15 @@ def _check_whole(
     ):
         return
     try:
-        upload = house.uploads.get(operation.bucket, operation.key, operation.upload_id)
-        stored = _all_parts(house, operation)
+        upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
+        stored = _all_parts(services, operation)
     except storage_errors.NoSuchUpload:
         return
     parts = [stored[part.part_number] for part in named if part.part_number in stored]
     if len(parts) != len(named):
         return
     size_bytes = sum(part.size_bytes for part in parts)
-    house.guard.at(operation.bucket, operation.key).check_body(size_bytes)
+    engines.ruling(call, operation.bucket, operation.key).check_body(size_bytes)
     if operation.object_size_bytes not in (None, size_bytes):
         raise errors.InvalidRequest(
             "The provided 'x-amz-mp-object-size' header value "
@@ -292,32 +267,31 @@ def _check_whole(
 
 
 async def _check_content(
-    house: engines.Engines,
-    operation: operations.CompleteMultipartUpload,
-    named: Sequence[documents.NamedPart],
+    services: engines.Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
     """Raise unless the named parts make a body that may lie at the key; their ETags pin it."""
+    operation: operations.CompleteMultipartUpload = call.value
     bucket, key = operation.bucket, operation.key
-    ruling = house.guard.at(bucket, key)
+    ruling = engines.ruling(call, bucket, key)
     if ruling.content_check is None:
         return
     parts = [(part.part_number, part.etag) for part in named]
     try:
-        body = house.uploads.joined(bucket, key, operation.upload_id, parts)
+        body = services.uploads.joined(bucket, key, operation.upload_id, parts)
     except storage_errors.NoSuchUpload:
         # Finished already: storage knows whether this is a repetition.
         return
     size_bytes = sum(segment.length for segment in body.segments)
-    await engines.check_content(house, ruling, body, size_bytes)
+    await engines.check_content(services, ruling, body, size_bytes)
 
 
 def _all_parts(
-    house: engines.Engines, operation: operations.CompleteMultipartUpload
+    services: engines.Services, operation: operations.CompleteMultipartUpload
 ) -> Mapping[int, model.PartInfo]:
     found: dict[int, model.PartInfo] = {}
     after: int | None = 0
     while after is not None:
-        page = house.uploads.list_parts(
+        page = services.uploads.list_parts(
             operation.bucket, operation.key, operation.upload_id, after=after
         )
         found.update((part.part_number, part) for part in page.parts)

@@ -14,7 +14,6 @@ import secrets
 import socket
 import threading
 import time
-import typing
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ import uvicorn
 from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.auth import verify
-from server.s3 import face, guard, operations, ownership, subresources
+from server.s3 import face, guard, ownership, rows
 from storage import disk, opening
 from tests.kit import guards
 
@@ -365,16 +364,6 @@ def duckdb_with_httpfs(folder: Path) -> Any:
 def operations_done() -> dict[str, str]:
     """Return every S3 operation by AWS's name and how far it is done: yes, partly or no.
 
-    partly: only the answer that there is no such configuration. From the code itself, for the
-    documentation to be held against.
+    From the rows themselves, for the documentation to be held against.
     """
-    named = [*subresources.BUCKET_SUBRESOURCES.values(), *subresources.OBJECT_SUBRESOURCES.values()]
-    found = {name: "no" for methods in named for name in methods.values()}
-    found.update((name, "no") for name in subresources.LISTED_WITHOUT_ID.values())
-    found.update(dict.fromkeys(subresources.ABSENT_CONFIGURATIONS, "partly"))
-    for name in ("ListObjectAnnotations", "PostObject", "WriteGetObjectResponse"):
-        found[name] = "no"
-    for kind in typing.get_args(operations.Operation):
-        if kind.__name__ not in ("Unsupported", "Preflight", "GetBucketConfiguration"):
-            found[kind.__name__] = "yes"
-    return {**found, "GetBucketVersioning": "partly"}
+    return {row.name: row.status for row in rows.ROWS if row.status is not None}

@@ -7,7 +7,7 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from server.s3 import buckets, subresources
+from server.s3 import rows
 from tests.kit import s3 as kit
 
 
@@ -119,17 +119,26 @@ def test_a_table_bucket_is_listed_but_neither_made_nor_removed_here(
     assert kit.call(house, "HEAD", "/a-table-bucket").status == 200
 
 
-@pytest.mark.parametrize("name", sorted(subresources.ABSENT_CONFIGURATIONS))
-def test_a_configuration_that_no_bucket_has_is_absent_by_its_own_name(
-    house: kit.House, bucket: str, name: str
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("cors", "NoSuchCORSConfiguration"),
+        ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
+        ("lifecycle", "NoSuchLifecycleConfiguration"),
+        ("object-lock", "ObjectLockConfigurationNotFoundError"),
+        ("ownershipControls", "OwnershipControlsNotFoundError"),
+        ("policy", "NoSuchBucketPolicy"),
+        ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration"),
+        ("replication", "ReplicationConfigurationNotFoundError"),
+        ("tagging", "NoSuchTagSet"),
+        ("website", "NoSuchWebsiteConfiguration"),
+    ],
+)
+def test_a_configuration_that_no_bucket_has_is_absent_by_its_own_code(
+    house: kit.House, bucket: str, query: str, code: str
 ) -> None:
-    query = next(
-        query
-        for query, methods in subresources.BUCKET_SUBRESOURCES.items()
-        if methods.get("GET") == name
-    )
     answer = kit.call(house, "GET", f"/{bucket}?{query}")
-    assert (answer.status, answer.code) == (404, buckets.ABSENT[name][0])
+    assert (answer.status, answer.code) == (404, code)
     assert kit.call(house, "GET", f"/no-such-bucket?{query}").code == "NoSuchBucket"
 
 
@@ -143,17 +152,10 @@ def test_versioning_was_never_enabled(house: kit.House, bucket: str) -> None:
 @pytest.mark.parametrize(
     ("method", "query", "name"),
     [
-        (method, query, name)
-        for query, methods in sorted(subresources.BUCKET_SUBRESOURCES.items())
-        for method, name in methods.items()
-        if name
-        not in {
-            *subresources.ABSENT_CONFIGURATIONS,
-            "DeleteObjects",
-            "GetBucketLocation",
-            "GetBucketVersioning",
-            "ListMultipartUploads",
-        }
+        (method, row.subresource, row.name)
+        for row in rows.ROWS
+        for method in row.methods
+        if row.scope == "bucket" and row.subresource and row.status == "no" and row.when is None
     ],
 )
 def test_what_is_not_done_says_so_by_name_and_changes_nothing(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import typing
+from typing import Any
 
 import pytest
 
-from server.s3 import demands, fields, guard, operations
+from server import calls
+from server.access import model
+from server.s3 import fields, guard, operations, rows
 
 WRITTEN = fields.Written()
 TAGGED = fields.Written(tags={"a": "1"})
@@ -18,29 +20,36 @@ U = {**K, "upload_id": "u"}
 BUCKET = "arn:aws:s3:::b"
 OBJECT = "arn:aws:s3:::b/k"
 
-TABLE: list[tuple[operations.Operation, list[tuple[str, str]]]] = [
-    (operations.ListBuckets(), [("s3:ListAllMyBuckets", "arn:aws:s3:::*")]),
-    (operations.CreateBucket(**B), [("s3:CreateBucket", BUCKET)]),
-    (operations.HeadBucket(**B), [("s3:ListBucket", BUCKET)]),
-    (operations.DeleteBucket(**B), [("s3:DeleteBucket", BUCKET)]),
-    (operations.GetBucketLocation(**B), [("s3:GetBucketLocation", BUCKET)]),
-    (operations.GetBucketVersioning(**B), [("s3:GetBucketVersioning", BUCKET)]),
+TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("ListBuckets", operations.ListBuckets(), [("s3:ListAllMyBuckets", "arn:aws:s3:::*")]),
+    ("CreateBucket", operations.CreateBucket(**B), [("s3:CreateBucket", BUCKET)]),
+    ("HeadBucket", operations.Target(**B), [("s3:ListBucket", BUCKET)]),
+    ("DeleteBucket", operations.Target(**B), [("s3:DeleteBucket", BUCKET)]),
+    ("GetBucketLocation", operations.Target(**B), [("s3:GetBucketLocation", BUCKET)]),
+    ("GetBucketVersioning", operations.Target(**B), [("s3:GetBucketVersioning", BUCKET)]),
     (
-        operations.GetBucketConfiguration(**B, name="GetBucketCors"),
+        "GetBucketCors",
+        operations.Target(**B),
         [("s3:GetBucketCORS", BUCKET)],
     ),
-    (operations.Preflight(**B), []),
-    (operations.ListObjects(**B), [("s3:ListBucket", BUCKET)]),
-    (operations.ListObjectsV2(**B, prefix="p"), [("s3:ListBucket", BUCKET)]),
-    (operations.DeleteObjects(**B), []),
-    (operations.GetObject(**K), [("s3:GetObject", OBJECT)]),
-    (operations.HeadObject(**K), [("s3:GetObject", OBJECT)]),
-    (operations.PutObject(**K, size_bytes=1, written=WRITTEN), [("s3:PutObject", OBJECT)]),
+    ("Preflight", operations.Target(**B), []),
+    ("ListObjects", operations.ListObjects(**B), [("s3:ListBucket", BUCKET)]),
+    ("ListObjectsV2", operations.ListObjectsV2(**B, prefix="p"), [("s3:ListBucket", BUCKET)]),
+    ("DeleteObjects", operations.DeleteObjects(**B), []),
+    ("GetObject", operations.GetObject(**K), [("s3:GetObject", OBJECT)]),
+    ("HeadObject", operations.HeadObject(**K), [("s3:GetObject", OBJECT)]),
     (
+        "PutObject",
+        operations.PutObject(**K, size_bytes=1, written=WRITTEN),
+        [("s3:PutObject", OBJECT)],
+    ),
+    (
+        "PutObject",
         operations.PutObject(**K, size_bytes=1, written=TAGGED),
         [("s3:PutObject", OBJECT), ("s3:PutObjectTagging", OBJECT)],
     ),
     (
+        "CopyObject",
         operations.CopyObject(**K, source=SOURCE, written=TAGGED),
         [
             ("s3:GetObject", "arn:aws:s3:::src/s"),
@@ -48,40 +57,74 @@ TABLE: list[tuple[operations.Operation, list[tuple[str, str]]]] = [
             ("s3:PutObjectTagging", OBJECT),
         ],
     ),
-    (operations.DeleteObject(**K), [("s3:DeleteObject", OBJECT)]),
-    (operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
-    (operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),
-    (operations.DeleteObjectTagging(**K), [("s3:DeleteObjectTagging", OBJECT)]),
-    (operations.CreateMultipartUpload(**K, written=WRITTEN), [("s3:PutObject", OBJECT)]),
-    (operations.UploadPart(**U, part_number=1, size_bytes=1), [("s3:PutObject", OBJECT)]),
+    ("DeleteObject", operations.DeleteObject(**K), [("s3:DeleteObject", OBJECT)]),
+    ("GetObjectTagging", operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
+    ("PutObjectTagging", operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),
     (
+        "DeleteObjectTagging",
+        operations.DeleteObjectTagging(**K),
+        [("s3:DeleteObjectTagging", OBJECT)],
+    ),
+    (
+        "CreateMultipartUpload",
+        operations.CreateMultipartUpload(**K, written=WRITTEN),
+        [("s3:PutObject", OBJECT)],
+    ),
+    (
+        "UploadPart",
+        operations.UploadPart(**U, part_number=1, size_bytes=1),
+        [("s3:PutObject", OBJECT)],
+    ),
+    (
+        "UploadPartCopy",
         operations.UploadPartCopy(**U, part_number=1, source=SOURCE),
         [("s3:GetObject", "arn:aws:s3:::src/s"), ("s3:PutObject", OBJECT)],
     ),
-    (operations.CompleteMultipartUpload(**U), [("s3:PutObject", OBJECT)]),
-    (operations.AbortMultipartUpload(**U), [("s3:AbortMultipartUpload", OBJECT)]),
-    (operations.ListParts(**U), [("s3:ListMultipartUploadParts", OBJECT)]),
-    (operations.ListMultipartUploads(**B), [("s3:ListBucketMultipartUploads", BUCKET)]),
-    (operations.Unsupported(name="PutObjectAcl", **K), [("s3:PutObjectAcl", OBJECT)]),
-    (operations.Unsupported(name="PutBucketPolicy", **B), [("s3:PutBucketPolicy", BUCKET)]),
     (
-        operations.Unsupported(name="WriteGetObjectResponse"),
+        "CompleteMultipartUpload",
+        operations.CompleteMultipartUpload(**U),
+        [("s3:PutObject", OBJECT)],
+    ),
+    (
+        "AbortMultipartUpload",
+        operations.AbortMultipartUpload(**U),
+        [("s3:AbortMultipartUpload", OBJECT)],
+    ),
+    ("ListParts", operations.ListParts(**U), [("s3:ListMultipartUploadParts", OBJECT)]),
+    (
+        "ListMultipartUploads",
+        operations.ListMultipartUploads(**B),
+        [("s3:ListBucketMultipartUploads", BUCKET)],
+    ),
+    ("PutObjectAcl", operations.Target(**K), [("s3:PutObjectAcl", OBJECT)]),
+    ("PutBucketPolicy", operations.Target(**B), [("s3:PutBucketPolicy", BUCKET)]),
+    (
+        "WriteGetObjectResponse",
+        operations.Target(),
         [("s3:WriteGetObjectResponse", "arn:aws:s3:::*")],
     ),
 ]
 
 
+def demanded(name: str, value: Any, keys: guard.Guard) -> tuple[model.Demand, ...]:
+    """What the row of that name demands of a call with this value."""
+    row = next(row for row in rows.ROWS if row.name == name)
+    call = calls.Call(row.operation, value, None, guard.Rulings(keys))
+    return row.operation.demands(None, call)
+
+
 def test_the_table_holds_every_operation() -> None:
-    assert {type(operation) for operation, _ in TABLE} == set(typing.get_args(operations.Operation))
+    done = {row.name for row in rows.ROWS if row.operation.handler is not None}
+    assert done - {name for name, _, _ in TABLE} == {
+        row.name for row in rows.ROWS if row.status == "partly"
+    } - {"GetBucketCors", "GetBucketVersioning"}
 
 
-@pytest.mark.parametrize(
-    ("operation", "expected"), TABLE, ids=[type(row[0]).__name__ for row in TABLE]
-)
+@pytest.mark.parametrize(("name", "value", "expected"), TABLE, ids=[row[0] for row in TABLE])
 def test_an_operation_in_a_general_bucket_demands_the_s3_action(
-    operation: operations.Operation, expected: list[tuple[str, str]]
+    name: str, value: Any, expected: list[tuple[str, str]]
 ) -> None:
-    found = demands.of_operation(operation, PlainGuard())
+    found = demanded(name, value, PlainGuard())
     assert [(demand.action, demand.resource) for demand in found] == expected
 
 
@@ -99,22 +142,20 @@ class TableGuard:
 
 
 @pytest.mark.parametrize(
-    ("operation", "access"),
+    ("name", "value", "access"),
     [
-        (operations.GetObject(**K), "read"),
-        (operations.HeadObject(**K), "read"),
-        (operations.GetObjectTagging(**K), "read"),
-        (operations.PutObject(**K, size_bytes=1, written=WRITTEN), "write"),
-        (operations.DeleteObject(**K), "write"),
-        (operations.CompleteMultipartUpload(**U), "write"),
-        (operations.ListObjectsV2(**B, prefix="p/"), "list"),
-        (operations.ListMultipartUploads(**B, prefix="p/"), "list"),
+        ("GetObject", operations.GetObject(**K), "read"),
+        ("HeadObject", operations.HeadObject(**K), "read"),
+        ("GetObjectTagging", operations.GetObjectTagging(**K), "read"),
+        ("PutObject", operations.PutObject(**K, size_bytes=1, written=WRITTEN), "write"),
+        ("DeleteObject", operations.DeleteObject(**K), "write"),
+        ("CompleteMultipartUpload", operations.CompleteMultipartUpload(**U), "write"),
+        ("ListObjectsV2", operations.ListObjectsV2(**B, prefix="p/"), "list"),
+        ("ListMultipartUploads", operations.ListMultipartUploads(**B, prefix="p/"), "list"),
     ],
 )
-def test_below_a_table_the_guard_says_what_is_demanded(
-    operation: operations.Operation, access: str
-) -> None:
-    (demand,) = demands.of_operation(operation, TableGuard())
+def test_below_a_table_the_guard_says_what_is_demanded(name: str, value: Any, access: str) -> None:
+    (demand,) = demanded(name, value, TableGuard())
     assert (demand.action, demand.resource) == (f"table:{access}", "T")
     assert demand.context["lake:branch"] == "m"
     assert demand.place == ("b/p/" if access == "list" else "b/k")
@@ -127,5 +168,5 @@ class PlainGuard:
 
 def test_a_listing_shows_its_prefix_and_delimiter_to_policies() -> None:
     operation = operations.ListObjectsV2(bucket="b", prefix="p/", delimiter="/", max_keys=5)
-    (demand,) = demands.of_operation(operation, PlainGuard())
+    (demand,) = demanded("ListObjectsV2", operation, PlainGuard())
     assert demand.context == {"s3:prefix": "p/", "s3:delimiter": "/", "s3:max-keys": "5"}

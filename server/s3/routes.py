@@ -1,0 +1,97 @@
+"""rule: the row of an S3 operation, and which row a request means.
+
+A request is matched by its scope (service, bucket or object), then by a sub-resource in its query,
+then by its method, then by a row's own condition; the first row that fits is the one. The rows
+stand in `server.s3.rows`. Reads no body and looks nothing up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from server import calls
+from server.s3 import errors, operations
+
+Scope: TypeAlias = Literal["service", "bucket", "object"]
+Status: TypeAlias = Literal["yes", "partly", "no"]
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Parse: TypeAlias = Callable[[str, str, operations.Query, operations.Headers], Any]
+"""Makes the operation's value of bucket, key, query and headers. Raises the errors of S3."""
+Condition: TypeAlias = Callable[[str, operations.Query, operations.Headers], bool]
+"""Says by bucket, query and headers whether a row is meant, where scope and method do not tell."""
+
+_NO_QUERY: Final[operations.Query] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One operation of S3.
+
+    operation: its name, handler and demands; without a handler it is not implemented.
+    subresource: the query parameter that names it, "" for none. when: None if scope, sub-resource
+    and method tell. status: what COMPATIBILITY.md says of it; None for what S3 gives no name.
+    on_tables: AWS offers it on the storage of tables. owner_checked: its bucket exists, so the
+    client may say which account the bucket must belong to.
+    """
+
+    operation: calls.Operation
+    methods: tuple[str, ...]
+    scope: Scope
+    subresource: str = ""
+    when: Condition | None = None
+    parse: Parse
+    status: Status | None
+    on_tables: bool = True
+    owner_checked: bool = True
+
+    @property
+    def name(self) -> str:
+        """The operation's name in S3's API."""
+        return self.operation.name
+
+
+class Table:
+    """Rows, found by what a request says."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        by_place: dict[tuple[Scope, str, str], list[Row]] = {}
+        for row in rows:
+            for method in row.methods:
+                by_place.setdefault((row.scope, row.subresource, method), []).append(row)
+        self._rows: Mapping[tuple[Scope, str, str], Sequence[Row]] = by_place
+        self._subresources = {(scope, name) for scope, name, _ in by_place if name}
+
+    def identify(
+        self,
+        *,
+        method: str,
+        raw_path: bytes,
+        host_bucket: str | None,
+        pairs: Pairs,
+        headers: operations.Headers,
+    ) -> tuple[Row, Any]:
+        """Return the row that a request means, and its value.
+
+        raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names,
+        or None for path style. pairs: the query, decoded, in order. Raises the errors of S3.
+        """
+        bucket, key = operations.locate(raw_path, host_bucket)
+        scope: Scope = "object" if key else "bucket" if bucket else "service"
+        query = dict(pairs) if pairs else _NO_QUERY
+        subresource = ""
+        if query and method != "HEAD":
+            for name in query:
+                if (scope, name) in self._subresources:
+                    subresource = name
+                    break
+        for row in self._rows.get((scope, subresource, method), ()):
+            if row.when is None or row.when(bucket, query, headers):
+                return row, row.parse(bucket, key, query, headers)
+        raise errors.MethodNotAllowed(
+            "The specified method is not allowed against this resource.",
+            Method=method,
+            ResourceType=(subresource or scope).upper(),
+        )

@@ -1,0 +1,558 @@
+"""face: the table of S3's operations, one row each.
+
+A row says how a request for the operation looks, how it is parsed, what must be allowed, which
+function does it, whether AWS offers it on the storage of tables, and how far it is done. Of rows
+that fit a request the first is taken. Operations that are not implemented are rows without a
+handler: they are refused by name, after the caller was allowed in.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from server import asgi, calls
+from server.auth import callers
+from server.s3 import (
+    buckets,
+    deletes,
+    demands,
+    engines,
+    listing,
+    objects,
+    operations,
+    routes,
+    uploads,
+)
+
+Handler: TypeAlias = Callable[[engines.Services, calls.Call], Awaitable[asgi.Response]]
+
+
+def _row(
+    name: str,
+    method: str,
+    scope: routes.Scope,
+    subresource: str = "",
+    *,
+    parse: routes.Parse,
+    demands: calls.Demanding,
+    handler: Handler | None,
+    when: routes.Condition | None = None,
+    status: routes.Status | None = "yes",
+    on_tables: bool = True,
+    owner_checked: bool = True,
+) -> routes.Row:
+    return routes.Row(
+        operation=calls.Operation(
+            name=name,
+            handler=handler
+            if on_tables or handler is None
+            else functools.partial(engines.refuse_strict, handler),
+            demands=demands,
+            # What an anonymous caller may do, policies say.
+            authentication=callers.Authentication.SIGNED_OR_ANONYMOUS,
+        ),
+        methods=tuple(method.split()),
+        scope=scope,
+        subresource=subresource,
+        when=when,
+        parse=parse,
+        status=status,
+        on_tables=on_tables,
+        owner_checked=owner_checked,
+    )
+
+
+def _absent(
+    name: str, subresource: str, code: str, message: str, *, action: str | None = None
+) -> routes.Row:
+    """Return the row of a configuration that no bucket has: the answer says so by its own code."""
+    return _row(
+        name,
+        "GET",
+        "bucket",
+        subresource,
+        parse=operations.parse_target,
+        demands=demands.on_bucket(action or f"s3:{name}"),
+        handler=functools.partial(buckets.refuse_absent, code, message),
+        status="partly",
+    )
+
+
+def _unimplemented(
+    name: str,
+    method: str,
+    scope: routes.Scope,
+    subresource: str = "",
+    *,
+    when: routes.Condition | None = None,
+    parse: routes.Parse | None = None,
+) -> routes.Row:
+    parse_scope = operations.parse_object_target if scope == "object" else operations.parse_target
+    return _row(
+        name,
+        method,
+        scope,
+        subresource,
+        parse=parse or parse_scope,
+        demands=demands.for_unimplemented(f"s3:{name}"),
+        handler=None,
+        when=when,
+        status="no",
+    )
+
+
+def _preflight(scope: routes.Scope) -> routes.Row:
+    """Return the row of a browser's OPTIONS request before a cross-origin one."""
+    return _row(
+        "Preflight",
+        "OPTIONS",
+        scope,
+        parse=operations.parse_target,
+        demands=calls.demand_nothing,
+        handler=buckets.preflight,
+        status=None,
+    )
+
+
+def _with(*names: str) -> routes.Condition:
+    """Return the condition that the query has one of these parameters."""
+    return lambda bucket, query, headers: any(name in query for name in names)
+
+
+def _without(name: str) -> routes.Condition:
+    """Return the condition that the query lacks a parameter."""
+    return lambda bucket, query, headers: name not in query
+
+
+def _copies(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
+    return headers.get("x-amz-copy-source") is not None
+
+
+def _copies_part(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
+    return _IS_PART(bucket, query, headers) and _copies(bucket, query, headers)
+
+
+def _is_version_2(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
+    return query.get("list-type") == "2"
+
+
+def _answers_lambda(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
+    return bucket == "WriteGetObjectResponse"
+
+
+_OF_UPLOAD: Final = _with("uploadId")
+_IS_PART: Final = _with("uploadId", "partNumber")
+
+ROWS: Final[tuple[routes.Row, ...]] = (
+    # Objects.
+    _row(
+        "ListParts",
+        "GET",
+        "object",
+        when=_OF_UPLOAD,
+        parse=operations.parse_list_parts,
+        demands=demands.on_object("s3:ListMultipartUploadParts", "write"),
+        handler=uploads.list_parts,
+    ),
+    _row(
+        "GetObject",
+        "GET",
+        "object",
+        parse=operations.parse_get_object,
+        demands=demands.on_object("s3:GetObject", "read"),
+        handler=objects.get_object,
+    ),
+    _row(
+        "HeadObject",
+        "HEAD",
+        "object",
+        parse=operations.parse_head_object,
+        demands=demands.on_object("s3:GetObject", "read"),
+        handler=objects.head_object,
+    ),
+    _row(
+        "UploadPartCopy",
+        "PUT",
+        "object",
+        when=_copies_part,
+        parse=operations.parse_upload_part_copy,
+        demands=demands.for_part_copy,
+        handler=uploads.upload_part_copy,
+        on_tables=False,
+    ),
+    _row(
+        "UploadPart",
+        "PUT",
+        "object",
+        when=_IS_PART,
+        parse=operations.parse_upload_part,
+        demands=demands.on_object("s3:PutObject", "write"),
+        handler=uploads.upload_part,
+    ),
+    _row(
+        "CopyObject",
+        "PUT",
+        "object",
+        when=_copies,
+        parse=operations.parse_copy_object,
+        demands=demands.for_copy,
+        handler=objects.copy_object,
+        on_tables=False,
+    ),
+    _row(
+        "PutObject",
+        "PUT",
+        "object",
+        parse=operations.parse_put_object,
+        demands=demands.for_write,
+        handler=objects.put_object,
+    ),
+    _row(
+        "CompleteMultipartUpload",
+        "POST",
+        "object",
+        when=_OF_UPLOAD,
+        parse=operations.parse_complete_upload,
+        demands=demands.on_object("s3:PutObject", "write"),
+        handler=uploads.complete_upload,
+    ),
+    _row(
+        "AbortMultipartUpload",
+        "DELETE",
+        "object",
+        when=_OF_UPLOAD,
+        parse=operations.parse_abort,
+        demands=demands.on_object("s3:AbortMultipartUpload", "write"),
+        handler=uploads.abort_upload,
+    ),
+    _row(
+        "DeleteObject",
+        "DELETE",
+        "object",
+        parse=operations.parse_delete_object,
+        demands=demands.on_object("s3:DeleteObject", "write"),
+        handler=objects.delete_object,
+        on_tables=False,
+    ),
+    _row(
+        "CreateMultipartUpload",
+        "POST",
+        "object",
+        "uploads",
+        parse=operations.parse_create_upload,
+        demands=demands.for_write,
+        handler=uploads.create_upload,
+    ),
+    _row(
+        "GetObjectTagging",
+        "GET",
+        "object",
+        "tagging",
+        parse=operations.parse_get_tagging,
+        demands=demands.on_object("s3:GetObjectTagging", "read"),
+        handler=objects.get_object_tagging,
+        on_tables=False,
+    ),
+    _row(
+        "PutObjectTagging",
+        "PUT",
+        "object",
+        "tagging",
+        parse=operations.parse_put_tagging,
+        demands=demands.on_object("s3:PutObjectTagging", "write"),
+        handler=objects.put_object_tagging,
+        on_tables=False,
+    ),
+    _row(
+        "DeleteObjectTagging",
+        "DELETE",
+        "object",
+        "tagging",
+        parse=operations.parse_delete_tagging,
+        demands=demands.on_object("s3:DeleteObjectTagging", "write"),
+        handler=objects.delete_object_tagging,
+        on_tables=False,
+    ),
+    _preflight("object"),
+    # Buckets.
+    _row(
+        "ListObjectsV2",
+        "GET",
+        "bucket",
+        when=_is_version_2,
+        parse=operations.parse_list_objects_v2,
+        demands=demands.for_list,
+        handler=listing.list_objects_v2,
+        on_tables=False,
+    ),
+    _row(
+        "ListObjects",
+        "GET",
+        "bucket",
+        parse=operations.parse_list_objects,
+        demands=demands.for_list,
+        handler=listing.list_objects,
+        on_tables=False,
+    ),
+    _row(
+        "HeadBucket",
+        "HEAD",
+        "bucket",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:ListBucket"),
+        handler=buckets.head_bucket,
+    ),
+    _row(
+        "CreateBucket",
+        "PUT",
+        "bucket",
+        parse=operations.parse_create_bucket,
+        demands=demands.on_bucket("s3:CreateBucket"),
+        handler=buckets.create_bucket,
+        owner_checked=False,
+    ),
+    _row(
+        "DeleteBucket",
+        "DELETE",
+        "bucket",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:DeleteBucket"),
+        handler=buckets.delete_bucket,
+    ),
+    _row(
+        "DeleteObjects",
+        "POST",
+        "bucket",
+        "delete",
+        parse=operations.parse_delete_objects,
+        demands=calls.demand_nothing,
+        handler=deletes.delete_objects,
+        on_tables=False,
+    ),
+    _row(
+        "ListMultipartUploads",
+        "GET",
+        "bucket",
+        "uploads",
+        parse=operations.parse_list_uploads,
+        demands=demands.for_list_uploads,
+        handler=uploads.list_uploads,
+        on_tables=False,
+    ),
+    _row(
+        "GetBucketLocation",
+        "GET",
+        "bucket",
+        "location",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:GetBucketLocation"),
+        handler=buckets.get_bucket_location,
+    ),
+    _row(
+        "GetBucketVersioning",
+        "GET",
+        "bucket",
+        "versioning",
+        parse=operations.parse_target,
+        demands=demands.on_bucket("s3:GetBucketVersioning"),
+        handler=buckets.get_bucket_versioning,
+        status="partly",
+    ),
+    _preflight("bucket"),
+    _absent(
+        "GetBucketCors",
+        "cors",
+        "NoSuchCORSConfiguration",
+        "The CORS configuration does not exist",
+        action="s3:GetBucketCORS",
+    ),
+    _absent(
+        "GetBucketEncryption",
+        "encryption",
+        "ServerSideEncryptionConfigurationNotFoundError",
+        "The server side encryption configuration was not found",
+        action="s3:GetEncryptionConfiguration",
+    ),
+    _absent(
+        "GetBucketLifecycleConfiguration",
+        "lifecycle",
+        "NoSuchLifecycleConfiguration",
+        "The lifecycle configuration does not exist",
+        action="s3:GetLifecycleConfiguration",
+    ),
+    _absent(
+        "GetObjectLockConfiguration",
+        "object-lock",
+        "ObjectLockConfigurationNotFoundError",
+        "Object Lock configuration does not exist for this bucket",
+        action="s3:GetBucketObjectLockConfiguration",
+    ),
+    _absent(
+        "GetBucketOwnershipControls",
+        "ownershipControls",
+        "OwnershipControlsNotFoundError",
+        "The bucket ownership controls were not found",
+    ),
+    _absent(
+        "GetBucketPolicy",
+        "policy",
+        "NoSuchBucketPolicy",
+        "The bucket policy does not exist",
+    ),
+    _absent(
+        "GetPublicAccessBlock",
+        "publicAccessBlock",
+        "NoSuchPublicAccessBlockConfiguration",
+        "The public access block configuration was not found",
+        action="s3:GetBucketPublicAccessBlock",
+    ),
+    _absent(
+        "GetBucketReplication",
+        "replication",
+        "ReplicationConfigurationNotFoundError",
+        "The replication configuration was not found",
+        action="s3:GetReplicationConfiguration",
+    ),
+    _absent(
+        "GetBucketTagging",
+        "tagging",
+        "NoSuchTagSet",
+        "The TagSet does not exist",
+    ),
+    _absent(
+        "GetBucketWebsite",
+        "website",
+        "NoSuchWebsiteConfiguration",
+        "The specified bucket does not have a website configuration",
+    ),
+    # The service.
+    _row(
+        "ListBuckets",
+        "GET HEAD",
+        "service",
+        parse=operations.parse_list_buckets,
+        demands=demands.on_every_bucket("s3:ListAllMyBuckets"),
+        handler=buckets.list_buckets,
+        owner_checked=False,
+    ),
+    # Not implemented.
+    _unimplemented(
+        "WriteGetObjectResponse",
+        "POST",
+        "bucket",
+        when=_answers_lambda,
+        parse=operations.parse_nothing,
+    ),
+    _unimplemented("PostObject", "POST", "bucket"),
+    _unimplemented("GetBucketAbac", "GET", "bucket", "abac"),
+    _unimplemented("PutBucketAbac", "PUT", "bucket", "abac"),
+    _unimplemented("GetBucketAccelerateConfiguration", "GET", "bucket", "accelerate"),
+    _unimplemented("PutBucketAccelerateConfiguration", "PUT", "bucket", "accelerate"),
+    _unimplemented("GetBucketAcl", "GET", "bucket", "acl"),
+    _unimplemented("PutBucketAcl", "PUT", "bucket", "acl"),
+    _unimplemented(
+        "ListBucketAnalyticsConfigurations", "GET", "bucket", "analytics", when=_without("id")
+    ),
+    _unimplemented("GetBucketAnalyticsConfiguration", "GET", "bucket", "analytics"),
+    _unimplemented("PutBucketAnalyticsConfiguration", "PUT", "bucket", "analytics"),
+    _unimplemented("DeleteBucketAnalyticsConfiguration", "DELETE", "bucket", "analytics"),
+    _unimplemented("PutBucketCors", "PUT", "bucket", "cors"),
+    _unimplemented("DeleteBucketCors", "DELETE", "bucket", "cors"),
+    _unimplemented("PutBucketEncryption", "PUT", "bucket", "encryption"),
+    _unimplemented("DeleteBucketEncryption", "DELETE", "bucket", "encryption"),
+    _unimplemented(
+        "ListBucketIntelligentTieringConfigurations",
+        "GET",
+        "bucket",
+        "intelligent-tiering",
+        when=_without("id"),
+    ),
+    _unimplemented(
+        "GetBucketIntelligentTieringConfiguration", "GET", "bucket", "intelligent-tiering"
+    ),
+    _unimplemented(
+        "PutBucketIntelligentTieringConfiguration", "PUT", "bucket", "intelligent-tiering"
+    ),
+    _unimplemented(
+        "DeleteBucketIntelligentTieringConfiguration", "DELETE", "bucket", "intelligent-tiering"
+    ),
+    _unimplemented(
+        "ListBucketInventoryConfigurations", "GET", "bucket", "inventory", when=_without("id")
+    ),
+    _unimplemented("GetBucketInventoryConfiguration", "GET", "bucket", "inventory"),
+    _unimplemented("PutBucketInventoryConfiguration", "PUT", "bucket", "inventory"),
+    _unimplemented("DeleteBucketInventoryConfiguration", "DELETE", "bucket", "inventory"),
+    _unimplemented("PutBucketLifecycleConfiguration", "PUT", "bucket", "lifecycle"),
+    _unimplemented("DeleteBucketLifecycle", "DELETE", "bucket", "lifecycle"),
+    _unimplemented("GetBucketLogging", "GET", "bucket", "logging"),
+    _unimplemented("PutBucketLogging", "PUT", "bucket", "logging"),
+    _unimplemented(
+        "UpdateBucketMetadataAnnotationTableConfiguration",
+        "PUT",
+        "bucket",
+        "metadataAnnotationTable",
+    ),
+    _unimplemented("GetBucketMetadataConfiguration", "GET", "bucket", "metadataConfiguration"),
+    _unimplemented("CreateBucketMetadataConfiguration", "POST", "bucket", "metadataConfiguration"),
+    _unimplemented(
+        "DeleteBucketMetadataConfiguration", "DELETE", "bucket", "metadataConfiguration"
+    ),
+    _unimplemented(
+        "UpdateBucketMetadataInventoryTableConfiguration", "PUT", "bucket", "metadataInventoryTable"
+    ),
+    _unimplemented(
+        "UpdateBucketMetadataJournalTableConfiguration", "PUT", "bucket", "metadataJournalTable"
+    ),
+    _unimplemented("GetBucketMetadataTableConfiguration", "GET", "bucket", "metadataTable"),
+    _unimplemented("CreateBucketMetadataTableConfiguration", "POST", "bucket", "metadataTable"),
+    _unimplemented("DeleteBucketMetadataTableConfiguration", "DELETE", "bucket", "metadataTable"),
+    _unimplemented(
+        "ListBucketMetricsConfigurations", "GET", "bucket", "metrics", when=_without("id")
+    ),
+    _unimplemented("GetBucketMetricsConfiguration", "GET", "bucket", "metrics"),
+    _unimplemented("PutBucketMetricsConfiguration", "PUT", "bucket", "metrics"),
+    _unimplemented("DeleteBucketMetricsConfiguration", "DELETE", "bucket", "metrics"),
+    _unimplemented("GetBucketNotificationConfiguration", "GET", "bucket", "notification"),
+    _unimplemented("PutBucketNotificationConfiguration", "PUT", "bucket", "notification"),
+    _unimplemented("PutObjectLockConfiguration", "PUT", "bucket", "object-lock"),
+    _unimplemented("PutBucketOwnershipControls", "PUT", "bucket", "ownershipControls"),
+    _unimplemented("DeleteBucketOwnershipControls", "DELETE", "bucket", "ownershipControls"),
+    _unimplemented("PutBucketPolicy", "PUT", "bucket", "policy"),
+    _unimplemented("DeleteBucketPolicy", "DELETE", "bucket", "policy"),
+    _unimplemented("GetBucketPolicyStatus", "GET", "bucket", "policyStatus"),
+    _unimplemented("PutPublicAccessBlock", "PUT", "bucket", "publicAccessBlock"),
+    _unimplemented("DeletePublicAccessBlock", "DELETE", "bucket", "publicAccessBlock"),
+    _unimplemented("PutBucketReplication", "PUT", "bucket", "replication"),
+    _unimplemented("DeleteBucketReplication", "DELETE", "bucket", "replication"),
+    _unimplemented("GetBucketRequestPayment", "GET", "bucket", "requestPayment"),
+    _unimplemented("PutBucketRequestPayment", "PUT", "bucket", "requestPayment"),
+    _unimplemented("CreateSession", "GET", "bucket", "session"),
+    _unimplemented("PutBucketTagging", "PUT", "bucket", "tagging"),
+    _unimplemented("DeleteBucketTagging", "DELETE", "bucket", "tagging"),
+    _unimplemented("PutBucketVersioning", "PUT", "bucket", "versioning"),
+    _unimplemented("ListObjectVersions", "GET", "bucket", "versions"),
+    _unimplemented("PutBucketWebsite", "PUT", "bucket", "website"),
+    _unimplemented("DeleteBucketWebsite", "DELETE", "bucket", "website"),
+    _unimplemented("GetObjectAcl", "GET", "object", "acl"),
+    _unimplemented("PutObjectAcl", "PUT", "object", "acl"),
+    _unimplemented(
+        "ListObjectAnnotations", "GET", "object", "annotation", when=_without("annotationName")
+    ),
+    _unimplemented("GetObjectAnnotation", "GET", "object", "annotation"),
+    _unimplemented("PutObjectAnnotation", "PUT", "object", "annotation"),
+    _unimplemented("DeleteObjectAnnotation", "DELETE", "object", "annotation"),
+    _unimplemented("GetObjectAttributes", "GET", "object", "attributes"),
+    _unimplemented("UpdateObjectEncryption", "PUT", "object", "encryption"),
+    _unimplemented("GetObjectLegalHold", "GET", "object", "legal-hold"),
+    _unimplemented("PutObjectLegalHold", "PUT", "object", "legal-hold"),
+    _unimplemented("RenameObject", "PUT", "object", "renameObject"),
+    _unimplemented("RestoreObject", "POST", "object", "restore"),
+    _unimplemented("GetObjectRetention", "GET", "object", "retention"),
+    _unimplemented("PutObjectRetention", "PUT", "object", "retention"),
+    _unimplemented("SelectObjectContent", "POST", "object", "select"),
+    _unimplemented("GetObjectTorrent", "GET", "object", "torrent"),
+)
+
+TABLE: Final = routes.Table(ROWS)
