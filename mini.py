@@ -467,40 +467,56 @@ class LateSql:
     name = "snowflake"
 
     def __init__(self, **parts: Any) -> None:
+        from server import calls
+        from server.auth import callers
+
         self._parts = parts
         self._face: Any = None
         self._opened: Any = None
         self._importing: asyncio.Future[None] | None = None
+        self._operation = calls.Operation(
+            name="any", handler=self._answer, authentication=callers.Authentication.SELF
+        )
 
     def identify(self, request: Any) -> Any:
-        """Parse a request."""
-        from sql.rest import routes
+        """Return the row of the protocol, once it is there; till then one that joins the floor."""
+        from server import calls
 
-        return routes.identify(request.method, request.segments, request.pairs)
+        if self._face is not None:
+            return self._face.identify(request)
+        return calls.Call(self._operation, None, request)
 
-    def authentication(self, operation: Any) -> Any:
-        """See server.exchange.Face."""
-        from server import exchange
+    @property
+    def services(self) -> Any:
+        """What the rows' handlers get; none before the floor is joined."""
+        return None if self._face is None else self._face.services
 
-        return exchange.Authentication.SELF
-
-    def demands(self, operation: Any, principal: Any) -> Any:
-        """See server.exchange.Face."""
-        return ()
-
-    async def handle(self, operation: Any, request: Any, caller: Any) -> Any:
-        """See server.exchange.Face; the first request joins the floor."""
+    async def _awaited(self) -> Any:
+        """Return the face; the first request joins the floor."""
         import asyncio
 
         if self._face is None:
             if self._importing is None:
                 self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
             await asyncio.shield(self._importing)
-        return await self._joined().handle(operation, request, caller)
+        return self._joined()
 
     def encode_error(self, error: Exception, request: Any) -> Any:
         """See server.exchange.Face."""
-        return self._joined().encode_error(error, request)
+        from sql.rest import refusals
+
+        return refusals.encode(error, request)
+
+    def refuse_unimplemented(self, operation: Any) -> Exception:
+        """Never called: every row has a handler."""
+        raise AssertionError(operation.name)
+
+    async def _answer(self, services: Any, call: Any) -> Any:
+        """Join the floor, then let the call's own row answer."""
+        face = await self._awaited()
+        joined = face.identify(call.request)
+        joined.caller = call.caller
+        return await joined.operation.handler(face.services, joined)
 
     def _joined(self) -> Any:
         if self._face is None:

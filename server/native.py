@@ -8,12 +8,15 @@ action authorised, and puts results and errors into JSON. Routes are templates o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from server import asgi, counters, errors, exchange, limits
+from server import asgi, calls, counters, errors, limits
 from server.access import errors as access_errors
+from server.access import model
+from server.auth import callers
 from server.auth import errors as auth_errors
 from storage import errors as storage_errors
 
@@ -21,11 +24,11 @@ Labels: TypeAlias = Mapping[str, str]
 Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
 """Does what a route says; returns a JSON value, or a whole Response."""
 
-Demanding: TypeAlias = Callable[[Labels], tuple[exchange.Demand, ...]]
+Demanding: TypeAlias = Callable[[Labels], tuple[model.Demand, ...]]
 ErrorTable: TypeAlias = Mapping[type[Exception], tuple[int, str]]
 """Error class -> status and type, for errors of the floors that bring routes."""
 
-METRICS_DEMAND: Final = exchange.Demand(action="lake:Admin", resource="*", only_reads=True)
+METRICS_DEMAND: Final = model.Demand(action="lake:Admin", resource="*", only_reads=True)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 API_PREFIX: Final = ("_api", "v1")
 
@@ -40,7 +43,7 @@ class Call:
     labels: Labels
     parameters: Mapping[str, str]
     body: bytes
-    caller: exchange.Caller
+    caller: callers.Caller
     origin: str
 
 
@@ -63,31 +66,16 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Health:
-    """Ask whether the server answers."""
+class Services:
+    """What the handlers of this module need.
 
+    refuses_writes: says why the server refuses writes now, or None.
+    """
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Metrics:
-    """Ask for the counters."""
+    counts: counters.Counters
+    version: str
+    refuses_writes: Callable[[], str | None]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Routed:
-    """Ask for a route's operation."""
-
-    route: Route
-    labels: Labels = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unrouted:
-    """Ask for what is not here. allowed: methods that the path does have."""
-
-    allowed: tuple[str, ...] = ()
-
-
-Operation: TypeAlias = Health | Metrics | Routed | Unrouted
 
 KIT_ERRORS: Final[ErrorTable] = {
     errors.MalformedRequest: (400, "BadRequest"),
@@ -127,68 +115,32 @@ class NativeFace:
         wire_errors: ErrorTable | None = None,
         refuses_writes: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self._refuses_writes = refuses_writes
-        self._counts = counts
-        self._version = version
-        self._routes = tuple(routes)
+        self.services = Services(counts=counts, version=version, refuses_writes=refuses_writes)
+        self._rows = tuple((route, _row(route)) for route in routes)
         self._wire_errors = {**KIT_ERRORS, **(wire_errors or {})}
 
-    def identify(self, request: asgi.Request) -> Operation:
-        """Return what a request asks for."""
+    def identify(self, request: asgi.Request) -> calls.Call:
+        """Return the row of a request."""
         segments = request.segments
-        reading = request.method in ("GET", "HEAD")
-        if segments == ("_health",):
-            return Health() if reading else Unrouted(allowed=("GET", "HEAD"))
-        if segments == ("_metrics",):
-            return Metrics() if reading else Unrouted(allowed=("GET", "HEAD"))
-        if segments[:2] != API_PREFIX:
-            return Unrouted()
-        allowed = []
-        for route in self._routes:
-            labels = match_template(route.parts, segments[2:])
-            if labels is None:
-                continue
-            if route.method == request.method:
-                return Routed(route=route, labels=labels)
-            allowed.append(route.method)
-        return Unrouted(allowed=tuple(allowed))
+        operation = SINGLE.get(segments)
+        if operation is not None:
+            if request.method in READING:
+                return calls.Call(operation, None, request)
+            return calls.Call(UNROUTED, READING, request)
+        allowed: list[str] = []
+        if segments[:2] == API_PREFIX:
+            for route, row in self._rows:
+                labels = match_template(route.parts, segments[2:])
+                if labels is None:
+                    continue
+                if route.method == request.method:
+                    return calls.Call(row, labels, request)
+                allowed.append(route.method)
+        return calls.Call(UNROUTED, tuple(allowed), request)
 
-    def authentication(self, operation: Operation) -> exchange.Authentication:
-        """Let everybody ask for health, and nobody without a credential for anything else."""
-        if isinstance(operation, Health):
-            return exchange.Authentication.NONE
-        return exchange.Authentication.REQUIRED
-
-    def demands(
-        self, operation: Operation, principal: exchange.Principal
-    ) -> tuple[exchange.Demand, ...]:
-        """Return what must be allowed."""
-        match operation:
-            case Metrics():
-                return (METRICS_DEMAND,)
-            case Routed(route=route, labels=labels):
-                return route.demands(labels)
-        return ()
-
-    async def handle(
-        self, operation: Operation, request: asgi.Request, caller: exchange.Caller
-    ) -> asgi.Response:
-        """Answer."""
-        match operation:
-            case Health():
-                status = self._refuses_writes() or "ok"
-                return asgi.json_response({"status": status, "version": self._version})
-            case Metrics():
-                text = format_metrics(self._counts)
-                return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())
-            case Unrouted(allowed=()):
-                raise errors.NoSuchRoute("there is nothing at this path")
-            case Unrouted(allowed=allowed):
-                raise errors.MethodNotAllowed(
-                    f"this path takes {', '.join(allowed)}", allowed=allowed
-                )
-            case Routed(route=route, labels=labels):
-                return await _call(route, labels, request, caller)
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Never called: every row has a handler."""
+        raise AssertionError(operation.name)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error as `{"error": {"type", "message", "request_id"}}`."""
@@ -294,19 +246,62 @@ def _lag_lines(counts: counters.Counters) -> list[str]:
     ]
 
 
-async def _call(
-    route: Route, labels: Labels, request: asgi.Request, caller: exchange.Caller
-) -> asgi.Response:
-    body = await request.read(limit_bytes=limits.NATIVE_BODY_BYTES_MAX)
+async def tell_health(services: Services, call: calls.Call) -> asgi.Response:
+    """Say that the server answers, or why it refuses writes."""
+    status = services.refuses_writes() or "ok"
+    return asgi.json_response({"status": status, "version": services.version})
+
+
+async def tell_metrics(services: Services, call: calls.Call) -> asgi.Response:
+    """Return the counters."""
+    text = format_metrics(services.counts)
+    return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())
+
+
+async def refuse_route(services: Services, call: calls.Call) -> asgi.Response:
+    """Refuse what is not here. The call's value: the methods that its path does have."""
+    allowed: tuple[str, ...] = call.value
+    if not allowed:
+        raise errors.NoSuchRoute("there is nothing at this path")
+    raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}", allowed=allowed)
+
+
+HEALTH: Final = calls.Operation(
+    name="health", handler=tell_health, authentication=callers.Authentication.NONE
+)
+METRICS: Final = calls.Operation(
+    name="metrics", handler=tell_metrics, demands=lambda services, call: (METRICS_DEMAND,)
+)
+UNROUTED: Final = calls.Operation(name="", handler=refuse_route)
+"""What is not here; it too asks for a credential."""
+
+SINGLE: Final[Mapping[tuple[str, ...], calls.Operation]] = {
+    ("_health",): HEALTH,
+    ("_metrics",): METRICS,
+}
+READING: Final = ("GET", "HEAD")
+
+
+def _row(route: Route) -> calls.Operation:
+    return calls.Operation(
+        name=f"{route.method} {route.template}",
+        handler=functools.partial(_answer, route),
+        demands=lambda services, call: route.demands(call.value),
+        body_bytes_max=limits.NATIVE_BODY_BYTES_MAX,
+    )
+
+
+async def _answer(route: Route, services: Services, call: calls.Call) -> asgi.Response:
+    request = call.request
     parameters: dict[str, str] = {}
     for name, value in request.pairs:
         parameters.setdefault(name, value)
     result = await route.handler(
         Call(
-            labels=labels,
+            labels=call.value,
             parameters=parameters,
-            body=body,
-            caller=caller,
+            body=call.body,
+            caller=call.caller,
             origin=request.origin,
         )
     )

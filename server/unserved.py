@@ -1,4 +1,4 @@
-"""face: an API that this house does not have: 501, and only for whoever proves who they are.
+"""face: an API that this server does not have: 501, and only for callers who prove their identity.
 
 Requests for such an API (STS, IAM) carry a signature that names it. It is checked like any other,
 so nobody without a credential learns even what is missing; errors have the form of AWS's query
@@ -8,12 +8,10 @@ protocol, which the clients of these services read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from server import asgi, errors, xmltext
+from server import asgi, calls, errors, xmltext
 from server.access import errors as access_errors
-from server.access import model
-from server.auth import callers
 from server.auth import errors as auth_errors
 from server.aws import wire_errors
 from storage import errors as storage_errors
@@ -44,25 +42,19 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
 class Unserved:
     """The face of an API that is not here. name: as `dispatch` calls it."""
 
+    services = None
+
     def __init__(self, name: str) -> None:
         self.name = name
+        self._operation = calls.Operation(name=name)
 
-    def identify(self, request: asgi.Request) -> None:
-        """Tell no operation from another: none is here."""
+    def identify(self, request: asgi.Request) -> calls.Call:
+        """Return the one row that every request means: it has no handler."""
+        return calls.Call(self._operation, None, request)
 
-    def authentication(self, operation: Any) -> callers.Authentication:
-        """Ask a credential of everybody."""
-        return callers.Authentication.REQUIRED
-
-    def demands(self, operation: Any, principal: model.Principal) -> tuple[model.Demand, ...]:
-        """Ask for nothing more: nothing is done."""
-        return ()
-
-    async def handle(
-        self, operation: Any, request: asgi.Request, caller: callers.Caller
-    ) -> asgi.Response:
-        """Say that there is no such API."""
-        raise errors.FaceNotServed(f"This server has no {self.name} API.", face=self.name)
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Return what says that there is no such API."""
+        return errors.FaceNotServed(f"This server has no {self.name} API.", face=self.name)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error in the form of AWS's query protocol."""

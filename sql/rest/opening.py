@@ -9,7 +9,7 @@ from __future__ import annotations
 from catalog import namespaces
 from server.access import decide, principals, tokens
 from sql import contexts, credentials, queries, sessions, shelves
-from sql.rest import face
+from sql.rest import face, login
 from storage import model as storage_model
 from storage import opening as storage_opening
 
@@ -43,27 +43,33 @@ def open_face(
         new_id=new_id,
     )
     return face.Face(
-        sessions=all_sessions,
-        queries=queries.Queries(
-            statements=statements,
+        face.Services(
             sessions=all_sessions,
-            split=split,
-            shelf=shelves.Shelf(
-                folder=storage.path / "cache" / "results", disk=storage.disk, new_id=new_id
+            queries=queries.Queries(
+                statements=statements,
+                sessions=all_sessions,
+                split=split,
+                shelf=shelves.Shelf(
+                    folder=storage.path / "cache" / "results", disk=storage.disk, new_id=new_id
+                ),
+                now_ms=now_ms,
+                new_id=new_id,
+                limits=queries.Limits(
+                    timeout_seconds=timeout_seconds, results_bytes_max=results_bytes_max
+                ),
             ),
+            logins=login.Logins(
+                sessions=all_sessions,
+                credentials=proofs,
+                contexts=contexts.Contexts(
+                    buckets=storage.buckets,
+                    namespaces=namespaces,
+                    authoriser=authoriser,
+                    default_database=default_database,
+                ),
+                now_ms=now_ms,
+            ),
+            chunk_key=chunk_key,
             now_ms=now_ms,
-            new_id=new_id,
-            limits=queries.Limits(
-                timeout_seconds=timeout_seconds, results_bytes_max=results_bytes_max
-            ),
-        ),
-        credentials=proofs,
-        contexts=contexts.Contexts(
-            buckets=storage.buckets,
-            namespaces=namespaces,
-            authoriser=authoriser,
-            default_database=default_database,
-        ),
-        chunk_key=chunk_key,
-        now_ms=now_ms,
+        )
     )

@@ -18,6 +18,7 @@ import msgspec
 import orjson
 
 from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
+from sql.rest import refusals
 
 LOGIN_BYTES_MAX = 1 << 20
 GZIP_BYTES_MIN = 4096
@@ -33,14 +34,6 @@ FORMAT_PARAMETERS: Mapping[str, str] = {
     "ODBC": "ODBC_QUERY_RESULT_FORMAT",
 }
 """Which parameter says a client's result format."""
-
-
-class MalformedBody(Exception):
-    """A body is not what the protocol has; str() says why."""
-
-
-class BodyTooLong(MalformedBody):
-    """A body inflates to more than its bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,16 +71,16 @@ def inflate(body: bytes, encoding: str | None, *, limit_bytes: int) -> bytes:
     if coding in ("", "identity"):
         return body
     if coding != "gzip":
-        raise MalformedBody(f"the content coding {coding[:20]!r} is not read here")
+        raise refusals.MalformedBody(f"the content coding {coding[:20]!r} is not read here")
     inflater = zlib.decompressobj(wbits=31)
     try:
         plain = inflater.decompress(body, limit_bytes + 1)
     except zlib.error:
-        raise MalformedBody("the body is not gzip") from None
+        raise refusals.MalformedBody("the body is not gzip") from None
     if len(plain) > limit_bytes:
-        raise BodyTooLong(f"the body is longer than {limit_bytes} bytes")
+        raise refusals.BodyTooLong(f"the body is longer than {limit_bytes} bytes")
     if not inflater.eof:
-        raise MalformedBody("the gzipped body ends too early")
+        raise refusals.MalformedBody("the gzipped body ends too early")
     return plain
 
 
@@ -174,7 +167,7 @@ def _loaded(body: bytes) -> Mapping[str, Any]:
     try:
         return _object(orjson.loads(body or b"{}"), "the body")
     except orjson.JSONDecodeError:
-        raise MalformedBody("the body is not JSON") from None
+        raise refusals.MalformedBody("the body is not JSON") from None
 
 
 def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
@@ -199,9 +192,9 @@ def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
             }
         return data
     except msgspec.ValidationError:
-        raise MalformedBody("the body or its bindings are not an object") from None
+        raise refusals.MalformedBody("the body or its bindings are not an object") from None
     except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError):
-        raise MalformedBody("the body is not JSON") from None
+        raise refusals.MalformedBody("the body is not JSON") from None
 
 
 def _part(part: msgspec.Raw) -> Any:
@@ -213,7 +206,7 @@ PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise MalformedBody(f"{name} is not an object")
+        raise refusals.MalformedBody(f"{name} is not an object")
     return value
 
 
@@ -222,7 +215,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise MalformedBody(f"{name} is not text")
+        raise refusals.MalformedBody(f"{name} is not text")
     return value
 
 
@@ -380,40 +373,6 @@ def monitor_answer(query: queries.Query | None, *, now_ms: int) -> dict[str, Any
             ]
         }
     )
-
-
-def fault_answer(error: errors.SqlError, query_id: str | None) -> dict[str, Any]:
-    """Return the answer of a statement that failed."""
-    data = {
-        "internalError": False,
-        "unredactedFromSecureObject": False,
-        "errorCode": error.code,
-        "sqlState": error.sqlstate,
-        "queryId": query_id,
-        "age": 0,
-        "line": -1 if error.line is None else error.line,
-        "pos": -1 if error.position is None else error.position,
-        "type": error.phase,
-    }
-    return {"data": data, "success": False, "code": error.code, "message": error.message}
-
-
-def refusal_answer(fault: errors.SessionFault) -> dict[str, Any]:
-    """Return the answer of a login or a token that is refused."""
-    data = {
-        "internalError": False,
-        "errorCode": fault.code,
-        "sqlState": fault.sqlstate,
-        "queryId": None,
-        "age": 0,
-        "line": -1,
-        "pos": -1,
-        "type": "RUNTIME",
-        "nextAction": "RETRY_LOGIN",
-        "authnMethod": "USERNAME_PASSWORD",
-        "signInOptions": {},
-    }
-    return {"data": data, "success": False, "code": fault.code, "message": fault.message}
 
 
 def should_compress(size_bytes: int, accept_encoding: str | None, client_ip: str) -> bool:

@@ -68,14 +68,17 @@ def answer(face, asked):
 
 
 async def _handle(face, asked, verifier):
-    operation = face.identify(asked)
-    return await face.handle(operation, asked, await verifier.verify(asked, "native"))
+    call = face.identify(asked)
+    call.caller = await verifier.verify(asked, "native")
+    if call.operation.body_bytes_max:
+        call.body = await asked.read(limit_bytes=call.operation.body_bytes_max)
+    return await call.operation.handler(face.services, call)
 
 
 def test_health_answers_without_credentials():
     face = make()
-    operation = face.identify(request(target="/_health"))
-    assert face.authentication(operation) is exchange.Authentication.NONE
+    operation = face.identify(request(target="/_health")).operation
+    assert operation.authentication is exchange.Authentication.NONE
     response = answer(face, request(target="/_health"))
     assert (response.status, orjson.loads(response.body)) == (
         200,
@@ -88,8 +91,8 @@ def test_health_answers_without_credentials():
 )
 def test_nothing_but_health_answers_without_credentials(target):
     face = make()
-    operation = face.identify(request(target=target))
-    assert face.authentication(operation) is exchange.Authentication.REQUIRED
+    operation = face.identify(request(target=target)).operation
+    assert operation.authentication is exchange.Authentication.REQUIRED
 
 
 def test_route_gets_its_labels_parameters_and_caller():
@@ -99,8 +102,8 @@ def test_route_gets_its_labels_parameters_and_caller():
         headers=[("host", "localhost:1")],
         body=b"x",
     )
-    operation = face.identify(asked)
-    assert face.demands(operation, requesting.people().root) == (
+    call = face.identify(asked)
+    assert call.operation.demands(face.services, call) == (
         model.Demand(action="s3tables:GetTable", resource="a/b"),
     )
     response = answer(face, asked)
@@ -207,8 +210,8 @@ def test_metrics_are_prometheus_text():
 
 def test_metrics_are_served_to_whoever_may_administer():
     face = make()
-    operation = face.identify(request(target="/_metrics"))
-    assert face.demands(operation, requesting.people().root) == (native.METRICS_DEMAND,)
+    call = face.identify(request(target="/_metrics"))
+    assert call.operation.demands(face.services, call) == (native.METRICS_DEMAND,)
     response = answer(face, request(target="/_metrics"))
     assert response.status == 200
     assert response.headers == (("content-type", native.METRICS_TYPE),)

@@ -25,7 +25,7 @@ from server.access import decide, principals, rootkeys, tokens
 from server.access import model as access
 from server.auth import verify
 from sql import bindings, credentials, errors, outcomes, queries, sessions, shelves
-from sql.rest import face
+from sql.rest import face, login
 from storage import disk as disks
 from storage import index as indexes
 
@@ -210,13 +210,19 @@ def build(
         limits=query_limits,
     )
     snowflake = face.Face(
-        sessions=all_sessions,
-        queries=all_queries,
-        credentials=proofs,
-        contexts=NoContexts(),
-        chunk_key=b"c" * 32,
-        now_ms=clock.now_ms,
-        answer_within_seconds=answer_within_seconds,
+        face.Services(
+            sessions=all_sessions,
+            queries=all_queries,
+            logins=login.Logins(
+                sessions=all_sessions,
+                credentials=proofs,
+                contexts=NoContexts(),
+                now_ms=clock.now_ms,
+            ),
+            chunk_key=b"c" * 32,
+            now_ms=clock.now_ms,
+            answer_within_seconds=answer_within_seconds,
+        )
     )
     application = exchange.Exchange(
         faces={"snowflake": snowflake},

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql import errors, limits, sessions
-from sql.rest import wire
+from sql.rest import refusals, wire
 from tests.sql import test_sessions
 
 SESSION = sessions.Session(id=1, principal=test_sessions.ALICE, client_app_id="PythonConnector")
@@ -80,7 +80,7 @@ def test_only_far_clients_get_large_answers_compressed(
 def test_any_body_inflates_or_is_malformed(body: bytes, encoding: str | None) -> None:
     try:
         plain = wire.inflate(body, encoding, limit_bytes=1000)
-    except wire.MalformedBody:
+    except refusals.MalformedBody:
         plain = b""
     assert len(plain) <= 1000
 
@@ -92,12 +92,12 @@ def test_what_was_gzipped_comes_back_or_is_too_long(plain: bytes) -> None:
     if len(plain) <= 1000:
         assert wire.inflate(packed, "gzip", limit_bytes=1000) == plain
     else:
-        with pytest.raises(wire.MalformedBody):
+        with pytest.raises(refusals.MalformedBody):
             wire.inflate(packed, "gzip", limit_bytes=1000)
 
 
 def test_one_byte_beyond_the_bound_is_too_long() -> None:
-    with pytest.raises(wire.MalformedBody, match="longer than 1000 bytes"):
+    with pytest.raises(refusals.MalformedBody, match="longer than 1000 bytes"):
         wire.inflate(gzip.compress(b"x" * 1001), "gzip", limit_bytes=1000)
     assert len(wire.inflate(gzip.compress(b"x" * 1000), "gzip", limit_bytes=1000)) == 1000
 
@@ -134,18 +134,18 @@ class _our_faults:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
-        return isinstance(error, wire.MalformedBody | errors.SqlError)
+        return isinstance(error, refusals.MalformedBody | errors.SqlError)
 
 
 def test_a_fault_always_fills_its_data() -> None:
-    answer = wire.fault_answer(errors.syntax_error(3, 4, "x"), "q")
+    answer = refusals.fault_answer(errors.syntax_error(3, 4, "x"), "q")
     assert answer["code"] == "001003"
     assert answer["data"]["errorCode"] == "001003"
     assert answer["data"]["sqlState"] == "42000"
     assert (answer["data"]["line"], answer["data"]["pos"]) == (3, 4)
     assert answer["data"]["type"] == "COMPILATION"
     assert answer["data"]["queryId"] == "q"
-    refusal = wire.refusal_answer(errors.login_refused())
+    refusal = refusals.refusal_answer(errors.login_refused())
     assert refusal["data"]["errorCode"] == refusal["code"] == "390100"
     assert refusal["data"]["sqlState"] == "28000"
 
@@ -189,7 +189,7 @@ def test_a_large_body_is_read_in_parts_to_the_same_request() -> None:
     ],
 )
 def test_a_large_body_that_is_none_is_malformed(body: bytes) -> None:
-    with pytest.raises(wire.MalformedBody):
+    with pytest.raises(refusals.MalformedBody):
         wire.parse_query(body % (b"x" * limits.QUERY_BODY_HERE_BYTES_MAX))
 
 
