@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from catalog.rest import routes as iceberg_routes
+from catalog.rest import rows as iceberg_rows
 from server import config, connect
 from server.aws import model as aws_model
 from server.s3 import rows as s3_rows
@@ -733,7 +733,7 @@ def doors() -> list[tuple[str, str, str]]:
         parts = [part if isinstance(part, str) else "x" for part in operation.route]
         found.append((operation.method, "/" + "/".join(parts), "s3tables"))
     labels = {"prefix": "lake", "namespace": "ns", "table": "t", "view": "v"}
-    for route in iceberg_routes.ROUTES:
+    for route in iceberg_rows.ROWS:
         if route.name != "getToken":
             path = re.sub(r"\{([^}]*)\}", lambda m: labels.get(m.group(1), "x"), route.path)
             found.append((route.method, "/iceberg" + path, "s3tables"))

@@ -1,9 +1,10 @@
-"""engine: what must be allowed before an operation of the REST catalog begins.
+"""engine: what must be allowed for an operation of the REST catalog.
 
-What path and query tell is asked for here; what stands in a body (new names, targets, the tables of
-a transaction) the handler asks for before it changes anything. A table that does not exist is "not
-found" only to those who may list its namespace; to everybody else it looks like one they may not
-touch. Actions and resources are those of S3 Tables, so one policy holds at every door.
+`rows` says what each operation demands as far as its path and query tell; what stands in a body
+(new names, targets, the tables of a transaction) the handler demands before it changes anything. A
+table that does not exist is "not found" only to callers that may list its namespace; to all others
+it looks like a table they may not touch. Actions and resources are those of S3 Tables, so one
+policy holds at every door.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog import errors, guard, idents, locations, owners, properties, records
-from catalog.rest import routes
 from catalog.store import CatalogStore
 from server.access import arns, decide, model
 from server.access import errors as access_errors
@@ -26,48 +26,6 @@ COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTabl
 FILE_ACTIONS: Final = ("GetTableData", "PutTableData")
 LOAD_ACTIONS: Final = ("GetTable", "GetTableMetadataLocation")
 
-_ON_NAMESPACE: Final[dict[routes.OperationName, str]] = {
-    "loadNamespaceMetadata": "GetNamespace",
-    "namespaceExists": "GetNamespace",
-    "dropNamespace": "DeleteNamespace",
-    "updateProperties": "UpdateNamespace",
-    "listTables": "ListTables",
-    "listViews": "ListTables",
-    "createTable": "CreateTable",
-    "createView": "CreateTable",
-    "registerTable": "CreateTable",
-    "registerView": "CreateTable",
-    "listFunctions": "ListTables",
-    "loadFunction": "ListTables",
-}
-"""Operations on a namespace, or on something new in it, and their action on the bucket."""
-
-_ON_TABLE: Final[dict[routes.OperationName, tuple[str, ...]]] = {
-    "loadTable": LOAD_ACTIONS,
-    "dropTable": ("DeleteTable",),
-    "tableExists": ("GetTable",),
-    "unregisterTable": ("DeleteTable",),
-    "loadCredentials": (*LOAD_ACTIONS, "GetTableData"),
-    "signRequest": LOAD_ACTIONS,
-    "reportMetrics": ("GetTable",),
-    "planTableScan": (*LOAD_ACTIONS, "GetTableData"),
-    "fetchPlanningResult": (*LOAD_ACTIONS, "GetTableData"),
-    "cancelPlanning": (*LOAD_ACTIONS, "GetTableData"),
-    "fetchScanTasks": (*LOAD_ACTIONS, "GetTableData"),
-}
-
-_ON_VIEW: Final[dict[routes.OperationName, tuple[str, ...]]] = {
-    "loadView": LOAD_ACTIONS,
-    "replaceView": ("UpdateTableMetadataLocation",),
-    "dropView": ("DeleteTable",),
-    "viewExists": ("GetTable",),
-}
-
-_ON_BUCKET: Final[dict[routes.OperationName, str]] = {
-    "listNamespaces": "ListNamespaces",
-    "createNamespace": "CreateNamespace",
-}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
@@ -77,23 +35,6 @@ class Access:
     authoriser: decide.Authoriser
     region: str
     account_id: str
-
-    def demands(self, operation: routes.Operation, table_bucket: str) -> tuple[model.Demand, ...]:
-        """Return what an operation asks for as far as its path tells."""
-        name = operation.operation
-        if name in _ON_BUCKET:
-            return (self.on_bucket(table_bucket, _ON_BUCKET[name]),)
-        if name in _ON_NAMESPACE:
-            return (self.on_namespace(table_bucket, operation.namespace, _ON_NAMESPACE[name]),)
-        ident = idents.TableIdent(
-            table_bucket=table_bucket, namespace=operation.namespace, name=operation.name
-        )
-        if name in _ON_TABLE:
-            return self.on_table(ident, _ON_TABLE[name])
-        if name in _ON_VIEW:
-            return self.on_table(ident, _ON_VIEW[name], kind="view")
-        # What a commit is to a table, a change or a creation, stands in its body.
-        return ()
 
     def check(self, principal: model.Principal, demands: Sequence[model.Demand]) -> None:
         """Raise AccessDenied unless everything is allowed."""

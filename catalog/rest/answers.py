@@ -16,8 +16,8 @@ from catalog import errors, idents, records
 from catalog.commits import LoadedTable
 from catalog.metadata import model
 from catalog.rest import credentials, wire
-from catalog.rest.service import Asked, Service
-from server import asgi
+from catalog.rest.service import Service
+from server import asgi, calls
 
 DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
 ITEMS_AT_ONCE: Final = 2_000
@@ -27,17 +27,17 @@ Item = TypeVar("Item")
 
 
 def answer_table(
-    service: Service, asked: Asked, loaded: LoadedTable, *, refs_only: bool = False
+    service: Service, call: calls.Call, loaded: LoadedTable, *, refs_only: bool = False
 ) -> asgi.Response:
     """Return a table with everything a client needs to use it, or 304 if it has that already."""
-    grant = service.credentials.grant(asked.caller, loaded.ident, loaded.pointer)
-    etag = _etag(service, asked, loaded, grant, refs_only=refs_only)
-    if wire.etag_matches(asked.request.headers.get("if-none-match"), etag):
+    grant = service.credentials.grant(call.caller, loaded.ident, loaded.pointer)
+    etag = _etag(service, call, loaded, grant, refs_only=refs_only)
+    if wire.etag_matches(call.request.headers.get("if-none-match"), etag):
         return asgi.Response(304, (("etag", etag), wire.VARY))
     config: Mapping[str, str] = {}
     listed: list[Mapping[str, Any]] = []
     if grant is not None:
-        vended = vend(service, asked, loaded.ident, grant)
+        vended = vend(service, call, loaded.ident, grant)
         config = vended.config
         listed = [vended.credential]
     data = loaded.data
@@ -68,7 +68,7 @@ async def answer_listing(
     return wire.encode_listing(name, parts, token)
 
 
-def answer_commit(asked: Asked, loaded: LoadedTable) -> asgi.Response:
+def answer_commit(call: calls.Call, loaded: LoadedTable) -> asgi.Response:
     """Return what a commit answers: the table as it is now.
 
     Its entity tag is none that `answer_table` gives: a client that came back with it would keep
@@ -78,7 +78,7 @@ def answer_commit(asked: Asked, loaded: LoadedTable) -> asgi.Response:
     return wire.encode_commit(
         metadata_location=loaded.metadata_location,
         data=loaded.data,
-        etag=wire.format_etag(loaded.etag_seed, "commit", asked.by),
+        etag=wire.format_etag(loaded.etag_seed, "commit", call.principal.arn),
     )
 
 
@@ -109,22 +109,22 @@ def remembered(
 
 
 def vend(
-    service: Service, asked: Asked, ident: idents.TableIdent, grant: credentials.Grant
+    service: Service, call: calls.Call, ident: idents.TableIdent, grant: credentials.Grant
 ) -> credentials.Vended:
     """Return keys for a table's files and where those are, as the client reached us."""
     namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
     name = urllib.parse.quote(ident.name, safe="")
     return service.credentials.vend(
-        asked.caller,
+        call.caller,
         grant,
-        origin=asked.request.origin,
+        origin=call.request.origin,
         refresh_path=f"v1/{ident.table_bucket}/namespaces/{namespace}/tables/{name}/credentials",
     )
 
 
 def _etag(
     service: Service,
-    asked: Asked,
+    call: calls.Call,
     loaded: LoadedTable,
     grant: credentials.Grant | None,
     *,
@@ -134,9 +134,9 @@ def _etag(
     return wire.format_etag(
         loaded.etag_seed,
         "refs" if refs_only else "all",
-        asked.request.headers.get(DELEGATION_HEADER) or "",
-        asked.by,
+        call.request.headers.get(DELEGATION_HEADER) or "",
+        call.principal.arn,
         "" if grant is None else f"{grant.location} {grant.mode}",
-        asked.request.origin,
+        call.request.origin,
         service.region,
     )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 from catalog import receipts
-from catalog.rest import credentials, routes, wire
-from catalog.rest.service import Asked, Service
-from server import asgi
-
-NOT_ADVERTISED: Final = frozenset({"getConfig", "getToken"})
+from catalog.rest import credentials, wire
+from catalog.rest.service import Service
+from server import asgi, calls
 
 
-async def get_config(service: Service, asked: Asked) -> asgi.Response:
+async def get_config(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with everything a client needs that it was not told."""
-    table_bucket = service.warehouse(asked.operation.parameters.get("warehouse"))
-    origin = asked.request.origin
+    table_bucket = service.warehouse(call.value.query.get("warehouse"))
+    origin = call.request.origin
     return wire.encode(
         {
             "defaults": {
@@ -28,9 +23,3 @@ async def get_config(service: Service, asked: Asked) -> asgi.Response:
             "idempotency-key-lifetime": f"PT{receipts.LIFETIME_MS // 60_000}M",
         }
     )
-
-
-def endpoints(built: Iterable[str]) -> tuple[str, ...]:
-    """Return the endpoints to advertise. built: the names of operations that are there."""
-    names = frozenset(built) - NOT_ADVERTISED
-    return tuple(route.endpoint for route in routes.ROUTES if route.name in names)

@@ -96,6 +96,11 @@ class Idempotency:
             await self._store.index.commit(planned)
 
 
+def key_of(request: asgi.Request) -> str | None:
+    """Return the key that the client gave a request."""
+    return request.headers.get(HEADER)
+
+
 def _answer(done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
     if done.error is not None:
         error_type, message = done.error

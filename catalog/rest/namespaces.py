@@ -8,17 +8,17 @@ import msgspec
 
 from catalog import idents, namespaces, receipts, records
 from catalog.metadata import reading
-from catalog.rest import answers, pages, wire
-from catalog.rest.service import Asked, Service
-from server import asgi
+from catalog.rest import answers, idempotency, pages, wire
+from catalog.rest.service import Service
+from server import asgi, calls
 
 
-async def list_namespaces(service: Service, asked: Asked) -> asgi.Response:
+async def list_namespaces(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the direct children of a namespace, or of the warehouse."""
-    table_bucket = service.table_bucket(asked.operation)
-    text = asked.operation.parameters.get("parent", "")
+    table_bucket = service.table_bucket(call)
+    text = call.value.query.get("parent", "")
     parent = idents.parse_namespace(text) if text else ()
-    parameters = asked.operation.parameters
+    parameters = call.value.query
     listing = f"namespaces of {text}"
     after, limit = pages.span(parameters, listing=listing)
     names = await service.store.page(table_bucket, "namespace", parent, after=after, limit=limit)
@@ -28,15 +28,16 @@ async def list_namespaces(service: Service, asked: Asked) -> asgi.Response:
     )
 
 
-async def create_namespace(service: Service, asked: Asked) -> asgi.Response:
+async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
     """Create a namespace and answer with what is stored of it."""
-    namespace = wire.get_namespace(asked.values)
-    properties = wire.get_texts(asked.values, "properties")
-    table_bucket = service.table_bucket(asked.operation)
+    values = wire.parse_object(call.body)
+    namespace = wire.get_namespace(values)
+    properties = wire.get_texts(values, "properties")
+    table_bucket = service.table_bucket(call)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         made = await service.namespaces.create(
-            table_bucket, namespace, properties, by=asked.by, receipt=receipt
+            table_bucket, namespace, properties, by=call.principal.arn, receipt=receipt
         )
         return _answer(made.namespace, made.properties, made.location)
 
@@ -45,43 +46,43 @@ async def create_namespace(service: Service, asked: Asked) -> asgi.Response:
         return _answer(namespace, stored["properties"], stored["location"])
 
     return await service.idempotency.run(
-        asked.idempotency_key,
+        idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=asked.by,
+        principal=call.principal.arn,
         operation="createNamespace",
-        body=asked.body,
+        body=call.body,
         work=work,
         replay=replay,
     )
 
 
-async def load_namespace(service: Service, asked: Asked) -> asgi.Response:
+async def load_namespace(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with a namespace and its properties."""
-    found = service.namespaces.load(
-        service.table_bucket(asked.operation), asked.operation.namespace
-    )
+    found = service.namespaces.load(service.table_bucket(call), call.value.namespace)
     return _answer(found.namespace, found.properties, found.location)
 
 
-async def namespace_exists(service: Service, asked: Asked) -> asgi.Response:
+async def namespace_exists(service: Service, call: calls.Call) -> asgi.Response:
     """Answer whether there is such a namespace."""
-    service.namespaces.load(service.table_bucket(asked.operation), asked.operation.namespace)
+    service.namespaces.load(service.table_bucket(call), call.value.namespace)
     return wire.no_content()
 
 
-async def drop_namespace(service: Service, asked: Asked) -> asgi.Response:
+async def drop_namespace(service: Service, call: calls.Call) -> asgi.Response:
     """Drop an empty namespace."""
-    table_bucket = service.table_bucket(asked.operation)
-    namespace = asked.operation.namespace
+    table_bucket = service.table_bucket(call)
+    namespace = call.value.namespace
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.namespaces.drop(table_bucket, namespace, by=asked.by, receipt=receipt)
+        await service.namespaces.drop(
+            table_bucket, namespace, by=call.principal.arn, receipt=receipt
+        )
         return wire.no_content()
 
     return await service.idempotency.run(
-        asked.idempotency_key,
+        idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=asked.by,
+        principal=call.principal.arn,
         operation=f"dropNamespace {idents.format_namespace(namespace)}",
         body=b"",
         work=work,
@@ -89,16 +90,13 @@ async def drop_namespace(service: Service, asked: Asked) -> asgi.Response:
     )
 
 
-async def update_properties(service: Service, asked: Asked) -> asgi.Response:
+async def update_properties(service: Service, call: calls.Call) -> asgi.Response:
     """Set and remove properties of a namespace."""
-    table_bucket = service.table_bucket(asked.operation)
-    namespace = asked.operation.namespace
-    updates = wire.get_texts(asked.values, "updates")
-    removals = (
-        reading.get_texts(asked.values, "removals")
-        if asked.values.get("removals") is not None
-        else []
-    )
+    values = wire.parse_object(call.body)
+    table_bucket = service.table_bucket(call)
+    namespace = call.value.namespace
+    updates = wire.get_texts(values, "updates")
+    removals = reading.get_texts(values, "removals") if values.get("removals") is not None else []
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         done = await service.namespaces.update(
@@ -106,17 +104,17 @@ async def update_properties(service: Service, asked: Asked) -> asgi.Response:
             namespace,
             updates=updates,
             removals=removals,
-            by=asked.by,
+            by=call.principal.arn,
             receipt=receipt,
         )
         return wire.encode(namespaces.describe_update(done))
 
     return await service.idempotency.run(
-        asked.idempotency_key,
+        idempotency.key_of(call.request),
         table_bucket=table_bucket,
-        principal=asked.by,
+        principal=call.principal.arn,
         operation=f"updateProperties {idents.format_namespace(namespace)}",
-        body=asked.body,
+        body=call.body,
         work=work,
         replay=lambda row: asgi.Response(200, (wire.JSON,), row.reply),
     )

@@ -13,16 +13,19 @@ import binascii
 import contextlib
 import urllib.parse
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from catalog.rest import errors
-from server import asgi, limits
+from server import asgi, calls, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
 from server.auth import throttle
 from storage import model as storage_model
+
+if TYPE_CHECKING:
+    from catalog.rest.service import Service
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -30,6 +33,11 @@ ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"
 SECRETS: Final = frozenset({"client_secret", "subject_token", "actor_token"})
 EXCHANGEABLE: Final[tuple[tokens.TokenType, ...]] = ("access",)
 ROLE_SCOPE: Final = "PRINCIPAL_ROLE:"
+
+
+async def get_token(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer with a token."""
+    return service.tokens.issue(call.request, call.body)
 
 
 class TokenEndpoint:
@@ -49,13 +57,12 @@ class TokenEndpoint:
         self._now_ms = now_ms
         self._new_id = new_id
 
-    async def issue(self, request: asgi.Request) -> asgi.Response:
+    def issue(self, request: asgi.Request, body: bytes) -> asgi.Response:
         """Answer a token request. Raises TokenRefused and TooManyFailures."""
         if any(name in SECRETS for name, _ in request.pairs):
             raise errors.TokenRefused(
                 "invalid_request", "credentials belong in the body, never in the query string"
             )
-        body = await request.read(limit_bytes=limits.FORM_BODY_BYTES_MAX)
         form = dict(reversed(asgi.parse_pairs(body)))
         client = self._client(request, form)
         grant = form.get("grant_type")

@@ -1,23 +1,19 @@
 """engine: what every handler of the REST catalog needs, and what they share.
 
-Resolves a warehouse to its table bucket, and says what one request asks, of what and as whom.
+Resolves a warehouse to its table bucket, and a call to the table that it names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from catalog import errors, idents, owners, records
 from catalog.namespaces import Namespaces
-from catalog.rest import access, credentials, idempotency, routes
+from catalog.rest import access, credentials, idempotency, oauth
 from catalog.store import CatalogStore
 from catalog.tables import Tables
-from server import asgi, exchange
+from server import calls
 
 _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")
 
@@ -26,7 +22,7 @@ _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+
 class Service:
     """The engines below the face. default_warehouse: what a request without prefix means.
 
-    endpoints: what is built, as the configuration advertises it.
+    endpoints: what the configuration advertises.
     """
 
     store: CatalogStore
@@ -35,25 +31,27 @@ class Service:
     access: access.Access
     credentials: credentials.Credentials
     idempotency: idempotency.Idempotency
+    tokens: oauth.TokenEndpoint
     default_warehouse: str
     region: str
     endpoints: tuple[str, ...]
 
-    def table_bucket(self, operation: routes.Operation) -> str:
-        """Return the table bucket an operation is about, whether it exists or not."""
-        return self.default_warehouse if operation.prefix is None else operation.prefix
+    def table_bucket(self, call: calls.Call) -> str:
+        """Return the table bucket that a call names, whether it exists or not."""
+        prefix: str | None = call.value.prefix
+        return self.default_warehouse if prefix is None else prefix
 
-    def ident(self, operation: routes.Operation) -> idents.TableIdent:
-        """Return the table or view an operation is about."""
+    def ident(self, call: calls.Call) -> idents.TableIdent:
+        """Return the table or view that a call names."""
         return idents.TableIdent(
-            table_bucket=self.table_bucket(operation),
-            namespace=operation.namespace,
-            name=operation.name,
+            table_bucket=self.table_bucket(call),
+            namespace=call.value.namespace,
+            name=call.value.name,
         )
 
-    def permit(self, asked: Asked) -> owners.Permit:
-        """Return the check of locations that a request may take."""
-        return self.access.permit(asked.caller.principal, self.table_bucket(asked.operation))
+    def permit(self, call: calls.Call) -> owners.Permit:
+        """Return the check of locations that a call may take."""
+        return self.access.permit(call.principal, self.table_bucket(call))
 
     def warehouse_name(self, text: str | None) -> str:
         """Return the table bucket that a warehouse's name means, there or not.
@@ -75,23 +73,3 @@ class Service:
                 f"Warehouse does not exist: {text or self.default_warehouse}; a warehouse is a"
                 " table bucket, by its name, as s3://NAME or by its ARN"
             ) from None
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One request in a handler's hands. body: read, still JSON text; empty if it has none."""
-
-    operation: routes.Operation
-    request: asgi.Request
-    caller: exchange.Caller
-    body: bytes = b""
-    values: Mapping[str, Any] = {}
-
-    @property
-    def by(self) -> str:
-        """Who asks, as the log remembers it."""
-        return self.caller.principal.arn
-
-    @property
-    def idempotency_key(self) -> str | None:
-        """The key that the client gave the request."""
-        return self.request.headers.get(idempotency.HEADER)

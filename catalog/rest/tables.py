@@ -10,23 +10,23 @@ from catalog import commits, idents, loads, properties, receipts, records
 from catalog import errors as catalog_errors
 from catalog.commits import TableChange
 from catalog.metadata import filenames, reading
-from catalog.rest import access, answers, errors, pages, wire
+from catalog.rest import access, answers, errors, idempotency, pages, wire
 from catalog.rest.idempotency import Replay, Work
-from catalog.rest.service import Asked, Service
-from server import asgi
+from catalog.rest.service import Service
+from server import asgi, calls
 
 CHECKS_AT_ONCE: Final = 32
 """Tables or files that are judged before other requests get their turn: some milliseconds."""
 
 
-async def list_tables(service: Service, asked: Asked) -> asgi.Response:
+async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the tables of a namespace."""
-    namespace = asked.operation.namespace
-    parameters = asked.operation.parameters
+    namespace = call.value.namespace
+    parameters = call.value.query
     listing = f"tables of {idents.format_namespace(namespace)}"
     after, limit = pages.span(parameters, listing=listing)
     names = await service.store.page(
-        service.table_bucket(asked.operation), "table", namespace, after=after, limit=limit
+        service.table_bucket(call), "table", namespace, after=after, limit=limit
     )
     page, token = pages.cut(names, parameters, listing=listing)
     return await answers.answer_listing(
@@ -34,10 +34,10 @@ async def list_tables(service: Service, asked: Asked) -> asgi.Response:
     )
 
 
-async def create_table(service: Service, asked: Asked) -> asgi.Response:
+async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     """Create a table, or stage its creation."""
-    values = asked.values
-    ident = _new_ident(service, asked)
+    values = wire.parse_object(call.body)
+    ident = _new_ident(service, call, values)
     schema = reading.get_object(values, "schema")
     location = reading.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
@@ -46,7 +46,7 @@ async def create_table(service: Service, asked: Asked) -> asgi.Response:
     adopts = service.tables.awaits_metadata(ident)
     if adopts:
         demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
-    service.access.check(asked.caller.principal, demands)
+    service.access.check(call.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.create(
@@ -58,88 +58,91 @@ async def create_table(service: Service, asked: Asked) -> asgi.Response:
             properties=properties,
             stage=stage,
             adopts=adopts,
-            by=asked.by,
-            permit=service.permit(asked),
+            by=call.principal.arn,
+            permit=service.permit(call),
             receipt=receipt,
         )
-        return answers.answer_table(service, asked, loaded)
+        return answers.answer_table(service, call, loaded)
 
-    return await _once(service, asked, work, _replay_table(service, asked, ident))
+    return await _once(service, call, work, _replay_table(service, call, ident))
 
 
-async def register_table(service: Service, asked: Asked) -> asgi.Response:
+async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     """Make a table of a metadata file."""
-    ident = _new_ident(service, asked)
-    metadata_location = reading.get_text(asked.values, "metadata-location")
-    overwrite = wire.get_flag(asked.values, "overwrite")
+    values = wire.parse_object(call.body)
+    ident = _new_ident(service, call, values)
+    metadata_location = reading.get_text(values, "metadata-location")
+    overwrite = wire.get_flag(values, "overwrite")
     demands = [service.access.on_new_table(ident)[0]]
     demands.extend(service.access.on_file(metadata_location))
     if overwrite and service.tables.exists(ident):
         demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
-    service.access.check(asked.caller.principal, demands)
+    service.access.check(call.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.register(
             ident,
             metadata_location,
             overwrite=overwrite,
-            by=asked.by,
-            permit=service.permit(asked),
+            by=call.principal.arn,
+            permit=service.permit(call),
             receipt=receipt,
         )
-        return answers.answer_table(service, asked, loaded)
+        return answers.answer_table(service, call, loaded)
 
-    return await _once(service, asked, work, _replay_table(service, asked, ident))
+    return await _once(service, call, work, _replay_table(service, call, ident))
 
 
-async def load_table(service: Service, asked: Asked) -> asgi.Response:
+async def load_table(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with a table's metadata, or that the client's is still right."""
-    snapshots = asked.operation.parameters.get("snapshots", "all")
+    snapshots = call.value.query.get("snapshots", "all")
     if snapshots not in ("all", "refs", ""):
         raise errors.MalformedBody(f"Invalid snapshots: {snapshots} is neither all nor refs")
-    loaded = await service.tables.fetch(service.ident(asked.operation))
+    loaded = await service.tables.fetch(service.ident(call))
     refs_only = snapshots == "refs"
     if refs_only and loaded.metadata_location is not None:
         await service.store.prepare_refs_only(loaded.metadata_location, loaded.metadata)
-    return answers.answer_table(service, asked, loaded, refs_only=refs_only)
+    return answers.answer_table(service, call, loaded, refs_only=refs_only)
 
 
-async def commit_table(service: Service, asked: Asked) -> asgi.Response:
+async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     """Commit to one table."""
-    ident = service.ident(asked.operation)
-    given = asked.values.get("identifier")
+    values = wire.parse_object(call.body)
+    ident = service.ident(call)
+    given = values.get("identifier")
     if given is not None:
-        named = wire.get_ident(asked.values, "identifier", table_bucket=ident.table_bucket)
+        named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
         if named != ident:
             raise errors.MalformedBody(
                 f"Malformed request: the body is about {named.dotted()}, the path about"
                 f" {ident.dotted()}"
             )
-    change = _change(asked.values, ident)
-    await _check_commit(service, asked, [change])
+    change = _change(values, ident)
+    await _check_commit(service, call, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.commit(
             ident,
             change.requirements,
             change.updates,
-            by=asked.by,
-            permit=service.permit(asked),
+            by=call.principal.arn,
+            permit=service.permit(call),
             receipt=receipt,
         )
-        return answers.answer_commit(asked, loaded)
+        return answers.answer_commit(call, loaded)
 
     def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_commit(asked, answers.remembered(service, ident, row))
+        return answers.answer_commit(call, answers.remembered(service, ident, row))
 
-    return await _once(service, asked, work, replay)
+    return await _once(service, call, work, replay)
 
 
-async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
+async def commit_transaction(service: Service, call: calls.Call) -> asgi.Response:
     """Commit to several tables, all or none."""
-    table_bucket = service.table_bucket(asked.operation)
+    values = wire.parse_object(call.body)
+    table_bucket = service.table_bucket(call)
     changes = []
-    listed = reading.get_list(asked.values, "table-changes")
+    listed = reading.get_list(values, "table-changes")
     if len(listed) > commits.CHANGES_MAX:
         raise errors.MalformedBody(
             f"Malformed request: a commit has at most {commits.CHANGES_MAX} table changes"
@@ -152,59 +155,60 @@ async def commit_transaction(service: Service, asked: Asked) -> asgi.Response:
             )
         ident = wire.get_ident(given, "identifier", table_bucket=table_bucket)
         changes.append(_change(given, ident))
-    await _check_commit(service, asked, changes)
+    await _check_commit(service, call, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
             await service.tables.commit_many(
-                changes, by=asked.by, permit=service.permit(asked), receipt=receipt
+                changes, by=call.principal.arn, permit=service.permit(call), receipt=receipt
             )
         return wire.no_content()
 
-    return await _once(service, asked, work, lambda _: wire.no_content())
+    return await _once(service, call, work, lambda _: wire.no_content())
 
 
-async def drop_table(service: Service, asked: Asked) -> asgi.Response:
+async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
     """Drop a table. With purgeRequested its files go with the next sweep."""
-    ident = service.ident(asked.operation)
-    purge = asked.operation.parameters.get("purgeRequested", "false").lower() == "true"
+    ident = service.ident(call)
+    purge = call.value.query.get("purgeRequested", "false").lower() == "true"
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.tables.drop(ident, purge=purge, by=asked.by, receipt=receipt)
+        await service.tables.drop(ident, purge=purge, by=call.principal.arn, receipt=receipt)
         return wire.no_content()
 
-    return await _once(service, asked, work, lambda _: wire.no_content())
+    return await _once(service, call, work, lambda _: wire.no_content())
 
 
-async def table_exists(service: Service, asked: Asked) -> asgi.Response:
+async def table_exists(service: Service, call: calls.Call) -> asgi.Response:
     """Answer whether there is such a table: one that could be loaded."""
-    ident = service.ident(asked.operation)
+    ident = service.ident(call)
     if service.tables.pointer(ident).metadata_location is None:
         raise catalog_errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
     return wire.no_content()
 
 
-async def unregister_table(service: Service, asked: Asked) -> asgi.Response:
+async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
     """Forget a table, keep its files, and answer with what it was."""
-    ident = service.ident(asked.operation)
+    ident = service.ident(call)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        loaded = await service.tables.unregister(ident, by=asked.by, receipt=receipt)
+        loaded = await service.tables.unregister(ident, by=call.principal.arn, receipt=receipt)
         return answers.answer_unregistered(loaded)
 
     def replay(row: records.IdempotencyRow) -> asgi.Response:
         return answers.answer_unregistered(answers.remembered(service, ident, row))
 
-    return await _once(service, asked, work, replay)
+    return await _once(service, call, work, replay)
 
 
-async def rename_table(service: Service, asked: Asked) -> asgi.Response:
+async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
     """Give a table another name."""
-    table_bucket = service.table_bucket(asked.operation)
-    source = wire.get_ident(asked.values, "source", table_bucket=table_bucket)
-    target = wire.get_ident(asked.values, "destination", table_bucket=table_bucket)
+    values = wire.parse_object(call.body)
+    table_bucket = service.table_bucket(call)
+    source = wire.get_ident(values, "source", table_bucket=table_bucket)
+    target = wire.get_ident(values, "destination", table_bucket=table_bucket)
     service.access.check(
-        asked.caller.principal,
+        call.principal,
         (
             *service.access.on_table(source, ("RenameTable",)),
             service.access.on_new_table(target)[0],
@@ -212,39 +216,40 @@ async def rename_table(service: Service, asked: Asked) -> asgi.Response:
     )
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.tables.rename(source, target, by=asked.by, receipt=receipt)
+        await service.tables.rename(source, target, by=call.principal.arn, receipt=receipt)
         return wire.no_content()
 
-    return await _once(service, asked, work, lambda _: wire.no_content())
+    return await _once(service, call, work, lambda _: wire.no_content())
 
 
-async def load_credentials(service: Service, asked: Asked) -> asgi.Response:
+async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with fresh keys for a table's files."""
-    ident = service.ident(asked.operation)
+    ident = service.ident(call)
     pointer = service.tables.pointer(ident)
-    grant = service.credentials.grant(asked.caller, ident, pointer)
+    grant = service.credentials.grant(call.caller, ident, pointer)
     if grant is None:
         return wire.encode({"storage-credentials": []})
     return wire.encode(
-        {"storage-credentials": [answers.vend(service, asked, ident, grant).credential]},
+        {"storage-credentials": [answers.vend(service, call, ident, grant).credential]},
         ("cache-control", "no-store"),
     )
 
 
-async def report_metrics(service: Service, asked: Asked) -> asgi.Response:
+async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
     """Keep a client's report about a scan or a commit."""
-    report_type = reading.get_text(asked.values, "report-type")
+    values = wire.parse_object(call.body)
+    report_type = reading.get_text(values, "report-type")
     if report_type not in ("scan-report", "commit-report"):
         raise errors.MalformedBody(f"Malformed request: unknown report-type {report_type[:100]}")
-    await service.tables.report_metrics(service.ident(asked.operation), asked.body, by=asked.by)
+    await service.tables.report_metrics(service.ident(call), call.body, by=call.principal.arn)
     return wire.no_content()
 
 
-def _new_ident(service: Service, asked: Asked) -> idents.TableIdent:
+def _new_ident(service: Service, call: calls.Call, values: Mapping[str, Any]) -> idents.TableIdent:
     return idents.TableIdent(
-        table_bucket=service.table_bucket(asked.operation),
-        namespace=asked.operation.namespace,
-        name=reading.get_text(asked.values, "name"),
+        table_bucket=service.table_bucket(call),
+        namespace=call.value.namespace,
+        name=reading.get_text(values, "name"),
     )
 
 
@@ -256,9 +261,9 @@ def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
     )
 
 
-async def _check_commit(service: Service, asked: Asked, changes: Sequence[TableChange]) -> None:
+async def _check_commit(service: Service, call: calls.Call, changes: Sequence[TableChange]) -> None:
     """Check everything that a commit asks for: of its tables, and of the lists it has us read."""
-    principal = asked.caller.principal
+    principal = call.principal
     creates: dict[idents.TableIdent, bool] = {}
     for change in changes:
         made = commits.creates(change.requirements)
@@ -275,49 +280,49 @@ async def _check_commit(service: Service, asked: Asked, changes: Sequence[TableC
         for uri in dict.fromkeys(loads.objects_named(change.updates)):
             service.access.check(principal, service.access.on_file(uri))
             await asyncio.sleep(0)
-        await _check_files(service, asked, change, pointers[change.ident])
+        await _check_files(service, call, change, pointers[change.ident])
 
 
 async def _check_files(
-    service: Service, asked: Asked, change: TableChange, pointer: records.Pointer | None
+    service: Service, call: calls.Call, change: TableChange, pointer: records.Pointer | None
 ) -> None:
     """Raise ForeignFileRefused for files of other tables that the writer may not read.
 
-    Readers are asked again, each for itself. The engine refuses a location that is another's.
+    Readers are call again, each for itself. The engine refuses a location that is another's.
     """
     homes = (commits.location_asked(change.updates), None if pointer is None else pointer.location)
     own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
     checked = 0
     for uri in dict.fromkeys(filenames.named_by(change.updates)):
         if not properties.plain_uri(uri).startswith(own):
-            service.access.check_file(asked.caller.principal, uri, table=change.ident)
+            service.access.check_file(call.principal, uri, table=change.ident)
             checked += 1
             if checked % CHECKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
 
-def _replay_table(service: Service, asked: Asked, ident: idents.TableIdent) -> Replay:
+def _replay_table(service: Service, call: calls.Call, ident: idents.TableIdent) -> Replay:
     def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_table(service, asked, answers.remembered(service, ident, row))
+        return answers.answer_table(service, call, answers.remembered(service, ident, row))
 
     return replay
 
 
-async def _once(service: Service, asked: Asked, work: Work, replay: Replay) -> asgi.Response:
-    operation = asked.operation
+async def _once(service: Service, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
+    parameters = call.value
     return await service.idempotency.run(
-        asked.idempotency_key,
-        table_bucket=service.table_bucket(operation),
-        principal=asked.by,
+        idempotency.key_of(call.request),
+        table_bucket=service.table_bucket(call),
+        principal=call.principal.arn,
         operation=" ".join(
             (
-                operation.operation,
-                idents.format_namespace(operation.namespace),
-                operation.name,
-                operation.parameters.get("purgeRequested", ""),
+                call.operation.name,
+                idents.format_namespace(parameters.namespace),
+                parameters.name,
+                parameters.query.get("purgeRequested", ""),
             )
         ),
-        body=asked.body,
+        body=call.body,
         work=work,
         replay=replay,
     )

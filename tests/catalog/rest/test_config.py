@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.rest import face, routes
+from catalog.rest import rows
 from tests.catalog.rest import house as houses
 
-UNBUILT = [
-    route for route in routes.ROUTES if route.name not in face.HANDLERS and route.name != "getToken"
-]
+UNBUILT = [row for row in rows.ROWS if row.operation.handler is None]
 
 
 def config(house: houses.House, query: str = "", **headers: str) -> houses.Answer:
@@ -38,27 +36,27 @@ def test_a_client_is_told_all_it_needs(house: houses.House) -> None:
 
 def test_what_is_advertised_is_built_and_what_is_built_is_advertised(house: houses.House) -> None:
     advertised = set(config(house).json["endpoints"])
-    for route in routes.ROUTES:
-        if route.name in ("getConfig", "getToken"):
+    for row in rows.ROWS:
+        if row.name in ("getConfig", "getToken"):
             continue
-        assert (route.endpoint in advertised) == (route.name in face.HANDLERS)
+        assert (row.endpoint in advertised) == (row.operation.handler is not None)
 
 
-@pytest.mark.parametrize("route", UNBUILT, ids=lambda route: route.name)
+@pytest.mark.parametrize("row", UNBUILT, ids=lambda row: row.name)
 def test_an_operation_that_is_not_built_says_so_by_its_name(
-    house: houses.House, route: routes.Route
+    house: houses.House, row: rows.Row
 ) -> None:
-    path = route.path.removeprefix("/v1/{prefix}/")
+    path = row.path.removeprefix("/v1/{prefix}/")
     for name in ("{namespace}", "{table}", "{view}", "{function}", "{plan-id}"):
         path = path.replace(name, "x")
-    answer = house.ask(route.method, path, {} if route.method == "POST" else None)
-    if route.method == "HEAD":
+    answer = house.ask(row.method, path, {} if row.method == "POST" else None)
+    if row.method == "HEAD":
         assert answer.status == 406
         return
     assert answer.error == (
         406,
         "UnsupportedOperationException",
-        f"{route.name} is not implemented",
+        f"{row.name} is not implemented",
     )
 
 

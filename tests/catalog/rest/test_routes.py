@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.rest import routes
+from catalog.rest import rows
 
 
-@pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.name)
 @pytest.mark.parametrize("prefix", ["lake", None])
-def test_every_operation_is_found_by_its_own_path(route: routes.Route, prefix: str | None) -> None:
+def test_every_operation_is_found_by_its_own_path(row: rows.Row, prefix: str | None) -> None:
     words = {
         "{prefix}": prefix,
         "{namespace}": "a\x1fb.c",
@@ -18,22 +18,23 @@ def test_every_operation_is_found_by_its_own_path(route: routes.Route, prefix: s
         "{function}": "f",
         "{plan-id}": "p",
     }
-    parts = [words.get(part, part) for part in route.path.strip("/").split("/")]
-    found = routes.identify(route.method, [part for part in parts if part is not None], ())
-    assert found.operation == route.name
-    assert found.prefix == (prefix if "{prefix}" in route.path else None)
-    if "{namespace}" in route.path:
+    parts = [words.get(part, part) for part in row.path.strip("/").split("/")]
+    segments = [part for part in parts if part is not None]
+    assert rows.ROUTES.find(row.method, segments) is row
+    found = rows.ROUTES.parse(segments, ())
+    assert found.prefix == (prefix if "{prefix}" in row.path else None)
+    if "{namespace}" in row.path:
         assert found.namespace == ("a", "b.c")
     assert found.name == {"{table}": "t/1", "{view}": "v", "{function}": "f"}.get(
-        next((part for part in ("{table}", "{view}", "{function}") if part in route.path), ""), ""
+        next((part for part in ("{table}", "{view}", "{function}") if part in row.path), ""), ""
     )
-    assert found.plan_id == ("p" if "{plan-id}" in route.path else "")
+    assert found.plan_id == ("p" if "{plan-id}" in row.path else "")
 
 
 def test_there_are_the_35_operations_of_the_specification() -> None:
-    assert len(routes.ROUTES) == 35
-    assert len({route.name for route in routes.ROUTES}) == 35
-    assert len({route.endpoint for route in routes.ROUTES}) == 35
+    assert len(rows.ROWS) == 35
+    assert len({row.name for row in rows.ROWS}) == 35
+    assert len({row.endpoint for row in rows.ROWS}) == 35
 
 
 @pytest.mark.parametrize(
@@ -55,14 +56,16 @@ def test_there_are_the_35_operations_of_the_specification() -> None:
     ],
 )
 def test_what_the_catalog_does_not_have_is_no_operation(method: str, path: str) -> None:
-    assert routes.identify(method, path.split("/"), ()).operation == "noSuchRoute"
+    assert rows.ROUTES.find(method, path.split("/")) is None
 
 
 def test_of_a_parameter_given_twice_the_first_counts() -> None:
-    found = routes.identify("GET", ("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
-    assert found.parameters == {"warehouse": "a"}
+    found = rows.ROUTES.parse(("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
+    assert found.query == {"warehouse": "a"}
 
 
 def test_a_warehouse_may_be_named_like_an_operation_is_not() -> None:
-    found = routes.identify("GET", ("v1", "register", "namespaces"), ())
-    assert (found.operation, found.prefix) == ("listNamespaces", "register")
+    segments = ("v1", "register", "namespaces")
+    row = rows.ROUTES.find("GET", segments)
+    assert row is not None
+    assert (row.name, rows.ROUTES.parse(segments, ()).prefix) == ("listNamespaces", "register")
