@@ -97,6 +97,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     checksums: algorithm (crc32, crc32c, crc64nvme, sha1, sha256) -> base64 text as S3 shows it.
     checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
+    part_checksums: what a COMPOSITE checksum is made of: the parts' raw digests, joined in order.
     """
 
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -108,6 +109,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     owner: str = ""
     etag: str | None = None
     part_sizes_bytes: tuple[int, ...] = ()
+    part_checksums: bytes = b""
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):

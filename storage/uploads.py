@@ -8,6 +8,7 @@ same transaction. The object remembers its upload's id, so that a completion rep
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -511,11 +512,13 @@ def _join(
     """Return the object that the chosen parts make."""
     checksums_text = dict(upload.attributes.checksums)
     algorithm = upload.checksum_algorithm
+    part_checksums = b""
     if algorithm is not None and all(algorithm in part.checksums for part in chosen):
         texts = [(part.checksums[algorithm], part.size_bytes) for part in chosen]
         if upload.checksum_type == "FULL_OBJECT" and algorithm in checksums.CRC_BYTES:
             checksums_text[algorithm] = checksums.combine_text(algorithm, texts)
         else:
+            part_checksums = b"".join(base64.b64decode(text) for text, _ in texts)
             checksums_text[algorithm] = checksums.composite_text(
                 algorithm, [text for text, _ in texts]
             )
@@ -528,6 +531,7 @@ def _join(
         storage_class=upload.attributes.storage_class,
         owner=upload.attributes.owner,
         part_sizes_bytes=tuple(part.size_bytes for part in chosen),
+        part_checksums=part_checksums,
     )
     sequence = now_ms << objects.SEQUENCE_BITS
     return records.ObjectRecord(

@@ -47,6 +47,15 @@ def on_every_bucket(action: str) -> calls.Demanding:
     return demand
 
 
+def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand GetObject and GetObjectAttributes, as S3 does."""
+    value: operations.GetObjectAttributes = call.value
+    return tuple(
+        key(call.context, value.bucket, value.key, action, "read")
+        for action in ("s3:GetObject", "s3:GetObjectAttributes")
+    )
+
+
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     """Demand PutObject, and PutObjectTagging if the object is to have tags."""
     value: operations.PutObject | operations.CreateMultipartUpload = call.value

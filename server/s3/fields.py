@@ -41,6 +41,10 @@ TAG_VALUE_CHARS_MAX = 256
 CHECKSUM_BYTES = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
 
 
+OBJECT_ATTRIBUTES = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
+"""What GetObjectAttributes can be asked for."""
+
+
 CHECKSUM_PREFIX = "x-amz-checksum-"
 
 
@@ -496,7 +500,29 @@ def parse_page_size(query: Mapping[str, str], name: str) -> int:
     return min(parse_count(query, name, KEYS_MAX), KEYS_MAX)
 
 
-def parse_count(query: Mapping[str, str], name: str, default: int) -> int:
+def parse_attribute_names(headers: preconditions.HeaderView) -> frozenset[str]:
+    """Return the attributes of an object that GetObjectAttributes is to tell."""
+    stated = headers.get("x-amz-object-attributes")
+    names = frozenset(name.strip() for name in (stated or "").split(",")) - {""}
+    if not names:
+        raise errors.InvalidRequest(
+            "The x-amz-object-attributes header specifying the attributes to be retrieved is "
+            "either missing or empty"
+        )
+    unknown = names - OBJECT_ATTRIBUTES
+    if unknown:
+        raise errors.InvalidArgument(
+            "Invalid attribute name specified.",
+            ArgumentName="x-amz-object-attributes",
+            ArgumentValue=min(unknown),
+        )
+    return names
+
+
+def parse_count(
+    query: Mapping[str, str] | preconditions.HeaderView, name: str, default: int
+) -> int:
+    """Return a number of the query or the headers. Raises InvalidArgument."""
     value = query.get(name)
     if value is None or value == "":
         return default

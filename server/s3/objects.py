@@ -158,6 +158,19 @@ async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(204)
 
 
+async def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.GetObjectAttributes = call.value
+    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    body = wire.object_attributes(
+        info,
+        names=operation.names,
+        after_part_number=operation.after_part_number,
+        max_parts=operation.max_parts,
+    )
+    modified = ("last-modified", wire.format_date(info.modified_at_ms))
+    return asgi.Response(200, (*wire.XML_HEADERS, modified), body)
+
+
 async def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
@@ -304,6 +317,7 @@ async def _attributes_of_copy(
         owner=call.principal.account_id,
         etag=source.etag,
         part_sizes_bytes=before.part_sizes_bytes,
+        part_checksums=before.part_checksums if kind == "COMPOSITE" else b"",
     )
 
 

@@ -87,6 +87,18 @@ class HeadObject:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GetObjectAttributes:
+    """Tell what an object is without its bytes. names: the attributes that are asked for."""
+
+    bucket: str
+    key: str
+    names: frozenset[str]
+    version_id: str | None = None
+    after_part_number: int = 0
+    max_parts: int = fields.KEYS_MAX
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PutObject:
     """Write an object. size_bytes is the decoded length, None when the client tells none."""
 
@@ -265,6 +277,21 @@ def parse_get_object(bucket: str, key: str, query: Query, headers: Headers) -> G
 
 def parse_head_object(bucket: str, key: str, query: Query, headers: Headers) -> HeadObject:
     return HeadObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
+
+
+def parse_get_attributes(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> GetObjectAttributes:
+    fields.check_headers_done(headers)
+    max_parts = fields.parse_count(headers, "x-amz-max-parts", fields.KEYS_MAX)
+    return GetObjectAttributes(
+        bucket=bucket,
+        key=key,
+        names=fields.parse_attribute_names(headers),
+        version_id=fields.parse_version_id(query),
+        after_part_number=fields.parse_count(headers, "x-amz-part-number-marker", 0),
+        max_parts=min(max_parts, fields.KEYS_MAX),
+    )
 
 
 def parse_delete_object(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObject:

@@ -12,7 +12,7 @@ import email.utils
 import functools
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from server import xmltext
@@ -300,6 +300,53 @@ def list_parts(
         + f"<IsTruncated>{_boolean(next_marker is not None)}</IsTruncated>"
         + _upload_checksum(upload)
         + "".join(rows),
+    )
+
+
+def object_attributes(
+    info: model.ObjectInfo, *, names: Container[str], after_part_number: int, max_parts: int
+) -> bytes:
+    """Return GetObjectAttributes' answer. names: the attributes that are asked for."""
+    attributes = info.attributes
+    parts = ""
+    if "ObjectParts" in names and attributes.part_sizes_bytes:
+        parts = _object_parts(attributes, after=after_part_number, max_parts=max_parts)
+    checksum = ""
+    if "Checksum" in names:
+        checksum = f"<Checksum>{checksum_elements(*checksums_of(info))}</Checksum>"
+    return document(
+        "GetObjectAttributesResponse",
+        _element("ETag", info.etag if "ETag" in names else None)
+        + checksum
+        + parts
+        + _element("StorageClass", attributes.storage_class if "StorageClass" in names else None)
+        + _element("ObjectSize", str(info.size_bytes) if "ObjectSize" in names else None),
+    )
+
+
+def _object_parts(attributes: model.ObjectAttributes, *, after: int, max_parts: int) -> str:
+    """Return a page of the parts. S3 lists them where a COMPOSITE checksum covers them, and tells
+    their number alone elsewhere."""
+    sizes = attributes.part_sizes_bytes
+    count = f"<PartsCount>{len(sizes)}</PartsCount>"
+    digests = attributes.part_checksums
+    if not digests:
+        return f"<ObjectParts>{count}</ObjectParts>"
+    (algorithm,) = attributes.checksums
+    width = len(digests) // len(sizes)
+    first = min(after, len(sizes))
+    stop = min(first + max_parts, len(sizes))
+    rows = []
+    for number in range(first, stop):
+        digest = checksums.to_text(digests[number * width : (number + 1) * width])
+        rows.append(
+            f"<Part>{checksum_elements({algorithm: digest})}<PartNumber>{number + 1}</PartNumber>"
+            f"<Size>{sizes[number]}</Size></Part>"
+        )
+    return (
+        f"<ObjectParts><IsTruncated>{_boolean(stop < len(sizes))}</IsTruncated>"
+        f"<MaxParts>{max_parts}</MaxParts><NextPartNumberMarker>{stop}</NextPartNumberMarker>"
+        f"<PartNumberMarker>{after}</PartNumberMarker>{''.join(rows)}{count}</ObjectParts>"
     )
 
 

@@ -22,6 +22,7 @@ ATTRIBUTES = ObjectAttributes(
     owner="o",
     etag="e",
     part_sizes_bytes=(5, 6),
+    part_checksums=b"12345678",
 )
 SEGMENT = Segment(blob="0f" * 16, offset=1, length=2, indexed=True)
 OBJECT = records.ObjectRecord(
@@ -45,7 +46,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
         [
             3, "null", 2, "e", 2**64 - 1, 4, [["0f" * 16, 1, 2, True]],
             [{"content-type": "a/b"}, {"k": "v"}, {"crc32": "AAAAAA=="}, "COMPOSITE", {"t": "u"},
-             "GLACIER", "o", "e", [5, 6]],
+             "GLACIER", "o", "e", [5, 6], b"12345678"],
             5, "ab",
         ],
     ),
@@ -65,7 +66,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
             checksum_type="FULL_OBJECT",
         ),
         0,
-        [1, [{}, {}, {}, "FULL_OBJECT", {}, "STANDARD", "", None, []], "crc32", "FULL_OBJECT"],
+        [1, [{}, {}, {}, "FULL_OBJECT", {}, "STANDARD", "", None, [], b""], "crc32", "FULL_OBJECT"],
     ),
     "part": (
         records.PartRecord(
@@ -103,6 +104,14 @@ def test_an_object_record_without_the_optional_fields_reads() -> None:
     array = GOLDEN["object"][2][:8]
     found = records.decode_object(written(0, array))
     assert (found.tombstoned_at_ms, found.upload_id) == (None, None)
+
+
+def test_attributes_without_part_checksums_read() -> None:
+    array = list(GOLDEN["object"][2])
+    array[7] = array[7][:-1]
+    found = records.decode_object(written(1, array))
+    assert found.attributes.part_sizes_bytes == (5, 6)
+    assert found.attributes.part_checksums == b""
 
 
 def test_a_record_with_fields_of_a_later_release_reads() -> None:

@@ -57,6 +57,11 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
             ("s3:PutObjectTagging", OBJECT),
         ],
     ),
+    (
+        "GetObjectAttributes",
+        operations.GetObjectAttributes(**K, names=frozenset({"ETag"})),
+        [("s3:GetObject", OBJECT), ("s3:GetObjectAttributes", OBJECT)],
+    ),
     ("DeleteObject", operations.DeleteObject(**K), [("s3:DeleteObject", OBJECT)]),
     ("GetObjectTagging", operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
     ("PutObjectTagging", operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),

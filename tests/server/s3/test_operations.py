@@ -76,7 +76,8 @@ def aws_operations() -> list[tuple[str, str, str, dict[str, str]]]:
             if serialized.get("location") == "querystring":
                 parts.append(f"{serialized['name']}=1")
             elif serialized.get("location") == "header":
-                headers[serialized["name"].lower()] = "b/k"
+                header = serialized["name"].lower()
+                headers[header] = "ETag" if header == "x-amz-object-attributes" else "b/k"
         found.append((name, operation.http["method"], path + "?" + "&".join(parts), headers))
     return found
 
