@@ -60,6 +60,8 @@ RECOVERY_LINES_MAX = 5
 SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter from the event loop. Python's own 5 ms, several times per
 request and for each busy thread, made a quarter of a second of four parsed documents."""
+CERTIFICATES = ("SSL_CERT_DIR", "SSL_CERT_FILE")
+"""Variables that say which certificates a client trusts: the load of samples is one."""
 SAMPLE_QUERY = (
     "select species, count(*) as birds, round(avg(body_mass_g)) as grams "
     "from samples.penguins group by species order by species"
@@ -821,6 +823,14 @@ async def _load_samples(settings: Config, house: House) -> None:
     """Load the sample data in a process of its own, as any client would."""
     import asyncio
 
+    from server import children
+
+    needed = {name: os.environ[name] for name in CERTIFICATES if name in os.environ}
+    if settings.access_key and settings.secret_key:  # they stand in no file that it could read
+        needed |= {
+            "BOATHOUSE_ACCESS_KEY": settings.access_key,
+            "BOATHOUSE_SECRET_KEY": settings.secret_key,
+        }
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -831,6 +841,7 @@ async def _load_samples(settings: Config, house: House) -> None:
         "--warehouse",
         settings.table_buckets[0],
         cwd=CHECKOUT,
+        env=children.environment(os.environ, **needed),
     )
     try:
         loaded = await child.wait() == 0

@@ -10,6 +10,7 @@ its pipe does. Knows no index and no path.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ import msgspec
 
 from catalog import avro, decoding_child, manifests
 from catalog.decoding_child import Frame, Work
+from server import children
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """What is tried here first; a larger file goes to the child at once."""
@@ -125,6 +127,7 @@ class ChildDecoder:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 cwd=_PROGRAM_ROOT,
+                env=children.environment(os.environ),
                 start_new_session=True,  # Ctrl-C ends the server, which ends its child
             )
         writer, reader = self._child.stdin, self._child.stdout

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from server import children
 from sql import compiling_child, engine, errors, limits
 from sql.dialect import compilation, operations, parse, resolve, shapes, sqltypes
 
@@ -322,7 +323,7 @@ async def _start_child(growth_bytes: int, seconds_max: float) -> _Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 cwd=engine.CHECKOUT,
-                env=dict(os.environ),
+                env=children.environment(os.environ),
                 start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)

@@ -36,6 +36,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 import pyarrow as pa
 
+from server import children
 from sql import confinement, frames, limits
 from storage import disk
 from storage import errors as storage_errors
@@ -550,7 +551,7 @@ async def _start_child(spill_directory: Path, growth_bytes: int) -> _Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 cwd=CHECKOUT,
-                env={**os.environ, "TOKIO_WORKER_THREADS": str(os.cpu_count() or 2)},
+                env=children.environment(os.environ, TOKIO_WORKER_THREADS=str(os.cpu_count() or 2)),
                 start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=frames.BUFFER_BYTES)

@@ -6,6 +6,8 @@ import asyncio
 import io
 import os
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,6 +43,22 @@ def test_the_child_gives_the_entries_that_decoding_here_gives() -> None:
         assert await decoding.InlineDecoder().decode(DATA, MANIFEST) == expected
 
     asyncio.run(with_child(work))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_child_gets_no_secret_of_the_servers_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BOATHOUSE_SECRET_KEY", "secret-of-the-test")
+
+    def environment(process_id: int | None) -> bytes:
+        return Path(f"/proc/{process_id}/environ").read_bytes()
+
+    async def work(decoder: decoding.ChildDecoder) -> bytes:
+        await decoder.decode(DATA, MANIFEST)
+        return environment(decoder.process_id)
+
+    assert b"secret-of-the-test" not in asyncio.run(with_child(work))
 
 
 def test_small_manifests_start_no_child() -> None:
