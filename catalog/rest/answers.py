@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from catalog import errors, idents, records
 from catalog.commits import LoadedTable
 from catalog.metadata import model
-from catalog.rest import credentials, wire
+from catalog.rest import credentials, pages, wire
 from catalog.rest.service import Service
 from server import asgi, calls
 
@@ -50,6 +50,22 @@ def answer_table(
         credentials=listed,
         # A staged create is not there yet, so nobody can ask whether it has changed.
         etag=None if loaded.metadata_location is None else etag,
+    )
+
+
+async def answer_names(
+    service: Service, call: calls.Call, kind: Literal["table", "view"]
+) -> asgi.Response:
+    """Return one page of the tables, or of the views, of a namespace."""
+    namespace, query = call.value.namespace, call.value.query
+    listing = f"{kind}s of {idents.format_namespace(namespace)}"
+    after, limit = pages.span(query, listing=listing)
+    names = await service.store.page(
+        service.table_bucket(call), kind, namespace, after=after, limit=limit
+    )
+    page, token = pages.cut(names, query, listing=listing)
+    return await answer_listing(
+        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
     )
 
 

@@ -19,6 +19,7 @@ from catalog.rest import (
     oauth,
     routes,
     tables,
+    views,
     wire,
 )
 from catalog.rest.service import Service
@@ -259,7 +260,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("fetchPlanningResult", f"GET {_TABLE}/plan/{{plan-id}}", _on_table(*_READ)),
     _row("cancelPlanning", f"DELETE {_TABLE}/plan/{{plan-id}}", _on_table(*_READ)),
     _row("fetchScanTasks", f"POST {_TABLE}/tasks", _on_table(*_READ)),
-    _row("listViews", f"GET {_NAMESPACE}/views", _on_namespace("ListTables")),
+    _row("listViews", f"GET {_NAMESPACE}/views", _on_namespace("ListTables"), views.list_views),
     _row("createView", f"POST {_NAMESPACE}/views", _on_namespace("CreateTable")),
     _row("loadView", f"GET {_VIEW}", _on_table(*_LOAD, kind="view")),
     _row(

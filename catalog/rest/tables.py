@@ -10,7 +10,7 @@ from catalog import commits, idents, loads, properties, receipts, records
 from catalog import errors as catalog_errors
 from catalog.commits import TableChange
 from catalog.metadata import filenames, reading
-from catalog.rest import access, answers, errors, idempotency, pages, wire
+from catalog.rest import access, answers, errors, idempotency, wire
 from catalog.rest.idempotency import Replay, Work
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -21,17 +21,7 @@ CHECKS_AT_ONCE: Final = 32
 
 async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with the tables of a namespace."""
-    namespace = call.value.namespace
-    parameters = call.value.query
-    listing = f"tables of {idents.format_namespace(namespace)}"
-    after, limit = pages.span(parameters, listing=listing)
-    names = await service.store.page(
-        service.table_bucket(call), "table", namespace, after=after, limit=limit
-    )
-    page, token = pages.cut(names, parameters, listing=listing)
-    return await answers.answer_listing(
-        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
-    )
+    return await answers.answer_names(service, call, "table")
 
 
 async def create_table(service: Service, call: calls.Call) -> asgi.Response:

@@ -124,6 +124,9 @@ def test_pyiceberg_lists_renames_registers_and_drops(catalog: Catalog, namespace
     table.append(ROWS)
     catalog.rename_table(f"{namespace}.t", f"{namespace}.u")
     assert catalog.list_tables(namespace) == [(namespace, "u")]
+    assert catalog.list_views(namespace) == []
+    with pytest.raises(exceptions.NoSuchNamespaceError):
+        catalog.list_views(f"{namespace}_none")
     location = catalog.load_table(f"{namespace}.u").metadata_location
     catalog.drop_table(f"{namespace}.u")
     with pytest.raises(exceptions.NoSuchTableError):

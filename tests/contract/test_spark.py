@@ -158,6 +158,7 @@ def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> N
     location = clients.pyiceberg("spark_ctas.renamed").location()
     sql(f"DROP TABLE {target} PURGE")
     assert sql("SHOW TABLES IN documented.spark_ctas") == []
+    assert sql("SHOW VIEWS IN documented.spark_ctas") == []
     with pytest.raises(NoSuchTableError):
         clients.pyiceberg("spark_ctas.renamed")
     assert _keys_below(clients.running, location) == []

@@ -39,6 +39,7 @@ CASES: list[tuple[str, str, str, Any, list[str], int]] = [
         200,
     ),
     ("listTables", "GET", "namespaces/ns/tables", None, ["ListTables"], 200),
+    ("listViews", "GET", "namespaces/ns/views", None, ["ListTables"], 200),
     ("createTable", "POST", "namespaces/ns/tables", NEW, ["CreateTable", "PutTableData"], 200),
     (
         "loadTable",
@@ -136,7 +137,8 @@ def test_every_action_that_the_catalog_asks_for_can_be_named_in_a_policy() -> No
 def test_creating_a_table_that_awaits_its_metadata_is_a_change_of_that_table(
     tmp_path: Path,
 ) -> None:
-    actions = ["CreateTable", *CASES[11][4]]
+    (commit,) = (case for case in CASES if case[0] == "updateTable")
+    actions = ["CreateTable", *commit[4]]
     with houses.opened(tmp_path / "d", users=users(actions)) as house:
         house.make_namespace("ns")
         ident = house.lake.ident("ns.new")

@@ -135,6 +135,8 @@ STORY = (
         {**CREATE, "name": "staged", "stage-create": True},
     ),
     case("list-tables", "listTables", "GET lake/namespaces/sales/tables"),
+    case("list-views", "listViews", "GET lake/namespaces/sales/views"),
+    case("list-views-no-namespace", "listViews", "GET lake/namespaces/none/views"),
     case("load-table", "loadTable", f"GET {ORDERS}"),
     case("load-table-not-modified", "loadTable", f"GET {ORDERS}", headers={"if-none-match": "*"}),
     case("load-table-absent", "loadTable", "GET lake/namespaces/sales/tables/none"),
