@@ -65,7 +65,10 @@ NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
 UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """What is received and dropped of a refused request's body, so that the client reads its answer
-instead of a reset; beyond it the connection is closed."""
+instead of a reset; beyond it the connection ends after the answer."""
+UNREAD_BODY_SECONDS_MAX: Final = 30.0
+"""How long the rest of a body is received and dropped before a connection that ends after its
+answer is closed: closed at once, the client would read a reset instead of the answer."""
 
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -10,8 +10,12 @@ A body may take as long as it likes, and so may an answer, as long as they move.
 none gets its request ended by `errors.BodyStalled`; one that takes nothing of its answer is cut
 off. Taking is what the client's system acknowledges, which it does in steps of up to its receive
 window: a client that acknowledges less than one window per time-out counts as stalled. What waits
-for the server itself is never ended here. Bytes that are no request are answered with 400 in their
-own turn, and otherwise end the connection.
+for the server itself is never ended here.
+
+A connection that ends after an answer receives and drops what is left of the request's body first,
+for `limits.UNREAD_BODY_SECONDS_MAX` at most: a socket that is closed while bytes wait in it answers
+with a reset, and the client loses the answer. Bytes that are no request are answered with 400 in
+their own turn, and otherwise end the connection.
 """
 
 from __future__ import annotations
@@ -93,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._upgrading = False
         self._resuming = False
         self._deaf = False
+        self._ending: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._received_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -127,6 +132,8 @@ class Connection(asyncio.Protocol):
         self._server.connections.discard(self)
         self._holdings.report(self, 0)
         self._stop_timer()
+        if self._ending is not None:
+            self._ending.cancel()
         for cycle in (self._answering, *self._waiting):
             if cycle is not None and not cycle.complete:
                 cycle.lose()
@@ -180,6 +187,8 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._resuming:
             return
+        if self._ending is not None:
+            raise errors.MalformedRequest("a request behind the last one")
         if len(self._waiting) >= limits.PIPELINED_MAX:
             self.transport.abort()
             raise errors.MalformedRequest("too many requests before the first is answered")
@@ -280,6 +289,8 @@ class Connection(asyncio.Protocol):
         self._between = True
         if self.newest is not None:
             self.newest.feed_end()
+        if self._ending is not None:
+            self.transport.close()
 
     # What a cycle calls; see cycles.Outlet.
 
@@ -309,6 +320,16 @@ class Connection(asyncio.Protocol):
         if self._read_paused:
             self._read_paused = False
             self.transport.resume_reading()
+
+    def end_after(self, cycle: cycles.Cycle) -> None:
+        """Close, or first receive the rest of the request's body and drop it."""
+        transport = self.transport
+        if cycle.request_complete or transport.is_closing():
+            transport.close()
+        elif self._ending is None:
+            self._ending = self._loop.call_later(limits.UNREAD_BODY_SECONDS_MAX, transport.close)
+            if transport.can_write_eof():  # not with TLS, whose client reads the answer's length
+                transport.write_eof()
 
     def finish(self, cycle: cycles.Cycle) -> None:
         """Go on to the next request."""

@@ -60,6 +60,9 @@ class Outlet(Protocol):
     def resume_reading(self) -> None:
         """Let the body's next bytes come."""
 
+    def end_after(self, cycle: Cycle) -> None:
+        """Take no further request, and close once the client can read this whole answer."""
+
     def finish(self, cycle: Cycle) -> None:
         """Go on to the next request: the whole answer of this one is out."""
 
@@ -271,7 +274,7 @@ class Cycle:
         self.buffered_bytes = 0
         self.wake()
         if not self.keep_alive:
-            self._outlet.transport.close()
+            self._outlet.end_after(self)
         self._outlet.finish(self)
 
     def _has_news(self) -> bool:

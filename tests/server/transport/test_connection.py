@@ -351,6 +351,70 @@ def test_a_body_refused_while_its_start_fills_the_buffer_is_received_and_dropped
     asyncio.run(talk())
 
 
+def test_the_answer_of_a_connection_that_ends_is_read_behind_a_refused_body():
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse, watching) as (reader, writer):
+            size_bytes = 16 * 1024 * 1024
+            writer.write(
+                b"PUT /a HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+                b"content-length: %d\r\n\r\n" % size_bytes
+            )
+            # As http.client does: all of the body goes out before the answer is looked at.
+            for _ in range(16):
+                writer.write(bytes(size_bytes // 16))
+                await asyncio.wait_for(writer.drain(), 20)
+                await asyncio.sleep(0.01)
+            answer = await asyncio.wait_for(reader.read(), 20)
+            assert answer.startswith(b"HTTP/1.1 403")
+            await until(lambda: not watching.connections)
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_no_request_behind_a_refused_body_is_served_by_a_connection_that_ends():
+    asked = []
+
+    async def refuse_and_count(scope, receive, send):
+        asked.append(scope["raw_path"])
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 403,
+                "headers": [(b"content-length", b"0"), (b"connection", b"close")],
+            }
+        )
+        await send({"type": "http.response.body", "body": b""})
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse_and_count, watching) as (reader, writer):
+            writer.write(PUT)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
+            writer.write(b"0123456789" + PIPELINED)
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+            await until(lambda: not watching.connections)
+            writer.close()
+
+    asyncio.run(talk())
+    assert len(asked) == 1
+
+
+def test_a_connection_that_ends_does_not_wait_for_a_body_for_ever(monkeypatch):
+    monkeypatch.setattr(limits, "UNREAD_BODY_SECONDS_MAX", 0.2)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse, watching) as (reader, writer):
+            writer.write(PUT.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403")
+            await until(lambda: not watching.connections)
+            writer.close()
+
+    asyncio.run(talk())
+
+
 def test_a_body_that_nobody_wants_and_that_stops_ends_its_connection():
     async def talk():
         watching = Watching()
