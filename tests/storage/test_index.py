@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from storage import errors
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
-from storage.index import GROUP_MAX, READERS_MAX, Index
+from storage.index import GATHERING_TURNS_MAX, GROUP_MAX, READERS_MAX, Index
 
 STORE = Store.REFS
 
@@ -185,6 +186,55 @@ def test_whatever_waits_shares_one_transaction(index: Index, disk: Counting) -> 
     asyncio.run(crowd(10 * GROUP_MAX))
     assert disk.transactions <= 1 + 11
     assert len(rows(index)) == 1 + 10 * GROUP_MAX
+
+
+def test_commits_of_one_turn_of_the_loop_share_one_transaction(
+    index: Index, disk: Counting
+) -> None:
+    async def commit_between_slow_work(number: int) -> None:
+        for _ in range(3):
+            time.sleep(0.002)  # noqa: ASYNC251 - what a handler computes before it commits
+            await index.commit(Batch(writes=(put(b"%05d" % number),)))
+
+    async def crowd() -> None:
+        await asyncio.gather(*(commit_between_slow_work(number) for number in range(16)))
+
+    disk.transactions = 0
+    asyncio.run(crowd())
+    assert disk.transactions == 3
+    assert len(rows(index)) == 16
+
+
+def test_a_commit_waits_for_few_turns_however_many_follow(index: Index, disk: Counting) -> None:
+    async def crowd() -> int:
+        first = asyncio.create_task(index.commit(Batch(writes=(put(b"first"),))))
+        others = []
+        turns = 0
+        while disk.transactions == 0:
+            others.append(asyncio.create_task(index.commit(Batch(writes=(put(b"other"),)))))
+            await asyncio.sleep(0)
+            turns += 1
+            if turns > GATHERING_TURNS_MAX + 1:
+                time.sleep(0.05)  # noqa: ASYNC251 - only the writer thread is waited for now
+        await asyncio.gather(first, *others)
+        return turns
+
+    disk.transactions = 0
+    assert asyncio.run(crowd()) < 2 * GATHERING_TURNS_MAX + 20
+
+
+def test_what_waits_for_its_turn_is_written_when_the_index_closes(tmp_path: Path) -> None:
+    index = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24)
+
+    async def close_meanwhile() -> None:
+        task = asyncio.create_task(index.commit(Batch(writes=(put(b"a"),))))
+        asyncio.get_running_loop().call_soon(index.close)
+        await task
+
+    asyncio.run(close_meanwhile())
+    again = Index(path=tmp_path / "i", disk=Disk(), map_size_bytes=1 << 24)
+    assert rows(again) == [(b"a", b"v")]
+    again.close()
 
 
 def test_readers_never_wait_for_the_writer(index: Index, disk: Counting) -> None:
