@@ -317,6 +317,12 @@ def parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
     """Return the names and values of a query or form body. Raises MalformedRequest."""
     if not query:
         return ()
+    if len(query) <= limits.QUERY_REMEMBERED_BYTES_MAX:
+        return _remembered_pairs(query)
+    return _parse_pairs(query)
+
+
+def _parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
     parts = query.split(b"&")
     if len(parts) > limits.QUERY_PAIRS_MAX:
         raise errors.RequestTooLarge(
@@ -507,6 +513,9 @@ def _header_value(value: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return value.encode()
+
+
+_remembered_pairs = functools.lru_cache(limits.QUERIES_REMEMBERED_MAX)(_parse_pairs)
 
 
 def _unquote(part: bytes) -> str:

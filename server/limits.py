@@ -95,6 +95,13 @@ PRESIGN_SECONDS_MAX: Final = 7 * 24 * 60 * 60
 SIGNED_HEADERS_MAX: Final = 256
 SIGNING_KEYS_MAX: Final = 1_024
 SIGNED_CLAIMS_MAX: Final = 1_024
+VERDICTS_MAX: Final = 1_024
+"""Requests whose right signatures are remembered, and presigned queries that are."""
+VERDICT_BYTES_MAX: Final = 4_096
+"""Path, query and signed headers of a request whose signature is remembered."""
+QUERIES_REMEMBERED_MAX: Final = 256
+QUERY_REMEMBERED_BYTES_MAX: Final = 2_048
+"""Queries whose names and values are remembered: presigned requests come again and again."""
 CHUNK_HEADER_BYTES_MAX: Final = 1_024
 TRAILERS_BYTES_MAX: Final = 16 * 1024
 POST_POLICY_BYTES_MAX: Final = 64 * 1024

@@ -1,9 +1,11 @@
 """engine: a request's proof of identity, whichever it is, becomes a Caller.
 
 The schemes are rules of their own; here they meet the clock, the principals and, for services that
-sign their body's hash without sending it, the body. Three things are remembered: keys derived for
-a day's signatures, tokens already verified, and principals with their connection's condition
-keys; each is bounded and holds nothing that could outlive a change of credentials.
+sign their body's hash without sending it, the body. What is remembered is bounded and outlives no
+change of credentials: keys derived for a day's signatures, tokens already verified, principals with
+their connection's condition keys, and requests whose signature was right. A request that repeats
+one of these in every signed byte, and with the secret of that time, needs no second computation;
+its time, scope, token and unsigned headers are checked anew.
 
 For S3 an unknown access key costs the same computation as a wrong signature; elsewhere the body is
 not even read. Who has no credential at all is the anonymous principal, and what that may do is not
@@ -83,6 +85,8 @@ class Verifier:
         self._open_to_all = open_to_all
         self._signing_keys: dict[tuple[str, str, str, str], bytes] = {}
         self._proven: dict[str, tuple[sigv4.Claim, callers.Signing]] = {}
+        self._presigned: dict[bytes, tuple[presign.PresignV4, callers.Signing]] = {}
+        self._verdicts: dict[str, _Verdict] = {}
         self._stamp = ("", 0)
         self._verified: dict[str, tokens.Claims] = {}
         self._connected: dict[ContextKey, tuple[model.Principal, model.Principal]] = {}
@@ -263,7 +267,12 @@ class Verifier:
 
     def _read_presigned(self, request: asgi.Request, face: str) -> _Signed:
         """Read a query's signature and check what can be without the secret or the body."""
-        asked = presign.parse_v4(request.pairs)
+        parsed = self._presigned.get(request.query)
+        if parsed is None:
+            asked = presign.parse_v4(request.pairs)
+            signing = _signing_of(asked.proof.claim, scheme="sigv4-query")
+        else:
+            asked, signing = parsed
         claim = asked.proof.claim
         sigv4.check_scope(
             claim.credential,
@@ -284,13 +293,14 @@ class Verifier:
                     raise chunked.malformed_hash(payload_hash)
         return _Signed(
             claim=claim,
-            signing=_signing_of(claim, scheme="sigv4-query"),
+            signing=signing,
             signature=asked.proof.signature,
             timestamp=asked.timestamp,
             content_sha256=content_sha256,
             payload_hash=payload_hash,
             token=asked.security_token or headers.get("x-amz-security-token"),
             without=WITHOUT_SIGNATURE,
+            asked=asked if parsed is None else None,
         )
 
     def _time_of(self, joined: Mapping[bytes, bytes]) -> tuple[str, int]:
@@ -322,7 +332,52 @@ class Verifier:
         payload_hash: str,
         known: principals.Known | None,
     ) -> callers.Caller:
-        """Compute the signature, compare it, and return who made it."""
+        """Return who made a signature, which must be the one that is computed here."""
+        claim = signed.claim
+        credential = claim.credential
+        joined = request.headers.joined
+        verdict = _Verdict(
+            claim=claim,
+            in_query=bool(signed.without),
+            secret_key=NO_SECRET if known is None else known.secret_key,
+            method=request.method,
+            raw_path=request.raw_path,
+            query=request.query,
+            headers=tuple([joined.get(name) for name in claim.names]),
+            timestamp=signed.timestamp,
+            payload_hash=payload_hash,
+        )
+        if known is None or self._verdicts.get(signed.signature) != verdict:
+            self._compute(request, signed, payload_hash, known)
+            self._remember(request, signed, verdict)
+        if known is None:
+            raise _no_access_key(credential.access_key)
+        payload = chunked.UNSIGNED_PAYLOAD
+        if face == dispatch.S3:
+            seed = None
+            if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
+                seed = chunked.Seed(
+                    signing_key=self._signing_key(known.secret_key, credential),
+                    timestamp=signed.timestamp,
+                    scope=credential.scope,
+                    signature=signed.signature,
+                )
+            payload = _payload_of(joined, signed.content_sha256, seed)
+        return callers.Caller(
+            principal=self._in_context(known.principal, request),
+            payload=payload,
+            credential_id=credential.access_key,
+            signing=signed.signing,
+        )
+
+    def _compute(
+        self,
+        request: asgi.Request,
+        signed: _Signed,
+        payload_hash: str,
+        known: principals.Known | None,
+    ) -> None:
+        """Compute a signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
         claim = signed.claim
         credential = claim.credential
         joined = request.headers.joined
@@ -348,26 +403,21 @@ class Verifier:
                 string_to_sign=text,
                 canonical_request=canonical.decode("latin-1"),
             )
+
+    def _remember(self, request: asgi.Request, signed: _Signed, verdict: _Verdict) -> None:
+        """Remember a right signature, so that nobody without a credential can fill the tables."""
         if signed.head:
-            # Only what was proven is remembered, so that nobody else can fill the table.
-            _keep(self._proven, signed.head, (claim, signed.signing), limits.SIGNED_CLAIMS_MAX)
-        payload = chunked.UNSIGNED_PAYLOAD
-        if face == dispatch.S3:
-            seed = None
-            if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
-                seed = chunked.Seed(
-                    signing_key=key,
-                    timestamp=signed.timestamp,
-                    scope=credential.scope,
-                    signature=signed.signature,
-                )
-            payload = _payload_of(joined, signed.content_sha256, seed)
-        return callers.Caller(
-            principal=self._in_context(known.principal, request),
-            payload=payload,
-            credential_id=credential.access_key,
-            signing=signed.signing,
-        )
+            _keep(
+                self._proven, signed.head, (signed.claim, signed.signing), limits.SIGNED_CLAIMS_MAX
+            )
+        headers_bytes = sum([len(value) for value in verdict.headers if value])
+        if len(verdict.raw_path) + len(verdict.query) + headers_bytes > limits.VERDICT_BYTES_MAX:
+            return
+        if signed.asked is not None:
+            _keep(
+                self._presigned, request.query, (signed.asked, signed.signing), limits.VERDICTS_MAX
+            )
+        _keep(self._verdicts, signed.signature, verdict, limits.VERDICTS_MAX)
 
     def _known(self, access_key: str, token: str | None) -> principals.Known | None:
         """Return whose access key it is: a stored one, or one vended with the token beside it."""
@@ -575,6 +625,7 @@ class _Signed(NamedTuple):
 
     payload_hash: what takes its place in the canonical request, empty where the body's is to be
     computed. head: under which its claim can be remembered, empty if it is or should not be.
+    asked: the query's parameters where they are to be remembered.
     """
 
     claim: sigv4.Claim
@@ -586,6 +637,26 @@ class _Signed(NamedTuple):
     token: str | None
     without: frozenset[bytes] = frozenset()
     head: str = ""
+    asked: presign.PresignV4 | None = None
+
+
+class _Verdict(NamedTuple):
+    """Everything that a right signature was computed of. Another request with an equal verdict and
+    the same signature is right too.
+
+    in_query: the signature came in the query, which is then signed without it, and has an end.
+    headers: the values of claim.names, None for one that is absent.
+    """
+
+    claim: sigv4.Claim
+    in_query: bool
+    secret_key: str
+    method: str
+    raw_path: bytes
+    query: bytes
+    headers: tuple[bytes | None, ...]
+    timestamp: str
+    payload_hash: str
 
 
 _ANONYMOUS: Final = model.anonymous()

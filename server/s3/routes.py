@@ -80,7 +80,10 @@ class Table:
         """
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"
-        query = dict(pairs) if pairs else _NO_QUERY
+        # What a presigned URL adds means nothing to an operation.
+        query = (
+            {name: value for name, value in pairs if name[:6] != "X-Amz-"} if pairs else _NO_QUERY
+        )
         subresource = ""
         if query and method != "HEAD":
             for name in query:
