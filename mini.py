@@ -13,13 +13,10 @@ STARTED = time.monotonic()
 
 import argparse  # noqa: E402 - the start is timed from before the first import
 import contextlib  # noqa: E402
-import dataclasses  # noqa: E402
 import errno  # noqa: E402
 import functools  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
-import secrets  # noqa: E402
-import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -29,21 +26,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 - below, an older Python finds wha
     sys.exit(f"Boathouse needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterator
-
-    from catalog.namespaces import Namespaces
-    from catalog.store import CatalogStore
-    from catalog.tables import Tables
-    from server.access.audit import Audit
-    from server.access.decide import Authoriser
-    from server.access.principals import Principals
-    from server.access.rootkeys import RootKeys
-    from server.access.tokens import KeyRing
+    from program.application import Program
     from server.config import Config
-    from server.transport.watch import Watch
-    from sql.engine import Engine
-    from storage.model import BucketKind, NewId
     from storage.opening import Storage
     from storage.repair import Plan
 
@@ -52,10 +36,7 @@ COMMANDS = ("serve", "sql", "connect", "recover")
 DATA_FOLDER = "./boathouse-data"
 RUNNING_FILE = "running.json"
 BACKLOG = 2048
-DRAIN_SECONDS = 30
 FILES_MAX = 10_240
-ID_BYTES = 16
-IDS_AT_ONCE = 256
 RECOVERY_LINES_MAX = 5
 SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter from the event loop. Python's own 5 ms, several times per
@@ -283,440 +264,34 @@ def _run(settings: Config, listener: socket.socket) -> int:
     """Serve until SIGTERM or Ctrl-C; then let requests in flight finish and close everything."""
     import uvloop
 
+    from program import application, identities, lifecycle, logs
     from storage import disk, opening
 
+    logs.configure(settings.log_level, access=settings.access_log)
     _raise_files_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
-    new_id = _Ids()
+    new_id = identities.Ids()
     with contextlib.ExitStack() as stack:
         storage = opening.open_storage(
-            Path(settings.data), disk=disk.Disk(), now_ms=_now_ms, new_id=new_id
+            Path(settings.data), disk=disk.Disk(), now_ms=identities.now_ms, new_id=new_id
         )
         stack.callback(storage.close)
-        house = _build(settings, storage, new_id)
+        program = application.build(settings, storage, now_ms=identities.now_ms, new_id=new_id)
+        stack.callback(_forget, storage)
         port = listener.getsockname()[1]
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
         gc.collect()
         gc.freeze()  # what a start made stays: collections need not look at it each time
-        uvloop.run(_live(settings, house, listener, url))
+        announce = functools.partial(_announce, settings, program, url)
+        uvloop.run(lifecycle.serve(program, settings, listener, announce))
     return 0
 
 
-def _why_writes_are_refused(storage: Storage, log: Audit) -> str | None:
-    if storage.is_full():
-        return "disk full"
-    return "audit log cannot be written" if log.is_stuck else None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class House:
-    """What was built. late_sql: the SQL floor, which is joined at its first request."""
-
-    application: Any
-    storage: Storage
-    root: RootKeys
-    audit: Any
-    late_sql: LateSql
-    loop_lag: Any
-
-
-def _build(settings: Config, storage: Storage, new_id: NewId) -> House:
-    """Join the floors, from the ground up. Nothing begins to run here."""
-    from catalog import guard, namespaces, tables
-    from catalog import store as catalog_store
-    from catalog.rest import access as rest_access
-    from catalog.rest import face as rest_face
-    from catalog.rest import native as catalog_native
-    from s3tables import face as s3tables_face
-    from s3tables import labels, resources
-    from server import config, counters, exchange, looplag, native
-    from server.access import audit, decide, principals, rootkeys
-    from server.auth import verify
-    from server.s3 import face as s3_face
-    from server.s3 import ownership
-
-    root = rootkeys.open_root(
-        storage.path,
-        disk=storage.disk,
-        random_bytes=secrets.token_bytes,
-        access_key=settings.access_key,
-        secret_key=settings.secret_key,
-    )
-    ring = rootkeys.open_ring(storage.path, disk=storage.disk, random_bytes=secrets.token_bytes)
-    people = principals.Principals(account=settings.account, root=root, users=settings.users)
-    log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=_now_ms)
-    authoriser = decide.Authoriser(
-        now_ms=_now_ms,
-        resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
-        record=log.record,
-    )
-    catalog = catalog_store.CatalogStore(
-        index=storage.index,
-        buckets=storage.buckets,
-        objects=storage.objects,
-        blobs=storage.blobs,
-        now_ms=_now_ms,
-        new_id=new_id,
-    )
-    all_namespaces = namespaces.Namespaces(store=catalog)
-    all_tables = tables.Tables(store=catalog)
-    counts = counters.Counters()
-    late_sql = LateSql(
-        settings=settings,
-        storage=storage,
-        store=catalog,
-        namespaces=all_namespaces,
-        tables=all_tables,
-        people=people,
-        ring=ring,
-        authoriser=authoriser,
-        new_id=new_id,
-    )
-    application = exchange.Exchange(
-        faces={
-            "s3": s3_face.Face(
-                storage=storage,
-                guard=guard.TableGuard(
-                    store=catalog, region=settings.region, account_id=settings.account
-                ),
-                authoriser=authoriser,
-                root=people.root,
-                region=settings.region,
-                domain=settings.domain,
-            ),
-            "s3tables": s3tables_face.make_face(
-                resources.Resources(
-                    buckets=storage.buckets,
-                    namespaces=all_namespaces,
-                    tables=all_tables,
-                    labels=labels.Labels(index=storage.index, buckets=storage.buckets),
-                    index=storage.index,
-                    authoriser=authoriser,
-                    region=settings.region,
-                    account_id=settings.account,
-                    seeds=settings.bucket_seeds,
-                )
-            ),
-            "iceberg": rest_face.IcebergFace(
-                store=catalog,
-                namespaces=all_namespaces,
-                tables=all_tables,
-                authoriser=authoriser,
-                principals=people,
-                ring=ring,
-                default_warehouse=settings.table_buckets[0],
-                region=settings.region,
-                account_id=settings.account,
-                now_ms=_now_ms,
-                new_id=new_id,
-            ),
-            "snowflake": late_sql,
-            "native": native.NativeFace(
-                counts=counts,
-                version=config.VERSION,
-                refuses_writes=lambda: _why_writes_are_refused(storage, log),
-                routes=catalog_native.make_routes(
-                    tables=all_tables,
-                    access=rest_access.Access(
-                        store=catalog,
-                        authoriser=authoriser,
-                        region=settings.region,
-                        account_id=settings.account,
-                    ),
-                ),
-                wire_errors=catalog_native.WIRE_ERRORS,
-            ),
-        },
-        verifier=verify.Verifier(
-            principals=people,
-            ring=ring,
-            now_ms=_now_ms,
-            domain=settings.domain,
-            open_to_all=settings.no_auth,
-        ),
-        authoriser=authoriser,
-        now_ms=_now_ms,
-        new_id=new_id,
-        monotonic_ns=time.monotonic_ns,
-        files=storage.disk,
-        domain=settings.domain,
-        counts=counts,
-        audit_log=log,
-    )
-    lag = looplag.LoopLag(
-        counts=counts,
-        request_code=exchange.Exchange.__call__.__code__,
-        monotonic=time.monotonic,
-    )
-    return House(
-        application=application,
-        storage=storage,
-        root=root,
-        audit=log,
-        late_sql=late_sql,
-        loop_lag=lag,
-    )
-
-
-class LateSql:
-    """The Snowflake face, joined at its first request. Mutable: it holds the face once it is there.
-
-    An idle server carries neither Arrow nor a SQL grammar; importing them costs a third of a second
-    and 50 MB, which a server without queries does not need. They are imported in a thread, so that
-    other requests are answered meanwhile.
-    """
-
-    name = "snowflake"
-
-    def __init__(self, **parts: Any) -> None:
-        from server import calls
-        from server.auth import callers
-
-        self._parts = parts
-        self._face: Any = None
-        self._opened: Any = None
-        self._importing: asyncio.Future[None] | None = None
-        self._operation = calls.Operation(
-            name="any", handler=self._answer, authentication=callers.Authentication.SELF
-        )
-
-    def identify(self, request: Any) -> Any:
-        """Return the row of the protocol, once it is there; till then one that joins the floor."""
-        from server import calls
-
-        if self._face is not None:
-            return self._face.identify(request)
-        return calls.Call(self._operation, None, request)
-
-    @property
-    def services(self) -> Any:
-        """What the rows' handlers get; none before the floor is joined."""
-        return None if self._face is None else self._face.services
-
-    async def _awaited(self) -> Any:
-        """Return the face; the first request joins the floor."""
-        import asyncio
-
-        if self._face is None:
-            if self._importing is None:
-                self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
-            await asyncio.shield(self._importing)
-        return self._joined()
-
-    def encode_error(self, error: Exception, request: Any) -> Any:
-        """See server.exchange.Face."""
-        from sql.rest import refusals
-
-        return refusals.encode(error, request)
-
-    def refuse_unimplemented(self, operation: Any) -> Exception:
-        """Never called: every row has a handler."""
-        raise AssertionError(operation.name)
-
-    async def _answer(self, services: Any, call: Any) -> Any:
-        """Join the floor, then let the call's own row answer."""
-        face = await self._awaited()
-        joined = face.identify(call.request)
-        joined.caller = call.caller
-        return await joined.operation.handler(face.services, joined)
-
-    def _joined(self) -> Any:
-        if self._face is None:
-            self._join(**self._parts)
-        return self._face
-
-    async def stop(self) -> None:
-        """End queries and workers, write what sessions remember."""
-        if self._face is not None:
-            await self._face.stop()
-            await self._opened.close()
-
-    def _join(
-        self,
-        *,
-        settings: Config,
-        storage: Storage,
-        store: CatalogStore,
-        namespaces: Namespaces,
-        tables: Tables,
-        people: Principals,
-        ring: KeyRing,
-        authoriser: Authoriser,
-        new_id: NewId,
-    ) -> None:
-        from sql import limits, opening, planning, sessions
-        from sql.rest import opening as face_opening
-
-        default_database = settings.table_buckets[0]
-        self._opened = opening.open_statements(
-            storage=storage,
-            store=store,
-            namespaces=namespaces,
-            tables=tables,
-            authoriser=authoriser,
-            engine=_sql_engine(settings, storage),
-            reading_children=limits.READERS_MAX if settings.sql_workers else 0,
-            default_database=default_database,
-            region=settings.region,
-            account_id=settings.account,
-            version=sessions.SERVER_VERSION,
-            limits=planning.Limits(
-                timeout_seconds=settings.sql_timeout_seconds,
-                memory_bytes=settings.sql_memory_mib << 20,
-            ),
-        )
-        self._face = face_opening.open_face(
-            storage=storage,
-            namespaces=namespaces,
-            statements=self._opened.statements,
-            split=self._opened.compiler.split,
-            principals=people,
-            ring=ring,
-            authoriser=authoriser,
-            default_database=default_database,
-            timeout_seconds=settings.sql_timeout_seconds,
-            results_bytes_max=settings.sql_results_mib << 20,
-            open_to_all=settings.no_auth,
-            chunk_key=secrets.token_bytes(32),
-            now_ms=_now_ms,
-            new_id=new_id,
-        )
-
-
-def _import_sql() -> None:
-    """Import all that the SQL floor needs, one module after the other."""
-    from sql import engine, opening
-    from sql.rest import opening as face_opening
-
-    assert engine
-    assert opening
-    assert face_opening
-
-
-def _sql_engine(settings: Config, storage: Storage) -> Engine:
-    """Children that can be ended; or, where the setting asks for none, this process."""
-    from sql import engine
-
-    spill_directory = storage.path / "tmp"
-    if settings.sql_workers:
-        return engine.WorkerEngine(
-            workers=settings.sql_workers,
-            spill_directory=spill_directory,
-            disk=storage.disk,
-            memory_bytes=settings.sql_memory_mib << 20,
-        )
-    from sql import engine_inline
-
-    return engine_inline.InlineEngine(spill_directory=spill_directory)
-
-
-async def _live(settings: Config, house: House, listener: socket.socket, url: str) -> None:
-    """Serve from the first request to the last."""
-    import asyncio
-
-    import uvicorn
-
-    from server.transport import connection
-    from server.transport import watch as watches
-
-    await _seed(settings, house.storage)
-    await house.audit.start()
-
-    class Server(uvicorn.Server):
-        """Leaves signals to `_drain`: uvicorn would raise them again at the end, exit code 143."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    server = Server(
-        uvicorn.Config(
-            house.application,
-            http=connection.Connection,
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            log_level="warning",
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-            ssl_certfile=settings.tls_cert,
-            ssl_keyfile=settings.tls_key,
-        )
-    )
-    watch = watches.Watch(
-        server.server_state.connections,
-        idle_seconds=settings.idle_timeout_seconds,
-        monotonic=time.monotonic,
-    )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, functools.partial(_drain, server, watch))
-    house.loop_lag.start()
-    watching = asyncio.create_task(watch.run())
-    sweeping = asyncio.create_task(house.storage.sweep.run())
-    announcing = asyncio.create_task(_announce(settings, house, server, url))
-    # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
-    announcing.add_done_callback(functools.partial(_end_if_failed, server))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        house.loop_lag.stop()
-        for task in (announcing, sweeping, watching):
-            task.cancel()
-        await asyncio.gather(announcing, sweeping, watching, return_exceptions=True)
-        await house.late_sql.stop()
-        await house.audit.stop()
-        _forget(house.storage)
-    if not announcing.cancelled():
-        announcing.result()
-
-
-def _drain(server: Any, watch: Watch) -> None:
-    """Let requests in flight finish that make progress; at the second signal, let them go."""
-    watch.drain()
-    server.force_exit = server.should_exit
-    server.should_exit = True
-
-
-def _end_if_failed(server: Any, announcing: asyncio.Task[None]) -> None:
-    if not announcing.cancelled() and announcing.exception() is not None:
-        server.should_exit = True
-
-
-async def _seed(settings: Config, storage: Storage) -> None:
-    """Make the buckets that exist from the start."""
-    from storage import errors
-
-    wanted: list[tuple[str, BucketKind]] = [(name, "table") for name in settings.table_buckets]
-    wanted += [(name, "general") for name in settings.buckets]
-    for name, kind in wanted:
-        try:
-            found = storage.buckets.get(name)
-        except errors.NoSuchBucket:
-            seed = settings.bucket_seeds.get(name, {}) if kind == "table" else {}
-            await storage.buckets.create(
-                name, kind=kind, owner=settings.account, region=settings.region, settings=seed
-            )
-        else:
-            if found.kind != kind:
-                raise errors.BucketAlreadyExists(
-                    f"{name!r} is a {found.kind} bucket already; it cannot be a {kind} bucket too",
-                    bucket=name,
-                    owner=found.owner,
-                )
-
-
-async def _announce(settings: Config, house: House, server: Any, url: str) -> None:
+async def _announce(settings: Config, program: Program, url: str) -> None:
     """Once the port answers: leave the address where it is looked for, print the banner."""
-    import asyncio
-
     import orjson
 
-    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event
-        await asyncio.sleep(0.002)
-    disk, folder = house.storage.disk, house.storage.path
+    disk, folder = program.storage.disk, program.storage.path
     running = {
         "url": url,
         "pid": os.getpid(),
@@ -726,8 +301,8 @@ async def _announce(settings: Config, house: House, server: Any, url: str) -> No
     disk.write_file(folder / RUNNING_FILE, orjson.dumps(running))
     ready = {
         "url": url,
-        "access_key": house.root.access_key,
-        "secret_key": house.root.secret_key,
+        "access_key": program.root.access_key,
+        "secret_key": program.root.secret_key,
         "data": str(folder.resolve()),
         "pid": os.getpid(),
     }
@@ -737,20 +312,20 @@ async def _announce(settings: Config, house: House, server: Any, url: str) -> No
     if settings.json:
         print(orjson.dumps({**ready, "ready_seconds": round(seconds, 3)}).decode(), flush=True)  # noqa: T201
     else:
-        print(_banner(settings, house, url, seconds), flush=True)  # noqa: T201
+        print(_banner(settings, program, url, seconds), flush=True)  # noqa: T201
     if settings.sample_data:
-        await _load_samples(settings, house)
+        await _load_samples(settings, program)
 
 
-def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
+def _banner(settings: Config, program: Program, url: str, seconds: float) -> str:
     from server import config, connect
 
     folder = Path(settings.data)
     lines = [f"Boathouse {config.VERSION}  {url}"]
-    if house.root.created:
+    if program.root.created:
         lines += [
-            f"  access key  {house.root.access_key}",
-            f"  secret key  {house.root.secret_key}   (shown this once)",
+            f"  access key  {program.root.access_key}",
+            f"  secret key  {program.root.secret_key}   (shown this once)",
         ]
     keys = "environment" if settings.access_key else str(folder / "root.json")
     lines += [
@@ -759,7 +334,7 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
         f'  try         {_command(settings, "sql")} "select current_version()"',
         f"  clients     {_command(settings, 'connect')} {'|'.join(sorted(connect.CLIENTS))}",
     ]
-    lines += _bucket_lines(settings, house.storage)
+    lines += _bucket_lines(settings, program.storage)
     if settings.no_auth:
         lines.append("  WARNING     --no-auth: every process on this machine is let in as root")
     if not config.is_loopback(settings.host) and not settings.tls_cert:
@@ -769,9 +344,9 @@ def _banner(settings: Config, house: House, url: str, seconds: float) -> str:
         )
     lines += [
         f"  WARNING     {missing.bucket}/{missing.key} has lost its bytes: blob {missing.blob}"
-        for missing in house.storage.recovery.missing[:RECOVERY_LINES_MAX]
+        for missing in program.storage.recovery.missing[:RECOVERY_LINES_MAX]
     ]
-    if unnamed_left := house.storage.recovery.unnamed_left:
+    if unnamed_left := program.storage.recovery.unnamed_left:
         lines.append(
             f"  WARNING     nothing names {unnamed_left} blobs, which were left where they are: "
             f"see {_command(settings, 'recover')}"
@@ -819,7 +394,7 @@ def _command(settings: Config, name: str) -> str:
     return f".venv/bin/python mini.py {name}{place}"
 
 
-async def _load_samples(settings: Config, house: House) -> None:
+async def _load_samples(settings: Config, program: Program) -> None:
     """Load the sample data in a process of its own, as any client would."""
     import asyncio
 
@@ -837,7 +412,7 @@ async def _load_samples(settings: Config, house: House) -> None:
         "pipeline",
         "samples",
         "--data",
-        str(house.storage.path.resolve()),
+        str(program.storage.path.resolve()),
         "--warehouse",
         settings.table_buckets[0],
         cwd=CHECKOUT,
@@ -866,34 +441,6 @@ def _shown_host(host: str) -> str:
     if host in {"0.0.0.0", "::"}:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class _Ids:
-    """Random UUIDs, as 32 hexadecimal digits. Mutable: the kernel is asked for 256 at a time.
-
-    A call of `os.urandom` costs 10 to 40 us whatever its size. Taking from the end of a list is one
-    step, so two threads never get the same id.
-    """
-
-    def __init__(self) -> None:
-        self._pool: list[bytes] = []
-
-    def __call__(self) -> str:
-        while True:
-            try:
-                digits = bytearray(self._pool.pop())
-            except IndexError:
-                fresh = os.urandom(ID_BYTES * IDS_AT_ONCE)
-                starts = range(0, len(fresh), ID_BYTES)
-                self._pool.extend([fresh[start : start + ID_BYTES] for start in starts])
-            else:
-                digits[6] = digits[6] & 0x0F | 0x40  # version 4 and RFC 9562's variant
-                digits[8] = digits[8] & 0x3F | 0x80
-                return digits.hex()
 
 
 def _sql(options: argparse.Namespace) -> int:
@@ -925,6 +472,7 @@ def _connect(options: argparse.Namespace) -> int:
 
 def _recover(options: argparse.Namespace) -> int:
     """Say what a repair of the data folder would do; with --yes, do it."""
+    from program import identities
     from server import config
     from storage import disk, opening, repair
     from storage import errors as storage_errors
@@ -935,7 +483,11 @@ def _recover(options: argparse.Namespace) -> int:
         lines = _repair_lines(folder, plan)
         if options.yes and plan.changes_anything:
             opening.open_storage(
-                folder, disk=disk.Disk(), now_ms=_now_ms, new_id=_Ids(), repair=True
+                folder,
+                disk=disk.Disk(),
+                now_ms=identities.now_ms,
+                new_id=identities.Ids(),
+                repair=True,
             ).close()
     except storage_errors.FolderInUse as error:
         return _fail(f"mini.py: {error}{_holder(options.data)}; stop it first.")

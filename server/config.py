@@ -56,6 +56,8 @@ class Setting:
         return ENVIRONMENT_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
 
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="data",
@@ -144,6 +146,21 @@ SETTINGS: tuple[Setting, ...] = (
         default=60,
         meaning=(
             "How long a client may stop in the middle of sending a body or of taking an answer."
+        ),
+    ),
+    Setting(
+        name="log_level",
+        kind="text",
+        default="warning",
+        meaning="What the log on standard error tells: debug, info, warning or error.",
+    ),
+    Setting(
+        name="access_log",
+        kind="flag",
+        default=False,
+        meaning=(
+            "Write one line for each request to the log: client, method, path, status and bytes. "
+            "Queries are left out, because they may hold signatures."
         ),
     ),
     Setting(
@@ -276,6 +293,8 @@ class Config:
     access_key: str | None
     secret_key: str | None
     idle_timeout_seconds: int
+    log_level: str
+    access_log: bool
     sql_workers: int
     sql_memory_mib: int
     sql_timeout_seconds: int
@@ -368,6 +387,8 @@ def _check(config: Config) -> None:
         raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
     if config.idle_timeout_seconds < 1:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
+    if config.log_level not in LOG_LEVELS:
+        raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
     if not config.table_buckets:
         raise InvalidConfig("at least one --table-bucket is needed: it is the default warehouse")
     if not _ACCOUNT.fullmatch(config.account):

@@ -1,0 +1,218 @@
+"""wiring: the whole program as a value: every floor joined into one ASGI application.
+
+`build` starts nothing. The application is a Starlette whose lifespan starts and stops what runs
+beside requests; the protocol faces hang below it behind one `server.exchange.Exchange`. An HTTP
+request goes to the exchange at once: a router in front of it would more than double its cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import starlette.applications
+import starlette.routing
+import starlette.types
+
+from catalog import guard, namespaces, tables
+from catalog import store as catalog_store
+from catalog.rest import access as rest_access
+from catalog.rest import face as rest_face
+from catalog.rest import native as catalog_native
+from program import late_sql
+from s3tables import face as s3tables_face
+from s3tables import labels, resources
+from server import config, counters, exchange, looplag, native
+from server.access import audit, decide, principals, rootkeys
+from server.auth import verify
+from server.s3 import face as s3_face
+from server.s3 import ownership
+from storage import model as storage_model
+from storage import opening
+
+Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
+
+
+class Application(starlette.applications.Starlette):
+    """The application. entry: what answers HTTP requests."""
+
+    def __init__(self, entry: exchange.Exchange, lifespan: Lifespan) -> None:
+        super().__init__(
+            routes=[starlette.routing.Mount("/", app=entry)],
+            lifespan=lifespan,
+        )
+        self._entry = entry
+
+    async def __call__(
+        self,
+        scope: starlette.types.Scope,
+        receive: starlette.types.Receive,
+        send: starlette.types.Send,
+    ) -> None:
+        """Serve one ASGI scope: an HTTP request, or the lifespan."""
+        if scope["type"] == "http":
+            await self._entry(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """What was built."""
+
+    application: Application
+    storage: opening.Storage
+    root: rootkeys.RootKeys
+
+
+def build(
+    settings: config.Config,
+    storage: opening.Storage,
+    *,
+    now_ms: storage_model.NowMs,
+    new_id: storage_model.NewId,
+) -> Program:
+    """Join the floors, from the ground up. Nothing begins to run before the lifespan does."""
+    root = rootkeys.open_root(
+        storage.path,
+        disk=storage.disk,
+        random_bytes=secrets.token_bytes,
+        access_key=settings.access_key,
+        secret_key=settings.secret_key,
+    )
+    ring = rootkeys.open_ring(storage.path, disk=storage.disk, random_bytes=secrets.token_bytes)
+    people = principals.Principals(account=settings.account, root=root, users=settings.users)
+    log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=now_ms)
+    authoriser = decide.Authoriser(
+        now_ms=now_ms,
+        resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+        record=log.record,
+    )
+    catalog = catalog_store.CatalogStore(
+        index=storage.index,
+        buckets=storage.buckets,
+        objects=storage.objects,
+        blobs=storage.blobs,
+        now_ms=now_ms,
+        new_id=new_id,
+    )
+    all_namespaces = namespaces.Namespaces(store=catalog)
+    all_tables = tables.Tables(store=catalog)
+    counts = counters.Counters()
+    sql = late_sql.LateSql(
+        late_sql.Parts(
+            settings=settings,
+            storage=storage,
+            store=catalog,
+            namespaces=all_namespaces,
+            tables=all_tables,
+            principals=people,
+            ring=ring,
+            authoriser=authoriser,
+            now_ms=now_ms,
+            new_id=new_id,
+        )
+    )
+    entry = exchange.Exchange(
+        faces={
+            "s3": s3_face.Face(
+                storage=storage,
+                guard=guard.TableGuard(
+                    store=catalog, region=settings.region, account_id=settings.account
+                ),
+                authoriser=authoriser,
+                root=people.root,
+                region=settings.region,
+                domain=settings.domain,
+            ),
+            "s3tables": s3tables_face.make_face(
+                resources.Resources(
+                    buckets=storage.buckets,
+                    namespaces=all_namespaces,
+                    tables=all_tables,
+                    labels=labels.Labels(index=storage.index, buckets=storage.buckets),
+                    index=storage.index,
+                    authoriser=authoriser,
+                    region=settings.region,
+                    account_id=settings.account,
+                    seeds=settings.bucket_seeds,
+                )
+            ),
+            "iceberg": rest_face.IcebergFace(
+                store=catalog,
+                namespaces=all_namespaces,
+                tables=all_tables,
+                authoriser=authoriser,
+                principals=people,
+                ring=ring,
+                default_warehouse=settings.table_buckets[0],
+                region=settings.region,
+                account_id=settings.account,
+                now_ms=now_ms,
+                new_id=new_id,
+            ),
+            "snowflake": sql,
+            "native": native.NativeFace(
+                counts=counts,
+                version=config.VERSION,
+                refuses_writes=lambda: why_writes_are_refused(storage, log),
+                routes=catalog_native.make_routes(
+                    tables=all_tables,
+                    access=rest_access.Access(
+                        store=catalog,
+                        authoriser=authoriser,
+                        region=settings.region,
+                        account_id=settings.account,
+                    ),
+                ),
+                wire_errors=catalog_native.WIRE_ERRORS,
+            ),
+        },
+        verifier=verify.Verifier(
+            principals=people,
+            ring=ring,
+            now_ms=now_ms,
+            domain=settings.domain,
+            open_to_all=settings.no_auth,
+        ),
+        authoriser=authoriser,
+        now_ms=now_ms,
+        new_id=new_id,
+        monotonic_ns=time.monotonic_ns,
+        files=storage.disk,
+        domain=settings.domain,
+        counts=counts,
+        audit_log=log,
+    )
+    lag = looplag.LoopLag(
+        counts=counts,
+        request_code=exchange.Exchange.__call__.__code__,
+        monotonic=time.monotonic,
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: starlette.applications.Starlette) -> AsyncIterator[None]:
+        await log.start()
+        lag.start()
+        sweeping = asyncio.create_task(storage.sweep.run())
+        try:
+            yield
+        finally:
+            lag.stop()
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+            await sql.stop()
+            await log.stop()
+
+    return Program(application=Application(entry, lifespan), storage=storage, root=root)
+
+
+def why_writes_are_refused(storage: opening.Storage, log: audit.Audit) -> str | None:
+    if storage.is_full():
+        return "disk full"
+    return "audit log cannot be written" if log.is_stuck else None

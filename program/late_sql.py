@@ -1,0 +1,167 @@
+"""wiring: the Snowflake face, joined at its first request.
+
+An idle server carries neither Arrow nor a SQL grammar: importing them costs a third of a second and
+50 MB, which a server without queries does not need. So the SQL floor's modules are imported late,
+in a thread, so that other requests are answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from catalog.namespaces import Namespaces
+from catalog.store import CatalogStore
+from catalog.tables import Tables
+from server import asgi, calls
+from server.access.decide import Authoriser
+from server.access.principals import Principals
+from server.access.tokens import KeyRing
+from server.auth import callers
+from server.config import Config
+from storage.model import NewId, NowMs
+from storage.opening import Storage
+
+if TYPE_CHECKING:
+    from sql.engine import Engine
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What the SQL floor is joined from."""
+
+    settings: Config
+    storage: Storage
+    store: CatalogStore
+    namespaces: Namespaces
+    tables: Tables
+    principals: Principals
+    ring: KeyRing
+    authoriser: Authoriser
+    now_ms: NowMs
+    new_id: NewId
+
+
+class LateSql:
+    """The face. Mutable: it holds the joined one once it is there."""
+
+    name = "snowflake"
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._face: Any = None
+        self._opened: Any = None
+        self._importing: asyncio.Future[None] | None = None
+        self._operation = calls.Operation(
+            name="any", handler=self._answer, authentication=callers.Authentication.SELF
+        )
+
+    @property
+    def services(self) -> Any:
+        """What the rows' handlers get; none before the floor is joined."""
+        return None if self._face is None else self._face.services
+
+    def identify(self, request: asgi.Request) -> calls.Call:
+        """Return the row of the protocol, once it is there; till then one that joins the floor."""
+        if self._face is not None:
+            call: calls.Call = self._face.identify(request)
+            return call
+        return calls.Call(self._operation, None, request)
+
+    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
+        """Never called: every row has a handler."""
+        raise AssertionError(operation.name)
+
+    def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
+        """Return the answer for an error, joined or not."""
+        from sql.rest import refusals
+
+        return refusals.encode(error, request)
+
+    async def stop(self) -> None:
+        """End queries and workers, write what sessions remember."""
+        if self._face is not None:
+            await self._face.stop()
+            await self._opened.close()
+
+    async def _answer(self, services: Any, call: calls.Call) -> asgi.Response:
+        """Join the floor, then let the call's own row answer."""
+        if self._face is None:
+            if self._importing is None:
+                self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
+            await asyncio.shield(self._importing)
+        if self._face is None:
+            self._join()
+        joined = self._face.identify(call.request)
+        joined.caller = call.caller
+        response: asgi.Response = await joined.operation.handler(self._face.services, joined)
+        return response
+
+    def _join(self) -> None:
+        from sql import limits, opening, planning, sessions
+        from sql.rest import opening as face_opening
+
+        parts = self._parts
+        default_database = parts.settings.table_buckets[0]
+        self._opened = opening.open_statements(
+            storage=parts.storage,
+            store=parts.store,
+            namespaces=parts.namespaces,
+            tables=parts.tables,
+            authoriser=parts.authoriser,
+            engine=_sql_engine(parts.settings, parts.storage),
+            reading_children=limits.READERS_MAX if parts.settings.sql_workers else 0,
+            default_database=default_database,
+            region=parts.settings.region,
+            account_id=parts.settings.account,
+            version=sessions.SERVER_VERSION,
+            limits=planning.Limits(
+                timeout_seconds=parts.settings.sql_timeout_seconds,
+                memory_bytes=parts.settings.sql_memory_mib << 20,
+            ),
+        )
+        self._face = face_opening.open_face(
+            storage=parts.storage,
+            namespaces=parts.namespaces,
+            statements=self._opened.statements,
+            split=self._opened.compiler.split,
+            principals=parts.principals,
+            ring=parts.ring,
+            authoriser=parts.authoriser,
+            default_database=default_database,
+            timeout_seconds=parts.settings.sql_timeout_seconds,
+            results_bytes_max=parts.settings.sql_results_mib << 20,
+            open_to_all=parts.settings.no_auth,
+            chunk_key=secrets.token_bytes(32),
+            now_ms=parts.now_ms,
+            new_id=parts.new_id,
+        )
+
+
+def _import_sql() -> None:
+    """Import all that the SQL floor needs, one module after the other."""
+    from sql import engine, opening
+    from sql.rest import opening as face_opening
+
+    assert engine
+    assert opening
+    assert face_opening
+
+
+def _sql_engine(settings: Config, storage: Storage) -> Engine:
+    """Children that can be ended; or, where the setting asks for none, this process."""
+    from sql import engine
+
+    spill_directory = storage.path / "tmp"
+    if settings.sql_workers:
+        return engine.WorkerEngine(
+            workers=settings.sql_workers,
+            spill_directory=spill_directory,
+            disk=storage.disk,
+            memory_bytes=settings.sql_memory_mib << 20,
+        )
+    from sql import engine_inline
+
+    return engine_inline.InlineEngine(spill_directory=spill_directory)

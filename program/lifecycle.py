@@ -1,0 +1,143 @@
+"""wiring: a built program on a socket, from its first request to its last.
+
+uvicorn accepts connections and waits for them at the end; `server.transport` speaks HTTP. SIGTERM
+and Ctrl-C drain: requests in flight finish if they make progress, and a second signal ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+import uvicorn
+
+from program.application import Program
+from server import config
+from server.transport import connection, watch
+from storage import errors, opening
+from storage import model as storage_model
+
+DRAIN_SECONDS = 30
+STARTED_SECONDS = 0.002
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to `serve`: uvicorn would raise them again at the end, exit code 143."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def serve(
+    program: Program,
+    settings: config.Config,
+    listener: socket.socket,
+    announce: Callable[[], Awaitable[None]],
+) -> None:
+    """Serve until a signal asks for the end.
+
+    announce: awaited beside the requests once the port answers; if it fails, the server ends and
+    raises its error. Raises what `seed` does.
+    """
+    await seed(settings, program.storage)
+    application = program.application
+    async with application.router.lifespan_context(application):
+        await _serve(program, settings, listener, announce)
+
+
+async def _serve(
+    program: Program,
+    settings: config.Config,
+    listener: socket.socket,
+    announce: Callable[[], Awaitable[None]],
+) -> None:
+    server = Server(
+        uvicorn.Config(
+            program.application,
+            http=connection.Connection,
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            log_config=None,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+    )
+    watching = watch.Watch(
+        server.server_state.connections,
+        idle_seconds=settings.idle_timeout_seconds,
+        monotonic=time.monotonic,
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, functools.partial(_drain, server, watching))
+    tasks = [
+        asyncio.create_task(watching.run()),
+        asyncio.create_task(_announce(server, announce)),
+    ]
+    announcing = tasks[1]
+    # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
+    announcing.add_done_callback(functools.partial(_end_if_failed, server))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if not announcing.cancelled():
+        announcing.result()
+
+
+async def _announce(server: Server, announce: Callable[[], Awaitable[None]]) -> None:
+    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event
+        await asyncio.sleep(STARTED_SECONDS)
+    await announce()
+
+
+def _drain(server: Server, watching: watch.Watch) -> None:
+    """Let requests in flight finish that make progress; at the second signal, let them go."""
+    watching.drain()
+    server.force_exit = server.should_exit
+    server.should_exit = True
+
+
+def _end_if_failed(server: Server, announcing: asyncio.Task[None]) -> None:
+    if not announcing.cancelled() and announcing.exception() is not None:
+        server.should_exit = True
+
+
+async def seed(settings: config.Config, storage: opening.Storage) -> None:
+    """Make the buckets that exist from the start.
+
+    Raises BucketAlreadyExists for a name that has a bucket of the other sort.
+    """
+    wanted: list[tuple[str, storage_model.BucketKind]] = [
+        (name, "table") for name in settings.table_buckets
+    ]
+    wanted += [(name, "general") for name in settings.buckets]
+    for name, kind in wanted:
+        try:
+            found = storage.buckets.get(name)
+        except errors.NoSuchBucket:
+            seed = settings.bucket_seeds.get(name, {}) if kind == "table" else {}
+            await storage.buckets.create(
+                name, kind=kind, owner=settings.account, region=settings.region, settings=seed
+            )
+        else:
+            if found.kind != kind:
+                raise errors.BucketAlreadyExists(
+                    f"{name!r} is a {found.kind} bucket already; it cannot be a {kind} bucket too",
+                    bucket=name,
+                    owner=found.owner,
+                )
