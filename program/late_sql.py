@@ -127,6 +127,7 @@ class LateSql:
             namespaces=parts.namespaces,
             statements=self._opened.statements,
             split=self._opened.compiler.split,
+            read_binds=self._opened.compiler.read_binds,
             principals=parts.principals,
             ring=parts.ring,
             authoriser=parts.authoriser,

@@ -25,6 +25,19 @@ class Zoned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """The values of a large array bind as Arrow, which are freed at once and hold no objects.
+
+    rows: how many. scale: digits behind the point of fixed values, or None if all are 64-bit
+    integers. data: an Arrow IPC stream of one column; instants are microseconds in UTC.
+    """
+
+    rows: int
+    scale: int | None
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
     """One bind.
 
@@ -32,12 +45,25 @@ class Binding:
     values: one value, or one per row when is_array. A value is None or, by type: fixed int or
     Decimal; real float; text, variant, object, array str; boolean bool; binary bytes; date
     datetime.date; time int (nanoseconds since midnight); timestamp_ntz, timestamp_ltz int
-    (nanoseconds since the epoch); timestamp_tz Zoned.
+    (nanoseconds since the epoch); timestamp_tz Zoned. column: instead of the values of an array.
     """
 
     type: outcomes.LogicalType | None
     values: tuple[Any, ...]
     is_array: bool = False
+    column: Column | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many values there are."""
+        return len(self.values) if self.column is None else self.column.rows
+
+    @property
+    def size_bytes(self) -> int:
+        """What the values take in memory, about."""
+        if self.column is None:
+            return len(self.values) * limits.BOUND_VALUE_BYTES
+        return len(self.column.data)
 
     @property
     def value(self) -> Any:

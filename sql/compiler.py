@@ -20,11 +20,11 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server import children
-from sql import compiling_child, engine, errors, limits
+from sql import bindings, compiling_child, engine, errors, inputs, limits
 from sql.dialect import compilation, operations, parse, resolve, shapes, sqltypes
 
 
@@ -69,6 +69,18 @@ class Compiler:
             return found
         finally:
             self.give_back(child, owner)
+
+    async def read_binds(self, document: bytes, *, owner: str) -> Mapping[str, bindings.Binding]:
+        """Return the binds of a request from their JSON, which is large; raises SqlError."""
+        if not self._has_children:
+            return await asyncio.to_thread(inputs.read_large, document)
+        child = await self.take(owner)
+        try:
+            packed: bytes = await child.ask("binds", document)
+        finally:
+            self.give_back(child, owner)
+        found: Mapping[str, bindings.Binding] = await asyncio.to_thread(pickle.loads, packed)
+        return found
 
     async def close(self) -> None:
         """End the children."""

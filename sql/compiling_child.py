@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from sql import confinement, errors, outcomes
+from sql import confinement, errors, inputs, outcomes
 from sql.dialect import compilation, parse, resolve, shapes, sqltypes
 
 LENGTH = struct.Struct(">Q")
@@ -34,6 +34,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         try:
             if step == "split":
                 result = parse.split(*arguments)
+            elif step == "binds":
+                result = pickle.dumps(inputs.read_large(*arguments), protocol=5)
             elif step == "parse":
                 statement = compilation.Statement(*arguments)
                 result = statement.portable_operation

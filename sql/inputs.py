@@ -10,6 +10,7 @@ import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from sql import bindings, engine, errors, kernels, limits, sessions
@@ -52,7 +53,7 @@ def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
     """Return an array bind as a column of the relation of binds."""
     kind = sqltypes.TEXT
     if binding.type == "fixed":
-        kind = _fixed_type([value for value in binding.values if value is not None])
+        kind = _fixed_type(binding)
     elif binding.type is not None:
         kind = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
     return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
@@ -60,21 +61,8 @@ def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
 
 def binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
     """Return array binds as the relation that INSERT ... VALUES reads, one row per value."""
-    count = max(len(binding.values) for binding in given.values() if binding.is_array)
-    columns = {}
-    for name, binding in given.items():
-        values = binding.values if binding.is_array else binding.values * count
-        kind = None
-        if binding.type == "fixed":
-            kind = _fixed_type([value for value in binding.values if value is not None])
-        # Arrow holds the interpreter for as long as it converts one list.
-        at_once = limits.BOUND_VALUES_AT_ONCE
-        parts = [
-            _bind_array(binding, values[start : start + at_once], kind, zone)
-            for start in range(0, max(count, 1), at_once)
-        ]
-        columns[name] = pa.chunked_array(parts)
-    table = pa.table(columns)
+    count = max(binding.rows for binding in given.values() if binding.is_array)
+    table = pa.table({name: _arrow(binding, count, zone) for name, binding in given.items()})
     return engine.Relation(
         name=BINDS_RELATION,
         schema=engine.ipc_schema(table.schema),
@@ -82,15 +70,66 @@ def binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.R
     )
 
 
-def _fixed_type(values: Sequence[Any]) -> sqltypes.SqlType:
-    exponents = [
-        -int(value.as_tuple().exponent) for value in values if isinstance(value, decimal.Decimal)
-    ]
-    if not exponents and all(
-        sqltypes.INT64_LOW <= value <= sqltypes.INT64_HIGH for value in values
-    ):
-        return sqltypes.integer()
-    return sqltypes.number(sqltypes.PRECISION_MAX, min(max([0, *exponents]), 37))
+def read_large(document: bytes) -> dict[str, bindings.Binding]:
+    """Return the binds of a request from their JSON, arrays as columns. Raises SqlError.
+
+    Takes seconds and some hundred megabytes for what a request may bind.
+    """
+    try:
+        raw = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        raise errors.malformed_request("the body is not JSON") from None
+    if not isinstance(raw, dict):
+        raise errors.malformed_request("bindings is not an object")
+    return {name: _packed(binding) for name, binding in bindings.parse(raw).items()}
+
+
+def _packed(binding: bindings.Binding) -> bindings.Binding:
+    if not binding.is_array:
+        return binding
+    scale = None
+    if binding.type == "fixed":
+        kind = _fixed_type(binding)
+        scale = None if kind.is_integer else kind.scale
+    table = pa.table({"": _arrow(binding, binding.rows, "UTC")})
+    column = bindings.Column(rows=binding.rows, scale=scale, data=engine.ipc_rows(table))
+    return bindings.Binding(type=binding.type, values=(), is_array=True, column=column)
+
+
+def _arrow(binding: bindings.Binding, count: int, zone: str) -> Any:
+    """Return count values of a bind as a chunked array."""
+    if binding.column is not None:
+        packed = engine.read_rows(binding.column.data).column(0)
+        is_instant = binding.type in ("timestamp_ltz", "timestamp_tz")
+        return packed.cast(pa.timestamp("us", zone)) if is_instant else packed
+    values = binding.values if binding.is_array else binding.values * count
+    kind = _fixed_type(binding) if binding.type == "fixed" else None
+    # Arrow holds the interpreter for as long as it converts one list.
+    at_once = limits.BOUND_VALUES_AT_ONCE
+    return pa.chunked_array(
+        [
+            _bind_array(binding, values[start : start + at_once], kind, zone)
+            for start in range(0, max(count, 1), at_once)
+        ]
+    )
+
+
+def _fixed_type(binding: bindings.Binding) -> sqltypes.SqlType:
+    if binding.column is not None:
+        scale = binding.column.scale
+        return sqltypes.integer() if scale is None else _decimal_type(scale)
+    is_integer, scale = True, 0
+    for value in binding.values:
+        if isinstance(value, decimal.Decimal):
+            is_integer = False
+            scale = max(scale, -int(value.as_tuple().exponent))
+        elif value is not None:
+            is_integer = is_integer and sqltypes.INT64_LOW <= value <= sqltypes.INT64_HIGH
+    return sqltypes.integer() if is_integer else _decimal_type(min(scale, 37))
+
+
+def _decimal_type(scale: int) -> sqltypes.SqlType:
+    return sqltypes.number(sqltypes.PRECISION_MAX, scale)
 
 
 def _bind_array(

@@ -54,6 +54,11 @@ QUERY_BODY_BYTES_MAX: Final = 16 << 20
 """A request to run a statement, inflated: its text, and some hundred thousand bound values."""
 QUERY_BODY_HERE_BYTES_MAX: Final = 32 << 10
 """A larger body is decoded in a thread, bind by bind, and takes one of the turns below."""
+BINDS_THREAD_BYTES_MAX: Final = 1 << 20
+"""Larger binds are decoded in a child that reads statements: what decodes or frees a million values
+keeps the interpreter from the event loop, also in a thread."""
+QUERY_PARAMETERS_BYTES_MAX: Final = 64 << 10
+"""The parameters of one request, as JSON."""
 LARGE_BODIES_MAX: Final = 4
 """Larger bodies that are read and decoded at one time; one principal has at most all but one."""
 BINDS_MAX: Final = 16_384

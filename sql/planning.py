@@ -119,7 +119,7 @@ class Planning:
         self, call: Call, tables: tuple[shapes.TableShape, ...] = ()
     ) -> shapes.Environment:
         """Return what the dialect knows beside the text."""
-        if sum(len(binding.values) for binding in call.bindings.values()) > limits.BINDS_HERE_MAX:
+        if sum(binding.rows for binding in call.bindings.values()) > limits.BINDS_HERE_MAX:
             return await asyncio.to_thread(self._environment, call, tables)
         return self._environment(call, tables)
 

@@ -670,8 +670,8 @@ def _without_frames(error: errors.SqlError) -> errors.SqlError:
 
 
 def _pending_size(submission: Submission) -> int:
-    values = sum(len(binding.values) for binding in submission.bindings.values())
-    return len(submission.text) + values * limits.BOUND_VALUE_BYTES
+    bound_bytes = sum(binding.size_bytes for binding in submission.bindings.values())
+    return len(submission.text) + bound_bytes
 
 
 def _inline_size(query: Query) -> int:

@@ -11,13 +11,13 @@ import asyncio
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
 from server import asgi, calls
 from server.auth import callers
-from sql import chunks, engine, errors, limits, queries, sessions
+from sql import bindings, chunks, engine, errors, limits, queries, sessions
 from sql.rest import login, refusals, routes, wire
 from storage import model
 
@@ -29,16 +29,24 @@ THREAD_BYTES_MIN = 256 << 10
 """From this size on bodies are read and answers compressed in a thread."""
 
 
+class ReadBinds(Protocol):
+    """Reads the bindings of a request from their JSON text; raises SqlError."""
+
+    async def __call__(self, document: bytes, *, owner: str) -> Mapping[str, bindings.Binding]: ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Services:
     """What the handlers need.
 
+    read_binds: reads large bindings; `sql.compiler` does.
     chunk_key: the secret that signs chunk addresses; a new one at each start will do, because
     results do not outlive the process.
     """
 
     sessions: sessions.Sessions
     queries: queries.Queries
+    read_binds: ReadBinds
     logins: login.Logins
     chunk_key: bytes
     now_ms: model.NowMs
@@ -237,9 +245,13 @@ async def _submit_large(
         body = await _body(call.request, limits.QUERY_BODY_BYTES_MAX)
         parsed = await asyncio.to_thread(wire.parse_query, body)
         del body
+        bound = None
+        if parsed.large_bindings is not None:
+            bound = await services.read_binds(parsed.large_bindings, owner=owner)
         submission = await asyncio.to_thread(
-            wire.submission, parsed, call.value.request_id, session
+            wire.submission, parsed, call.value.request_id, session, bound
         )
+        del parsed
         return services.queries.submit(session, submission)
     finally:
         services.large_bodies.give_back(owner)

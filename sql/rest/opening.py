@@ -20,6 +20,7 @@ def open_face(
     namespaces: namespaces.Namespaces,
     statements: queries.Statements,
     split: queries.Split,
+    read_binds: face.ReadBinds,
     principals: principals.Principals,
     ring: tokens.KeyRing,
     authoriser: decide.Authoriser,
@@ -45,6 +46,7 @@ def open_face(
     return face.Face(
         face.Services(
             sessions=all_sessions,
+            read_binds=read_binds,
             queries=queries.Queries(
                 statements=statements,
                 sessions=all_sessions,

@@ -52,12 +52,16 @@ class LoginRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryRequest:
-    """What a query request asks. raw_bindings: as they came; `sql.bindings` reads them."""
+    """What a query request asks. raw_bindings: as they came; `sql.bindings` reads them.
+
+    large_bindings: instead of them the JSON text of large ones; `sql.compiler` reads that.
+    """
 
     text: str
     is_async: bool = False
     describe_only: bool = False
     raw_bindings: Mapping[str, Any] | None = None
+    large_bindings: bytes | None = None
     raw_parameters: Mapping[str, Any] = field(default_factory=dict)
     bind_stage: str | None = None
 
@@ -108,7 +112,8 @@ def parse_query(body: bytes) -> QueryRequest:
         text=_text(data, "sqlText"),
         is_async=data.get("asyncExec") is True,
         describe_only=data.get("describeOnly") is True,
-        raw_bindings=None if raw is None else _object(raw, "bindings"),
+        raw_bindings=None if raw is None or isinstance(raw, bytes) else _object(raw, "bindings"),
+        large_bindings=raw if isinstance(raw, bytes) else None,
         raw_parameters=_object(data.get("parameters") or {}, "parameters"),
         bind_stage=_text(data, "bindStage") or None,
     )
@@ -132,9 +137,15 @@ def session_token(authorization: str | None) -> str | None:
 
 
 def submission(
-    request: QueryRequest, request_id: str, session: sessions.Session
+    request: QueryRequest,
+    request_id: str,
+    session: sessions.Session,
+    bound: Mapping[str, bindings.Binding] | None = None,
 ) -> queries.Submission:
-    """Return what to run. Raises SqlError for a text, bind or parameter that cannot be read."""
+    """Return what to run. Raises SqlError for a text, bind or parameter that cannot be read.
+
+    bound: what was read of large bindings.
+    """
     if len(request.text) > limits.TEXT_LENGTH_MAX:
         raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     if request.bind_stage:
@@ -143,7 +154,7 @@ def submission(
     return queries.Submission(
         text=request.text,
         request_id=request_id,
-        bindings=bindings.parse(request.raw_bindings),
+        bindings=bindings.parse(request.raw_bindings) if bound is None else bound,
         parameters=settings,
         describe_only=request.describe_only,
         is_async=request.is_async,
@@ -171,25 +182,19 @@ def _loaded(body: bytes) -> Mapping[str, Any]:
 
 
 def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
-    """Return what `_loaded` does, one member after the other, and one bind after the other.
+    """Return what `_loaded` does of a query request, one member and one bind after the other.
 
-    A decoder holds the interpreter until it is through, so that a thread alone would not do.
+    A decoder holds the interpreter until it is through, so that a thread alone would not do. What
+    is no member of a request is not decoded, and large bindings stay JSON text.
     """
     try:
-        members = PARTS.decode(body)
-        data = {
-            name: orjson.loads(memoryview(part))
-            for name, part in members.items()
-            if name != "bindings"
-        }
-        bound = members.get("bindings")
-        if bound is not None and bytes(bound) != b"null":
-            listed = PARTS.decode(bound)
-            if len(listed) > limits.BINDS_MAX:
-                raise errors.bad_binding("list", f"has more than {limits.BINDS_MAX} names")
-            data["bindings"] = {
-                name: orjson.loads(memoryview(part)) for name, part in listed.items()
-            }
+        members = MEMBERS.decode(body)
+        if len(members.parameters) > limits.QUERY_PARAMETERS_BYTES_MAX:
+            raise refusals.MalformedBody(
+                f"parameters are longer than {limits.QUERY_PARAMETERS_BYTES_MAX} bytes"
+            )
+        data = {name: _loaded_part(getattr(members, name)) for name in SMALL_MEMBERS}
+        data["bindings"] = _loaded_bindings(memoryview(members.bindings))
         return data
     except msgspec.ValidationError:
         raise refusals.MalformedBody("the body or its bindings are not an object") from None
@@ -197,11 +202,38 @@ def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
         raise refusals.MalformedBody("the body is not JSON") from None
 
 
-def _part(part: msgspec.Raw) -> Any:
-    return orjson.loads(memoryview(part))
+def _loaded_bindings(part: memoryview) -> Any:
+    if len(part) > limits.BINDS_THREAD_BYTES_MAX:
+        return bytes(part)
+    if part.tobytes() == b"null":
+        return None
+    listed = BINDS.decode(part)
+    if len(listed) > limits.BINDS_MAX:
+        raise errors.bad_binding("list", f"has more than {limits.BINDS_MAX} names")
+    return {name: orjson.loads(memoryview(each)) for name, each in listed.items()}
 
 
-PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+def _loaded_part(part: msgspec.Raw) -> Any:
+    view = memoryview(part)
+    if len(view) > limits.QUERY_PARAMETERS_BYTES_MAX and view[0] != ord('"'):
+        return ()  # neither a text nor a flag nor parameters
+    return orjson.loads(view)
+
+
+class _Members(msgspec.Struct):
+    """The members of a query request that are read, each as its JSON text."""
+
+    sqlText: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815 - the protocol's names
+    asyncExec: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815
+    describeOnly: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815
+    bindStage: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815
+    parameters: msgspec.Raw = msgspec.Raw(b"null")
+    bindings: msgspec.Raw = msgspec.Raw(b"null")
+
+
+SMALL_MEMBERS = tuple(name for name in _Members.__struct_fields__ if name != "bindings")
+MEMBERS = msgspec.json.Decoder(_Members)
+BINDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:

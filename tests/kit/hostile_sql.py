@@ -155,7 +155,53 @@ def read_a_wide_table(place: stalls.Target) -> None:
         assert answer["success"], str(answer)[:600]
 
 
+def array_binds(names: int, values: int, text: str) -> dict[str, Any]:
+    """Return array binds of so many names, each with so many values."""
+    return {str(n + 1): {"type": "TEXT", "value": [text] * values} for n in range(names)}
+
+
+def make_a_table_of_texts(place: stalls.Target) -> None:
+    connection = Connection(place)
+    connection.run("create schema if not exists lake.texts")
+    columns = joined("c{0} varchar", 4)
+    answer = connection.run(f"create table if not exists lake.texts.t ({columns})")
+    assert answer["success"], str(answer)[:600]
+
+
 ROWS: Final = (
+    statement(
+        "sixteen-mebibytes-of-array-binds",
+        "carol",
+        "select ?",
+        [None],
+        growth_mib=3 * GROWTH_MIB,
+        bindings=array_binds(1, 1_600_000, "123456"),
+    ),
+    statement(
+        "sixteen-mebibytes-of-inserted-binds",
+        stalls.ROOT,
+        "insert into lake.texts.t values (?, ?, ?, ?)",
+        [None],
+        growth_mib=2 * GROWTH_MIB,
+        prepare=make_a_table_of_texts,
+        bindings=array_binds(4, 400_000, "123456"),
+    ),
+    statement(
+        "four-million-lists-as-a-bind",
+        "carol",
+        "select ?",
+        ["002049"],
+        growth_mib=2 * GROWTH_MIB,
+        bindings={"1": {"type": "TEXT", "value": [[]] * 4_000_000}},
+    ),
+    statement(
+        "more-bind-names-than-there-may-be",
+        "carol",
+        "select 1",
+        ["002049"],
+        growth_mib=2 * GROWTH_MIB,
+        bindings={str(n): {} for n in range(900_000)},
+    ),
     statement("doubling-ctes-14-deep", "carol", doubling(15), ["000625"]),
     statement("doubling-ctes-24-deep", stalls.ROOT, doubling(25), ["000625"]),
     statement("a-quarter-of-a-million-statements", "carol", "1;" * 250_000, ["000625"]),

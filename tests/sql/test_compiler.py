@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import orjson
 import pytest
 
-from sql import compiler, errors, limits
+from sql import bindings, compiler, engine, errors, inputs, limits
 from sql.dialect import expressions, operations, shapes, sqltypes
 from tests.kit import sql_text
 
@@ -230,3 +231,66 @@ def test_reading_in_a_child_leaves_the_loop_to_others() -> None:
         return worst
 
     assert with_compiler(work) < 0.05
+
+
+BOUND: dict[str, list[str | None]] = {
+    "FIXED": ["1", None, "-7"],
+    "FIXED ": ["1.25", None, "90000000000000000000"],
+    "REAL": ["1.5", "nan", None],
+    "TEXT": ["a", "\u20ac", None],
+    "BOOLEAN": ["true", "0", None],
+    "BINARY": ["00ff", None, ""],
+    "DATE": ["86400000", None, "0"],
+    "TIME": ["1000", None, "86399999999000"],
+    "TIMESTAMP_NTZ": ["1500000000000000000", None, "-1000"],
+    "TIMESTAMP_LTZ": ["1500000000000000000", None, "-1000"],
+    "TIMESTAMP_TZ": ["1500000000000000000 1500", None, "0"],
+    "ANY": [None, None, None],
+}
+
+
+@pytest.mark.parametrize("children", [0, 1])
+def test_large_binds_are_read_to_the_same_rows_as_small_ones(children: int) -> None:
+    raw: dict[str, Any] = {
+        str(n): {"type": name.strip(), "value": values}
+        for n, (name, values) in enumerate(BOUND.items(), 1)
+    }
+    raw["one"] = {"type": "FIXED", "value": "5"}
+
+    async def work(made: compiler.Compiler) -> Any:
+        return await made.read_binds(orjson.dumps(raw), owner="root")
+
+    large = with_compiler(work, children=children)
+    small = bindings.parse(raw)
+    assert [large[name].rows for name in raw] == [small[name].rows for name in raw]
+    assert large["one"] == small["one"]
+    for name in raw:
+        assert inputs.bind_column(name, large[name]) == inputs.bind_column(name, small[name])
+    for zone in ("UTC", "Asia/Tokyo"):
+        rows = [inputs.binds_relation(binds, zone).rows for binds in (large, small)]
+        tables = [engine.read_rows(each or b"") for each in rows]
+        assert tables[0].schema == tables[1].schema
+        assert [str(row) for row in tables[0].to_pylist()] == [
+            str(row) for row in tables[1].to_pylist()
+        ]
+
+
+@pytest.mark.parametrize("children", [0, 1])
+@pytest.mark.parametrize(
+    ("document", "code"),
+    [
+        (b"[]", "391902"),
+        (b'{"1": ', "391902"),
+        (b'{"1": {"type": "FIXED", "value": ["x"]}}', "002049"),
+        (b'{"1": {"type": "TEXT", "value": [[], []]}}', "002049"),
+    ],
+)
+def test_large_binds_that_cannot_be_read_are_refused(
+    document: bytes, code: str, children: int
+) -> None:
+    async def work(made: compiler.Compiler) -> Any:
+        return await made.read_binds(document, owner="root")
+
+    with pytest.raises(errors.SqlError) as caught:
+        with_compiler(work, children=children)
+    assert caught.value.code == code

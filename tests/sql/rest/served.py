@@ -24,7 +24,7 @@ from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.access import model as access
 from server.auth import verify
-from sql import bindings, credentials, errors, outcomes, queries, sessions, shelves
+from sql import bindings, compiler, credentials, errors, outcomes, queries, sessions, shelves
 from sql.rest import face, login
 from storage import disk as disks
 from storage import index as indexes
@@ -213,6 +213,7 @@ def build(
         face.Services(
             sessions=all_sessions,
             queries=all_queries,
+            read_binds=compiler.Compiler(children=0).read_binds,
             logins=login.Logins(
                 sessions=all_sessions,
                 credentials=proofs,

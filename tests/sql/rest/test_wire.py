@@ -198,3 +198,22 @@ def test_more_binds_than_a_request_may_have_are_refused_before_they_are_read() -
     with pytest.raises(errors.SqlError) as caught:
         wire.parse_query(orjson.dumps({"bindings": binds}))
     assert caught.value.code == "002049"
+
+
+def test_large_binds_stay_text_beside_a_request_that_is_read() -> None:
+    binds = {"1": {"type": "TEXT", "value": ["x" * 100] * (limits.BINDS_THREAD_BYTES_MAX // 100)}}
+    request = wire.parse_query(orjson.dumps({"sqlText": "insert", "bindings": binds}))
+    assert request.text == "insert"
+    assert request.raw_bindings is None
+    assert orjson.loads(request.large_bindings or b"") == binds
+
+
+@pytest.mark.parametrize("name", ["sqlText", "parameters", "asyncExec", "unknown"])
+def test_a_member_of_very_many_lists_is_not_decoded(name: str) -> None:
+    body = b'{"%s": [%s[]], "sqlText": "select 1"}' % (name.encode(), b"[]," * 1_000_000)
+    if name == "parameters":
+        with pytest.raises(refusals.MalformedBody):
+            wire.parse_query(body)
+    else:
+        request = wire.parse_query(body)
+        assert (request.text, request.is_async) == ("select 1", False)
