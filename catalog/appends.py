@@ -23,6 +23,7 @@ from catalog import (
     idents,
     manifest_encoding,
     manifests,
+    owners,
     readers,
     scans,
     summaries,
@@ -114,6 +115,7 @@ class Appends:
         staged: LoadedTable | None = None,
         principal: access_model.Principal,
         via: str = "sql",
+        judge: owners.Judge | None = None,
     ) -> LoadedTable:
         """Commit one snapshot that adds and removes these files; return the table after it.
 
@@ -124,9 +126,10 @@ class Appends:
         summary: own fields of the snapshot's summary. extra_updates: for the same commit, before
         the snapshot. staged: what a staged create gave; the commit then creates the table, files
         and all. principal: the writer, who also reads what the table has; manifests of other tables
-        that it may not read stay as they are. Raises RequirementFailed if the branch moved,
-        MetadataFileMissing, ForeignFileRefused where such a manifest must be read, InvalidArgument
-        for a file that is not live or fits no spec, and as `Tables.commit` does.
+        that it may not read stay as they are. judge: as in `Commits.commit`. Raises
+        RequirementFailed if the branch moved, MetadataFileMissing, ForeignFileRefused where such a
+        manifest must be read, InvalidArgument for a file that is not live or fits no spec, and as
+        `Tables.commit` does.
         """
         change = _Change(
             operation=operation,
@@ -140,6 +143,8 @@ class Appends:
         )
         for number in range(1, ATTEMPTS_MAX + 1):
             loaded = self._tables.load(ident) if staged is None else staged
+            if staged is None and judge is not None:  # before files are written below its location
+                judge(self._tables.place(ident), ident, loaded.pointer)
             reader = self._readers.of(principal, loaded)
             table = loaded.metadata
             head = scans.head_of(table, branch)
@@ -164,6 +169,7 @@ class Appends:
                     ],
                     by=principal.arn,
                     via=via,
+                    judge=judge,
                 )
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
                 if change.reads or staged is not None or number == ATTEMPTS_MAX:

@@ -139,11 +139,13 @@ class Commits:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none, as one commit.
 
-        Changes of the same table are applied in order, each on what the one before left.
+        Changes of the same table are applied in order, each on what the one before left. judge: is
+        asked about each table; None for a caller that has every right.
         Returns each table once, in the order of its first change. Raises as `commit` does.
         """
         parts = _by_table(changes)
@@ -187,6 +189,7 @@ class Commits:
                         large=large[ident] or _is_large(file),
                         base_bytes=0 if file is None else len(file.data),
                         permit=permit,
+                        judge=judge,
                         now_ms=now_ms,
                     )
                 )
@@ -365,15 +368,25 @@ class Commits:
         large: bool,
         base_bytes: int,
         permit: owners.Permit,
+        judge: owners.Judge | None,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
         if fresh is not None and base is None:
             return await self._plan_creation(
-                place, parts, taken=taken, fresh=fresh, large=large, permit=permit, now_ms=now_ms
+                place,
+                parts,
+                taken=taken,
+                fresh=fresh,
+                large=large,
+                permit=permit,
+                judge=judge,
+                now_ms=now_ms,
             )
         if found is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+        if judge is not None:
+            judge(place, ident, found.pointer)
         if base is None:
             raise _without_metadata(ident)
         made = await run(
@@ -429,6 +442,7 @@ class Commits:
         fresh: tuple[str, str],
         large: bool,
         permit: owners.Permit,
+        judge: owners.Judge | None,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
@@ -444,6 +458,8 @@ class Commits:
                 permit=permit,
                 adopts=True,
             )
+        if judge is not None:
+            judge(place, ident, None if site.entry is None else site.entry.pointer)
         made = await run(
             _apply,
             None,

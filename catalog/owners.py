@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from catalog import errors, records
+from catalog import errors, idents, records
 from storage import batch
 
 
@@ -32,6 +32,13 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 Permit: TypeAlias = Callable[[str, Owner | None], None]
 """Raises unless the caller may have a location for another table. Arguments: the location's path,
 and its owner, or None where it only holds files that belong to no table."""
+
+
+Judge: TypeAlias = Callable[[records.Place, idents.TableIdent, records.Pointer | None], None]
+"""Raises unless the caller may change a table. Arguments: its table bucket, its name, and its
+pointer, or None where there is none and the caller makes it. It is asked while a write is planned,
+on the pointer that the write's transaction then expects: what a name meant earlier does not count.
+"""
 
 
 def owner_of(reading: batch.Lookup, place: records.Place, location: records.LocationRow) -> Owner:

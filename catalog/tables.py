@@ -91,6 +91,10 @@ class Tables:
         with self._store.index.view() as view:
             return self._commits.pointer(view, place, ident).pointer
 
+    def place(self, ident: idents.TableIdent) -> records.Place:
+        """Return where the rows of a table's bucket are. Raises NoSuchWarehouse."""
+        return self._store.place(ident.table_bucket)
+
     def exists(self, ident: idents.TableIdent) -> bool:
         """Say whether there is such a table. Raises NoSuchWarehouse."""
         place = self._store.place(ident.table_bucket)
@@ -177,6 +181,7 @@ class Tables:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
         also: Also | None = None,
     ) -> LoadedTable:
@@ -184,7 +189,8 @@ class Tables:
 
         schema, partition_spec, sort_order: decoded JSON as the client sent it. adopts: a table of
         this name that was made without metadata gets its first, and keeps its place and uuid.
-        permit: is asked before a location is taken that has an owner or files.
+        permit: is asked before a location is taken that has an owner or files. judge: is asked
+        about the table that is adopted, or made; None for a caller that has every right.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
         ViewAlreadyExists, BadUpdate.
         """
@@ -213,6 +219,8 @@ class Tables:
                     reserved_until_ms=now_ms + STAGED_MS if stage else 0,
                     adopts=adopts,
                 )
+            if judge is not None:
+                judge(place, ident, None if site.entry is None else site.entry.pointer)
             metadata = await commits.run(
                 creation.new_table,
                 schema=schema,
@@ -398,17 +406,21 @@ class Tables:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
         """Apply updates to a table if its requirements hold, and return the table after it.
 
         With the requirement assert-create, create it. Updates that change nothing commit nothing.
-        permit: is asked before a location is taken that has an owner or files.
+        permit: is asked before a location is taken that has an owner or files. judge: as in
+        `Commits.commit`.
         Raises NoSuchTable, RequirementFailed, BadUpdate, StaleSequenceNumber, LoadAlreadyTaken,
         InvalidLocation, InvalidProperty, CommitFailed, CommitStateUnknown.
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
-        (loaded,) = await self.commit_many([change], by=by, via=via, permit=permit, receipt=receipt)
+        (loaded,) = await self.commit_many(
+            [change], by=by, via=via, permit=permit, judge=judge, receipt=receipt
+        )
         return loaded
 
     async def commit_many(
@@ -418,10 +430,13 @@ class Tables:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none. See `Commits.commit`."""
-        return await self._commits.commit(changes, by=by, via=via, permit=permit, receipt=receipt)
+        return await self._commits.commit(
+            changes, by=by, via=via, permit=permit, judge=judge, receipt=receipt
+        )
 
     async def set_metadata_location(
         self,
@@ -431,6 +446,7 @@ class Tables:
         version_token: str,
         by: str,
         via: str = "s3tables",
+        judge: owners.Judge | None = None,
     ) -> records.Pointer:
         """Point a table to a metadata file that a client wrote below the table's location.
 
@@ -444,6 +460,8 @@ class Tables:
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, ident)
             old = found.pointer
+            if judge is not None:
+                judge(place, ident, old)
             _check_token(old, version_token)
             path = locations.parse_location(old.location, table_bucket=place.table_bucket)
             _check_below(place, path, metadata_location)
@@ -489,6 +507,7 @@ class Tables:
         version_token: str | None = None,
         by: str,
         via: str = "rest",
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
         """Drop a table. purge: its files may go with the next sweep, no undrop.
@@ -497,7 +516,13 @@ class Tables:
         """
         summary = {"operation": "drop", "purge": purge}
         await self._remove(
-            ident, summary, version_token=version_token, by=by, via=via, receipt=receipt
+            ident,
+            summary,
+            version_token=version_token,
+            by=by,
+            via=via,
+            judge=judge,
+            receipt=receipt,
         )
 
     async def unregister(
@@ -506,6 +531,7 @@ class Tables:
         *,
         by: str,
         via: str = "rest",
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
         """Forget a table but keep its files, to be registered elsewhere; return it as it was."""
@@ -516,6 +542,7 @@ class Tables:
             version_token=None,
             by=by,
             via=via,
+            judge=judge,
             receipt=receipt,
             metadata_needed=True,
         )
@@ -529,6 +556,7 @@ class Tables:
         version_token: str | None = None,
         by: str,
         via: str = "rest",
+        judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> records.Pointer:
         """Give a table another name, in any namespace of its table bucket. Its files stay.
@@ -544,6 +572,8 @@ class Tables:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, source)
+                if judge is not None:
+                    judge(place, source, found.pointer)
                 _check_token(found.pointer, version_token)
                 holder = self._store.namespace(view, place, target.namespace)
                 sites.check_rename_free(self._store, view, place, source, target)
@@ -597,6 +627,7 @@ class Tables:
         version_token: str | None,
         by: str,
         via: str,
+        judge: owners.Judge | None,
         receipt: receipts.Receipt | None,
         metadata_needed: bool = False,
     ) -> records.Pointer:
@@ -605,6 +636,8 @@ class Tables:
         async def plan() -> store.Planned[records.Pointer]:
             with self._store.index.view() as view:
                 found = self._commits.pointer(view, place, ident)
+            if judge is not None:
+                judge(place, ident, found.pointer)
             _check_token(found.pointer, version_token)
             if metadata_needed:
                 await self._commits.fetched(place, ident, found.pointer)

@@ -53,8 +53,7 @@ ROWS: Final[Mapping[str, face.Row]] = {
         _row(
             "UpdateTableMetadataLocation",
             tables.update_table_metadata_location,
-            "GetTableData",
-            "PutTableData",
+            *tables.UPDATE_ACTIONS[1:],
         ),
         _row("TagResource", tags.tag_resource),
         _row("UntagResource", tags.untag_resource),

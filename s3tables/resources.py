@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from catalog import idents, records
+from catalog import idents, owners, records
 from catalog.namespaces import Namespace, Namespaces
 from catalog.tables import Tables
 from s3tables import errors, names
@@ -109,6 +109,19 @@ class Resources:
     ) -> None:
         """Raise AccessDenied unless principal may do an action of this API on a resource."""
         self.authoriser.check(principal, demand(action, resource, context=context))
+
+    def judge(self, principal: model.Principal, *actions: str) -> owners.Judge:
+        """Return the check that principal may do actions with a table that is there."""
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            assert pointer is not None, "what this API makes, it does not find"
+            arn = self.table_arn(Table(bucket=place.bucket, ident=ident, pointer=pointer))
+            for action in actions:
+                self.check(principal, action, arn, context=table_context(ident))
+
+        return check
 
     def permits(
         self,

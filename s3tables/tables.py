@@ -7,7 +7,7 @@ changes with every step of the pointer, whichever API took it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from catalog import errors as catalog_errors
 from catalog import idents, records
@@ -24,6 +24,9 @@ from storage import batch
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
+
+UPDATE_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
+"""What it takes to point a table to a file."""
 
 
 async def create_table(resources: Resources, call: calls.Call) -> Members:
@@ -144,6 +147,7 @@ async def delete_table(resources: Resources, call: calls.Call) -> Members:
         version_token=members.get("versionToken"),
         by=call.principal.arn,
         via="s3tables",
+        judge=resources.judge(call.principal, "DeleteTable"),
     )
     return {}
 
@@ -170,6 +174,7 @@ async def rename_table(resources: Resources, call: calls.Call) -> Members:
         version_token=members.get("versionToken"),
         by=principal.arn,
         via="s3tables",
+        judge=resources.judge(principal, "RenameTable"),
     )
     return {}
 
@@ -196,6 +201,7 @@ async def update_table_metadata_location(resources: Resources, call: calls.Call)
         members["metadataLocation"],
         version_token=members["versionToken"],
         by=call.principal.arn,
+        judge=resources.judge(call.principal, *UPDATE_ACTIONS),
     )
     return {
         "name": table.ident.name,

@@ -172,6 +172,8 @@ class Exchange:
                 raise face.refuse_unimplemented(operation)
             if operation.body_bytes_max:
                 call.body = await request.read(limit_bytes=operation.body_bytes_max)
+                # While the client sent it, a name may have come to mean something else.
+                self._authorise(face, call)
             return await operation.handler(face.services, call)
         except errors.ClientDisconnected:
             raise
@@ -222,8 +224,11 @@ class Exchange:
             entry.credential_id = caller.credential_id
         if authentication is Authentication.REQUIRED and principal.kind == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")
-        for demand in operation.demands(face.services, call):
-            self._authoriser.check(principal, demand)
+        self._authorise(face, call)
+
+    def _authorise(self, face: Face, call: calls.Call) -> None:
+        for demand in call.operation.demands(face.services, call):
+            self._authoriser.check(call.principal, demand)
 
     async def _send(
         self,

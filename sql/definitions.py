@@ -7,6 +7,7 @@ as the first one was.
 from __future__ import annotations
 
 from catalog import idents, namespaces, receipts, records, tables
+from server.access import model as access_model
 from sql import errors, outcomes, places, planning, replays, writes
 from sql.dialect import names, operations, resolve, sqltypes
 
@@ -81,7 +82,9 @@ class Definitions:
                 for column in statement.columns
             ]
             wanted = writes.new_table(statement, columns)
-            await self._create(ident, wanted, by=call.by, adopts=adopts, receipt=receipt)
+            await self._create(
+                ident, wanted, principal=session.principal, adopts=adopts, receipt=receipt
+            )
             return outcomes.status(done)
         created = await self._create_as(call, statement, ident, adopts=adopts)
         return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
@@ -91,7 +94,7 @@ class Definitions:
         ident: idents.TableIdent,
         wanted: writes.NewTable,
         *,
-        by: str,
+        principal: access_model.Principal,
         adopts: bool,
         stage: bool = False,
         receipt: receipts.Receipt | None = None,
@@ -104,8 +107,9 @@ class Definitions:
             properties=wanted.properties,
             stage=stage,
             adopts=adopts,
-            by=by,
+            by=principal.arn,
             via="sql",
+            judge=self._places.judge(principal, places.WRITE_ACTIONS),
             receipt=receipt,
         )
 
@@ -121,9 +125,16 @@ class Definitions:
         found, opened = await self._planning.bound(call)
         columns = _new_columns(statement, found)
         wanted = writes.new_table(statement, columns)
-        loaded = await self._create(ident, wanted, by=call.by, adopts=adopts, stage=True)
+        loaded = await self._create(
+            ident, wanted, principal=call.session.principal, adopts=adopts, stage=True
+        )
         fields = list(loaded.metadata.current_schema()["fields"])
-        target = writes.Target(loaded=loaded, fields=tuple(fields), is_staged=True)
+        target = writes.Target(
+            loaded=loaded,
+            fields=tuple(fields),
+            is_staged=True,
+            judge=self._places.judge(call.session.principal, places.WRITE_ACTIONS),
+        )
         targets = [column.type for column in columns]
         environment = await self._planning.environment(call, opened.shapes)
         found = await call.compiled.bind_into(environment, targets)
@@ -158,7 +169,13 @@ class Definitions:
             if statement.if_exists and error.code == "002003":
                 return outcomes.status(gone)
             raise
-        await self._tables.drop(table.ident, by=call.by, via="sql", receipt=receipt)
+        await self._tables.drop(
+            table.ident,
+            by=call.by,
+            via="sql",
+            judge=self._places.judge(session.principal, places.DROP_ACTIONS),
+            receipt=receipt,
+        )
         return done
 
     async def create_schema(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from catalog import errors as catalog_errors
-from catalog import idents, records
+from catalog import idents, owners, records
 from catalog import store as catalog_store
 from catalog.rest import access as catalog_access
 from server.access import errors as access_errors
@@ -71,6 +71,20 @@ class Places:
                 f"{principal.arn} is not authorized to drop every table of schema"
                 f" {idents.dotted(table.ident.namespace)}"
             ) from None
+
+    def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
+        """Return the check that principal may do actions with a table, or make one."""
+        asked = self._access.judge(principal, actions)
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            try:
+                asked(place, ident, pointer)
+            except access_errors.AccessDenied as denied:
+                raise errors.not_authorized(str(denied)) from None
+
+        return check
 
     @contextmanager
     def view(self, principal: access_model.Principal) -> Iterator[View]:

@@ -319,7 +319,11 @@ class Statements:
             environment = await self._planning.environment(call)
             return _with_binds(answer, await call.compiled.bind_count(environment))
         transactions.check_may_write(session)
-        target = writes.Target(loaded=loaded, fields=tuple(written))
+        target = writes.Target(
+            loaded=loaded,
+            fields=tuple(written),
+            judge=self._places.judge(session.principal, places.WRITE_ACTIONS),
+        )
         found, query = await self._planning.bound_into(call, loaded, given, target)
         staged = await self._writes.stage(query, target, by=call.by)
         await self._commit_or_wait(call, staged)

@@ -23,7 +23,9 @@ from catalog import (
     layout,
     locations,
     manifests,
+    owners,
     parquet_stats,
+    records,
     tables,
     transforms,
     values,
@@ -43,11 +45,15 @@ CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "br
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """Where rows go: a table, staged or not, and which of its fields the rows have, in order."""
+    """Where rows go: a table, staged or not, and which of its fields the rows have, in order.
+
+    judge: is asked once more about the table when the rows are committed.
+    """
 
     loaded: tables.LoadedTable
     fields: tuple[Mapping[str, Any], ...]
     is_staged: bool = False
+    judge: owners.Judge | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +147,7 @@ class Writes:
                 summary={relations.QUERY_ID: query_id} if query_id else {},
                 principal=principal,
                 via="sql",
+                judge=_same_table(target),
             )
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
             raise  # the commit may be there: its files stay
@@ -194,6 +201,24 @@ class Writes:
     async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
         for uri in uris:
             await self._files.remove(uri, table_bucket=ident.table_bucket)
+
+
+def _same_table(target: Target) -> owners.Judge:
+    """Return the check that rows go into the very table that they were made for."""
+    made_for = target.loaded.pointer.object_uuid
+
+    def check(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        if target.judge is not None:
+            target.judge(place, ident, pointer)
+        if pointer is None or pointer.object_uuid == made_for:
+            return
+        if target.is_staged:
+            raise catalog_errors.TableAlreadyExists(f"Table already exists: {ident.dotted()}")
+        raise catalog_errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
+
+    return check
 
 
 def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:

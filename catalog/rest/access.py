@@ -183,6 +183,21 @@ class Access:
 
         return check
 
+    def judge(self, principal: model.Principal, actions: Sequence[str]) -> owners.Judge:
+        """Return the check that principal may do actions with a table, or make one."""
+
+        def check(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            if pointer is None:
+                demands = self.on_new_table(ident)
+            else:
+                owner = place.bucket.owner
+                demands = self._on_object(owner, ident, pointer.object_uuid, actions)
+            self.check(principal, demands)
+
+        return check
+
     def bucket_arn(self, table_bucket: str) -> str:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self._account_of(table_bucket), table_bucket)

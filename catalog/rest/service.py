@@ -53,6 +53,10 @@ class Service:
         """Return the check of locations that a call may take."""
         return self.access.permit(call.principal, self.table_bucket(call))
 
+    def judge(self, call: calls.Call, *actions: str) -> owners.Judge:
+        """Return the check of the tables that a call may change by these actions."""
+        return self.access.judge(call.principal, actions)
+
     def warehouse_name(self, text: str | None) -> str:
         """Return the table bucket that a warehouse's name means, there or not.
 

@@ -50,6 +50,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
             adopts=adopts,
             by=call.principal.arn,
             permit=service.permit(call),
+            judge=service.judge(call, *access.COMMIT_ACTIONS),
             receipt=receipt,
         )
         return answers.answer_table(service, call, loaded)
@@ -117,6 +118,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
             change.updates,
             by=call.principal.arn,
             permit=service.permit(call),
+            judge=service.judge(call, *access.COMMIT_ACTIONS),
             receipt=receipt,
         )
         return answers.answer_commit(call, loaded)
@@ -150,7 +152,11 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
             await service.tables.commit_many(
-                changes, by=call.principal.arn, permit=service.permit(call), receipt=receipt
+                changes,
+                by=call.principal.arn,
+                permit=service.permit(call),
+                judge=service.judge(call, *access.COMMIT_ACTIONS),
+                receipt=receipt,
             )
         return wire.no_content()
 
@@ -163,7 +169,13 @@ async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
     purge = call.value.query.get("purgeRequested", "false").lower() == "true"
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.tables.drop(ident, purge=purge, by=call.principal.arn, receipt=receipt)
+        await service.tables.drop(
+            ident,
+            purge=purge,
+            by=call.principal.arn,
+            judge=service.judge(call, "DeleteTable"),
+            receipt=receipt,
+        )
         return wire.no_content()
 
     return await _once(service, call, work, lambda _: wire.no_content())
@@ -182,7 +194,12 @@ async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
     ident = service.ident(call)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        loaded = await service.tables.unregister(ident, by=call.principal.arn, receipt=receipt)
+        loaded = await service.tables.unregister(
+            ident,
+            by=call.principal.arn,
+            judge=service.judge(call, "DeleteTable"),
+            receipt=receipt,
+        )
         return answers.answer_unregistered(loaded)
 
     def replay(row: records.IdempotencyRow) -> asgi.Response:
@@ -206,7 +223,13 @@ async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
     )
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.tables.rename(source, target, by=call.principal.arn, receipt=receipt)
+        await service.tables.rename(
+            source,
+            target,
+            by=call.principal.arn,
+            judge=service.judge(call, "RenameTable"),
+            receipt=receipt,
+        )
         return wire.no_content()
 
     return await _once(service, call, work, lambda _: wire.no_content())

@@ -415,3 +415,25 @@ def test_a_cancelled_insert_leaves_nothing(tmp_path: Path) -> None:
         assert await house.rows("select count(*) from t") == [(0,)]
 
     sql_house.in_house(tmp_path, work, workers=1)
+
+
+def test_rows_made_for_a_table_that_is_replaced_meanwhile_go_nowhere(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        commit_files = house.appends.commit_files
+
+        async def replaced(*arguments: Any, **more: Any) -> Any:
+            await house.lake.tables.drop(house.lake.ident("ns.t"), by=lakes.BY)
+            await house.lake.tables.create(
+                house.lake.ident("ns.t"), schema=lakes.SCHEMA, by=lakes.BY
+            )
+            return await commit_files(*arguments, **more)
+
+        house.appends.commit_files = replaced  # type: ignore[method-assign]
+        with pytest.raises(errors.SqlError) as raised:
+            await house.run("insert into t values (1)")
+        assert raised.value.code == "002003"
+        assert await house.rows("select * from t") == []
+        assert [key for key in keys_below(house, "ns/t") if "/metadata/0000" not in key] == []
+
+    sql_house.in_house(tmp_path, work)
