@@ -155,6 +155,27 @@ class Received:
     digests: Mapping[str, bytes]
 
 
+class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a listing says of an object beside its key. checksum_algorithms: those of
+    ObjectAttributes.checksums."""
+
+    size_bytes: int
+    etag: str
+    modified_at_ms: int
+    storage_class: str
+    checksum_algorithms: tuple[str, ...]
+    checksum_type: ChecksumType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedPage:
+    """A ListPage whose objects are keys and what a listing says of them."""
+
+    objects: tuple[tuple[str, ListedObject], ...]
+    common_prefixes: tuple[str, ...]
+    next_after: str | None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListPage:
     """One page of a listing, in UTF-8 byte order of the keys.

@@ -53,6 +53,8 @@ from storage.model import (
     ByteRange,
     FileSlice,
     InlineBody,
+    ListedObject,
+    ListedPage,
     ListPage,
     NewId,
     NowMs,
@@ -452,7 +454,7 @@ class Objects:
 
         Looks past all tombstones at once: on an event loop, `list_patiently` takes its place.
         """
-        found, _ = self._list(
+        page, _ = self._list(
             bucket,
             prefix=prefix,
             delimiter=delimiter,
@@ -461,7 +463,13 @@ class Objects:
             hidden_max=None,
             include_tombstoned=include_tombstoned,
         )
-        return found
+        return ListPage(
+            objects=tuple(
+                [records.object_info(bucket, key.decode(), value) for key, value in page.rows]
+            ),
+            common_prefixes=tuple([each.decode() for each in page.common_prefixes]),
+            next_after=None if page.next_after is None else page.next_after.decode(),
+        )
 
     async def list_patiently(
         self,
@@ -471,39 +479,39 @@ class Objects:
         delimiter: str = "",
         start_after: str = "",
         max_keys: int = 1000,
-    ) -> ListPage:
-        """Return what `list` does, letting others have their turn after HIDDEN_MAX tombstones.
+    ) -> ListedPage:
+        """Return what `list` finds, as a listing shows it.
 
-        The page is then no longer of one moment, and a full one that ends before tombstones says
-        that there is more without looking behind them.
+        Other tasks have their turn after HIDDEN_MAX tombstones. The page is then no longer of one
+        moment, and a full one that ends before tombstones says that there is more without looking
+        behind them.
         """
         max_keys = min(max_keys, PAGE_ENTRIES_MAX)
-        found: list[ObjectInfo] = []
+        rows: list[tuple[str, ListedObject]] = []
         common_prefixes: list[str] = []
         enter_at = b""
+        listed = records.listed_object
         while True:
             page, paused_at = self._list(
                 bucket,
                 prefix=prefix,
                 delimiter=delimiter,
                 start_after=start_after,
-                max_keys=max_keys - len(found) - len(common_prefixes),
+                max_keys=max_keys - len(rows) - len(common_prefixes),
                 enter_at=enter_at,
                 hidden_max=HIDDEN_MAX,
             )
-            if paused_at is None and not enter_at:
-                return page
-            found += page.objects
-            common_prefixes += page.common_prefixes
-            next_after = page.next_after
-            if paused_at is None or len(found) + len(common_prefixes) >= max_keys:
+            rows += [(key.decode(), listed(value)) for key, value in page.rows]
+            common_prefixes += [each.decode() for each in page.common_prefixes]
+            next_after = None if page.next_after is None else page.next_after.decode()
+            if paused_at is None or len(rows) + len(common_prefixes) >= max_keys:
                 break
             enter_at = paused_at
             await asyncio.sleep(0)
         if paused_at is not None:
-            next_after = max([each.key for each in found[-1:]] + common_prefixes[-1:])
-        return ListPage(
-            objects=tuple(found), common_prefixes=tuple(common_prefixes), next_after=next_after
+            next_after = max([key for key, _ in rows[-1:]] + common_prefixes[-1:])
+        return ListedPage(
+            objects=tuple(rows), common_prefixes=tuple(common_prefixes), next_after=next_after
         )
 
     def _list(
@@ -517,8 +525,8 @@ class Objects:
         hidden_max: int | None,
         enter_at: bytes = b"",
         include_tombstoned: bool = False,
-    ) -> tuple[ListPage, bytes | None]:
-        """Return a page, and the key at which it stopped looking after hidden_max tombstones."""
+    ) -> tuple[listing.Page[bytes], bytes | None]:
+        """Return a page of records, and the key at which it stopped after hidden_max tombstones."""
         prefix_bytes = prefix.encode("utf-8", "surrogatepass")
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
@@ -533,17 +541,10 @@ class Objects:
                 entries_max=min(max_keys, PAGE_ENTRIES_MAX),
                 enter_at=enter_at,
             )
-        found = ListPage(
-            objects=tuple(
-                records.object_info(bucket, key.decode(), value) for key, value in page.rows
-            ),
-            common_prefixes=tuple(each.decode() for each in page.common_prefixes),
-            next_after=None if page.next_after is None else page.next_after.decode(),
-        )
         paused_at = rows.paused_at
         if paused_at is not None and not paused_at.startswith(prefix_bytes):
             paused_at = None  # it looked beyond the prefix, where nothing is asked for
-        return found, paused_at
+        return page, paused_at
 
     def _born(
         self, received: Received, attributes: ObjectAttributes, *, now_ms: int | None = None

@@ -11,6 +11,7 @@ Never touches the index: bytes in, values out. What it cannot read is a CorruptR
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from storage.model import (
     BucketInfo,
     BucketKind,
     ChecksumType,
+    ListedObject,
     ObjectAttributes,
     ObjectInfo,
     Segment,
@@ -31,6 +33,10 @@ VERSION = 1
 HEAD_BYTES = 2
 FLAG_TOMBSTONED = 1
 """Flag of an object that listings hide and only the sweep may remove."""
+
+LISTED_MAX = 8192
+LISTED_BYTES_MAX = 1024
+"""Records of at most so many bytes whose objects listings remember."""
 
 _VERSION_BYTE = bytes((VERSION,))
 
@@ -52,6 +58,30 @@ class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, g
     attributes: ObjectAttributes
     tombstoned_at_ms: int | None = None
     upload_id: str | None = None
+
+
+class _ListedAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """As much of ObjectAttributes as a listing shows."""
+
+    headers: msgspec.Raw
+    user_metadata: msgspec.Raw
+    checksums: dict[str, str]
+    checksum_type: ChecksumType
+    tags: msgspec.Raw
+    storage_class: str
+
+
+class _ListedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """As much of an ObjectRecord as a listing shows."""
+
+    sequence: int
+    version_id: msgspec.Raw
+    size_bytes: int
+    etag: str
+    crc64nvme: int
+    modified_at_ms: int
+    segments: msgspec.Raw
+    attributes: _ListedAttributes
 
 
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -120,6 +150,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 _encoder = msgspec.msgpack.Encoder()
 _objects = msgspec.msgpack.Decoder(ObjectRecord)
+_listed = msgspec.msgpack.Decoder(_ListedRecord)
 _buckets = msgspec.msgpack.Decoder(BucketRecord)
 _bucket_ids = msgspec.msgpack.Decoder(_BucketId)
 _blobs = msgspec.msgpack.Decoder(BlobRecord)
@@ -212,6 +243,27 @@ def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
         body=SegmentBody(segments=record.segments),
         tombstoned_at_ms=record.tombstoned_at_ms,
     )
+
+
+def listed_object(value: bytes) -> ListedObject:
+    """Return what a listing says of an object. Listings come again, so it is remembered."""
+    return _remembered_listed(value) if len(value) <= LISTED_BYTES_MAX else _listed_object(value)
+
+
+def _listed_object(value: bytes) -> ListedObject:
+    record = _decode(_listed, value)
+    attributes = record.attributes
+    return ListedObject(
+        size_bytes=record.size_bytes,
+        etag=record.etag,
+        modified_at_ms=record.modified_at_ms,
+        storage_class=attributes.storage_class,
+        checksum_algorithms=tuple(attributes.checksums),
+        checksum_type=attributes.checksum_type,
+    )
+
+
+_remembered_listed = functools.lru_cache(LISTED_MAX)(_listed_object)
 
 
 def bucket_info(name: str, value: bytes) -> BucketInfo:

@@ -75,10 +75,10 @@ async def _page(
     delimiter: str,
     after: str,
     max_keys: int,
-) -> model.ListPage:
+) -> model.ListedPage:
     if max_keys == 0:
         # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
-        return model.ListPage(objects=(), common_prefixes=(), next_after=None)
+        return model.ListedPage(objects=(), common_prefixes=(), next_after=None)
     return await services.objects.list_patiently(
         bucket, prefix=prefix, delimiter=delimiter, start_after=after, max_keys=max_keys
     )

@@ -28,6 +28,9 @@ DEFAULT_CONTENT_TYPE = "binary/octet-stream"
 SECONDS_REMEMBERED = 1024
 """How many moments keep their text: neighbours in a listing, and objects read again, share them."""
 
+ROWS_REMEMBERED = 8192
+"""Rows of listings whose text is kept: readers of tables list the same folders again and again."""
+
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - an offset would be formatted, at twice the cost
 _MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~/-]*")
@@ -161,7 +164,7 @@ def bucket_location(region: str) -> bytes:
 
 
 def list_objects(
-    page: model.ListPage,
+    page: model.ListedPage,
     *,
     bucket: str,
     prefix: str,
@@ -187,7 +190,7 @@ def list_objects(
 
 
 def list_objects_v2(
-    page: model.ListPage,
+    page: model.ListedPage,
     *,
     bucket: str,
     prefix: str,
@@ -399,30 +402,35 @@ def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
     ).encode()
 
 
-def _contents(objects: Sequence[model.ObjectInfo], *, encode: bool, owner: Owner | None) -> str:
+def _contents(
+    objects: Sequence[tuple[str, model.ListedObject]], *, encode: bool, owner: Owner | None
+) -> str:
     # An object belongs to its bucket's owner, whoever wrote it (S3's BucketOwnerEnforced).
     shown_owner = "" if owner is None else _owner(owner)
+    keys = [key for key, _ in objects]
+    if not _UNRESERVED.fullmatch("".join(keys)):
+        keys = [encode_key(key, encode=encode) for key in keys]
     rows = []
-    for info in objects:
-        attributes = info.attributes
-        if attributes.checksums:
-            kind = attributes.checksum_type
-            algorithms = "".join(
-                f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
-                for name in attributes.checksums
-            )
-        else:
-            kind = "FULL_OBJECT"
-            algorithms = "<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>"
-        rows.append(
-            f"<Contents><Key>{encode_key(info.key, encode=encode)}</Key>"
-            f"<LastModified>{format_timestamp(info.modified_at_ms)}</LastModified>"
-            f"<ETag>&quot;{info.etag}&quot;</ETag>{algorithms}"
-            f"<ChecksumType>{kind}</ChecksumType>"
-            f"<Size>{info.size_bytes}</Size>{shown_owner}"
-            f"<StorageClass>{attributes.storage_class}</StorageClass></Contents>"
-        )
+    for key, (_, listed) in zip(keys, objects, strict=True):
+        head, tail = _shown(listed)
+        rows.append(f"<Contents><Key>{key}</Key>{head}{shown_owner}{tail}")
     return "".join(rows)
+
+
+@functools.lru_cache(ROWS_REMEMBERED)
+def _shown(listed: model.ListedObject) -> tuple[str, str]:
+    """Return what stands between an object's key and its owner in a listing, and behind that."""
+    algorithms = "".join(
+        f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
+        for name in listed.checksum_algorithms or ("crc64nvme",)
+    )
+    kind = listed.checksum_type if listed.checksum_algorithms else "FULL_OBJECT"
+    return (
+        f"<LastModified>{format_timestamp(listed.modified_at_ms)}</LastModified>"
+        f"<ETag>&quot;{listed.etag}&quot;</ETag>{algorithms}"
+        f"<ChecksumType>{kind}</ChecksumType><Size>{listed.size_bytes}</Size>",
+        f"<StorageClass>{listed.storage_class}</StorageClass></Contents>",
+    )
 
 
 def _common_prefixes(prefixes: Sequence[str], *, encode: bool) -> str:

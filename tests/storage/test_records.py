@@ -166,3 +166,32 @@ def test_an_object_is_what_its_record_says() -> None:
     assert (info.modified_at_ms, info.tombstoned_at_ms) == (4, 5)
     assert info.attributes == ATTRIBUTES
     assert info.body.segments == (SEGMENT,)
+
+
+def test_a_listing_reads_of_a_record_what_the_object_says() -> None:
+    record = msgspec.structs.replace(OBJECT, tombstoned_at_ms=None)
+    for each in (record, msgspec.structs.replace(record, attributes=ObjectAttributes())):
+        value = records.encode(each)
+        info = records.object_info("b", "k", value)
+        for _ in range(2):
+            listed = records.listed_object(value)
+            assert (listed.size_bytes, listed.etag) == (info.size_bytes, info.etag)
+            assert listed.modified_at_ms == info.modified_at_ms
+            assert listed.storage_class == info.attributes.storage_class
+            assert listed.checksum_algorithms == tuple(info.attributes.checksums)
+            assert listed.checksum_type == info.attributes.checksum_type
+
+
+def test_a_listing_reads_a_record_that_is_too_large_to_remember() -> None:
+    attributes = ObjectAttributes(user_metadata={"m": "x" * 2048})
+    value = records.encode(msgspec.structs.replace(OBJECT, attributes=attributes))
+    assert len(value) > records.LISTED_BYTES_MAX
+    assert records.listed_object(value).etag == "e"
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\x02\x00\x90", b"\x01\x00\x90", b"\x01\x00\x93\x01\x02\x03"]
+)
+def test_a_listing_refuses_a_record_that_cannot_be_read(value: bytes) -> None:
+    with pytest.raises(errors.CorruptRecord):
+        records.listed_object(value)

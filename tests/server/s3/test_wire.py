@@ -47,7 +47,15 @@ def test_dates_in_headers_are_whole_seconds_gmt() -> None:
 def test_any_key_survives_a_listing_in_both_encodings(key: str) -> None:
     if any(ord(c) in (0xFFFE, 0xFFFF) for c in key):
         return  # XML 1.0 has no form for these two; AWS asks for encoding-type=url
-    page = model.ListPage(objects=(info(key),), common_prefixes=(), next_after=None)
+    listed = model.ListedObject(
+        size_bytes=3,
+        etag="abc",
+        modified_at_ms=1_700_000_000_120,
+        storage_class="STANDARD",
+        checksum_algorithms=(),
+        checksum_type="FULL_OBJECT",
+    )
+    page = model.ListedPage(objects=((key, listed),), common_prefixes=(), next_after=None)
     owner = wire.Owner(canonical_id="1", display_name="x")
     for encode in (False, True):
         body = wire.list_objects(
