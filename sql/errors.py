@@ -450,3 +450,11 @@ def master_token_expired() -> SessionFault:
 def master_token_invalid() -> SessionFault:
     """A master token that Boathouse never signed, or a session token in its place."""
     return SessionFault("390115", "Authentication token is invalid.")
+
+
+class MalformedBody(Exception):
+    """A body is not what the protocol has; str() says why."""
+
+
+class BodyTooLong(MalformedBody):
+    """A body inflates to more than its bound."""

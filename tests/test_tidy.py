@@ -10,7 +10,7 @@ import ast
 import functools
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,87 @@ def test_imports_are_absolute_and_fit_the_stratum(path: Path) -> None:
         assert not name.startswith("."), f"line {node.lineno}: relative import"
         top = name.partition(".")[0]
         assert top not in unwanted, f"line {node.lineno}: a {stratum} imports {top}"
+
+
+ENTRY_POINTS = ("mini", "pipeline.__main__")
+UNREACHED = {
+    "catalog.metadata.views": "the rules of views, which their REST operations will call",
+}
+"""Modules that no entry point reaches yet, and what they wait for."""
+
+ACROSS_STRATA = {
+    ("catalog.rest.credentials", "server.exchange"),
+    ("catalog.rest.idempotency", "server.asgi"),
+    ("catalog.rest.service", "catalog.rest.oauth"),
+    ("catalog.rest.wire", "server.asgi"),
+    ("catalog.rest.wire_errors", "server.asgi"),
+    ("server.auth.verify", "server.asgi"),
+    ("server.s3.wire_errors", "server.asgi"),
+    ("sql.faults", "sql.engine"),
+    ("sql.inputs", "sql.engine"),
+    ("sql.inputs", "sql.sessions"),
+    ("sql.rest.wire", "sql.queries"),
+    ("sql.rest.wire", "sql.sessions"),
+}
+"""Imports of our own that go up a stratum. A pair that is mended leaves this list."""
+
+
+def test_every_module_is_reached_from_an_entry_point() -> None:
+    named = {dotted(path): path for path in modules()}
+    reached: set[str] = set()
+    waiting = list(ENTRY_POINTS)
+    while waiting:
+        name = waiting.pop()
+        if name in reached or name not in named:
+            continue
+        reached.add(name)
+        # Children are started by the name of their module.
+        texts = {
+            node.value
+            for node in ast.walk(tree_of(named[name]))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        waiting += [*own_imports(named[name], named), *(texts & named.keys())]
+        waiting.append(name.rpartition(".")[0])
+    assert named.keys() - reached - {"provision"} == UNREACHED.keys()
+
+
+def test_imports_between_our_modules_go_down_the_strata() -> None:
+    """A rule imports rules alone, and an engine no face; what only types need does not count."""
+    named = {dotted(path): path for path in modules()}
+    above = {"rule": {"engine", "face", "wiring"}, "engine": {"face", "wiring"}}
+    across = {
+        (name, other)
+        for name, path in named.items()
+        for other in own_imports(path, named)
+        if stratum_of(named[other]) in above.get(stratum_of(path) or "", ())
+    }
+    assert across == ACROSS_STRATA
+
+
+def dotted(path: Path) -> str:
+    """The name that a module is imported by."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def own_imports(path: Path, named: Mapping[str, Path]) -> set[str]:
+    """Our modules that a module imports when it runs."""
+    found: set[str] = set()
+
+    class Imports(ast.NodeVisitor):
+        def visit_If(self, node: ast.If) -> None:
+            if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+                self.generic_visit(node)
+
+        def visit_Import(self, node: ast.Import) -> None:
+            found.update(name.name for name in node.names)
+
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+            found.add(node.module or "")
+            found.update(f"{node.module}.{name.name}" for name in node.names)
+
+    Imports().visit(tree_of(path))
+    return found & named.keys()
 
 
 @pytest.mark.parametrize("path", modules(), ids=label)

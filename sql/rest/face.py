@@ -293,7 +293,7 @@ async def _small_body(request: asgi.Request) -> bytes | None:
     try:
         encoding = request.headers.get("content-encoding")
         return wire.inflate(received, encoding, limit_bytes=limit_bytes)
-    except refusals.BodyTooLong:
+    except errors.BodyTooLong:
         return None
 
 

@@ -23,14 +23,6 @@ JSON: Final = ("content-type", "application/json")
 log = logging.getLogger("boathouse.sql.face")
 
 
-class MalformedBody(Exception):
-    """A body is not what the protocol has; str() says why."""
-
-
-class BodyTooLong(MalformedBody):
-    """A body inflates to more than its bound."""
-
-
 def fault_answer(error: errors.SqlError, query_id: str | None) -> dict[str, Any]:
     """Return the answer of a statement that failed."""
     data = {
@@ -81,7 +73,7 @@ def encode(error: Exception, request: asgi.Request) -> asgi.Response:
             return json_answer(fault_answer(errors.not_authorized(str(error)), None))
         case kit_errors.ServerBusy():
             return asgi.Response(503, (("retry-after", "1"),))
-        case MalformedBody() | kit_errors.KitError() | RecursionError():
+        case errors.MalformedBody() | kit_errors.KitError() | RecursionError():
             return json_answer(fault_answer(errors.malformed_request(str(error)), None))
         case _:
             log.error("request %s failed", request.request_id, exc_info=error)

@@ -18,7 +18,6 @@ import msgspec
 import orjson
 
 from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
-from sql.rest import refusals
 
 LOGIN_BYTES_MAX = 1 << 20
 GZIP_BYTES_MIN = 4096
@@ -75,16 +74,16 @@ def inflate(body: bytes, encoding: str | None, *, limit_bytes: int) -> bytes:
     if coding in ("", "identity"):
         return body
     if coding != "gzip":
-        raise refusals.MalformedBody(f"the content coding {coding[:20]!r} is not read here")
+        raise errors.MalformedBody(f"the content coding {coding[:20]!r} is not read here")
     inflater = zlib.decompressobj(wbits=31)
     try:
         plain = inflater.decompress(body, limit_bytes + 1)
     except zlib.error:
-        raise refusals.MalformedBody("the body is not gzip") from None
+        raise errors.MalformedBody("the body is not gzip") from None
     if len(plain) > limit_bytes:
-        raise refusals.BodyTooLong(f"the body is longer than {limit_bytes} bytes")
+        raise errors.BodyTooLong(f"the body is longer than {limit_bytes} bytes")
     if not inflater.eof:
-        raise refusals.MalformedBody("the gzipped body ends too early")
+        raise errors.MalformedBody("the gzipped body ends too early")
     return plain
 
 
@@ -178,7 +177,7 @@ def _loaded(body: bytes) -> Mapping[str, Any]:
     try:
         return _object(orjson.loads(body or b"{}"), "the body")
     except orjson.JSONDecodeError:
-        raise refusals.MalformedBody("the body is not JSON") from None
+        raise errors.MalformedBody("the body is not JSON") from None
 
 
 def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
@@ -197,9 +196,9 @@ def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
         data["bindings"] = _loaded_bindings(memoryview(members.bindings))
         return data
     except msgspec.ValidationError:
-        raise refusals.MalformedBody("the body or its bindings are not an object") from None
+        raise errors.MalformedBody("the body or its bindings are not an object") from None
     except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError):
-        raise refusals.MalformedBody("the body is not JSON") from None
+        raise errors.MalformedBody("the body is not JSON") from None
 
 
 def _loaded_bindings(part: memoryview) -> Any:
@@ -238,7 +237,7 @@ BINDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise refusals.MalformedBody(f"{name} is not an object")
+        raise errors.MalformedBody(f"{name} is not an object")
     return value
 
 
@@ -247,7 +246,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise refusals.MalformedBody(f"{name} is not text")
+        raise errors.MalformedBody(f"{name} is not text")
     return value
 
 

@@ -80,7 +80,7 @@ def test_only_far_clients_get_large_answers_compressed(
 def test_any_body_inflates_or_is_malformed(body: bytes, encoding: str | None) -> None:
     try:
         plain = wire.inflate(body, encoding, limit_bytes=1000)
-    except refusals.MalformedBody:
+    except errors.MalformedBody:
         plain = b""
     assert len(plain) <= 1000
 
@@ -92,12 +92,12 @@ def test_what_was_gzipped_comes_back_or_is_too_long(plain: bytes) -> None:
     if len(plain) <= 1000:
         assert wire.inflate(packed, "gzip", limit_bytes=1000) == plain
     else:
-        with pytest.raises(refusals.MalformedBody):
+        with pytest.raises(errors.MalformedBody):
             wire.inflate(packed, "gzip", limit_bytes=1000)
 
 
 def test_one_byte_beyond_the_bound_is_too_long() -> None:
-    with pytest.raises(refusals.MalformedBody, match="longer than 1000 bytes"):
+    with pytest.raises(errors.MalformedBody, match="longer than 1000 bytes"):
         wire.inflate(gzip.compress(b"x" * 1001), "gzip", limit_bytes=1000)
     assert len(wire.inflate(gzip.compress(b"x" * 1000), "gzip", limit_bytes=1000)) == 1000
 
@@ -134,7 +134,7 @@ class _our_faults:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> bool:
-        return isinstance(error, refusals.MalformedBody | errors.SqlError)
+        return isinstance(error, errors.MalformedBody | errors.SqlError)
 
 
 def test_a_fault_always_fills_its_data() -> None:
@@ -189,7 +189,7 @@ def test_a_large_body_is_read_in_parts_to_the_same_request() -> None:
     ],
 )
 def test_a_large_body_that_is_none_is_malformed(body: bytes) -> None:
-    with pytest.raises(refusals.MalformedBody):
+    with pytest.raises(errors.MalformedBody):
         wire.parse_query(body % (b"x" * limits.QUERY_BODY_HERE_BYTES_MAX))
 
 
