@@ -189,7 +189,7 @@ def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
     try:
         members = MEMBERS.decode(body)
         if len(members.parameters) > limits.QUERY_PARAMETERS_BYTES_MAX:
-            raise refusals.MalformedBody(
+            raise errors.MalformedBody(
                 f"parameters are longer than {limits.QUERY_PARAMETERS_BYTES_MAX} bytes"
             )
         data = {name: _loaded_part(getattr(members, name)) for name in SMALL_MEMBERS}

@@ -212,7 +212,7 @@ def test_large_binds_stay_text_beside_a_request_that_is_read() -> None:
 def test_a_member_of_very_many_lists_is_not_decoded(name: str) -> None:
     body = b'{"%s": [%s[]], "sqlText": "select 1"}' % (name.encode(), b"[]," * 1_000_000)
     if name == "parameters":
-        with pytest.raises(refusals.MalformedBody):
+        with pytest.raises(errors.MalformedBody):
             wire.parse_query(body)
     else:
         request = wire.parse_query(body)
