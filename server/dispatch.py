@@ -8,6 +8,7 @@ percent-encoded, so the bucket `sessions-eu` is a bucket. Never looks at a metho
 
 from __future__ import annotations
 
+import functools
 import re
 import urllib.parse
 from typing import Final
@@ -34,6 +35,9 @@ FACE_OF_FIRST_SEGMENT: Final = {
     b"_health": NATIVE,
     b"_metrics": NATIVE,
 }
+CREDENTIALS_REMEMBERED_MAX: Final = 256
+CREDENTIAL_BYTES_MAX: Final = 256
+"""Credentials of queries whose service is remembered: all URLs of a key and a day have the same."""
 LOCAL_DOMAIN: Final = "localhost"
 
 _BUCKET_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -81,9 +85,23 @@ def service_of(authorization: str | None, query: bytes) -> str | None:
         credential = authorization.partition("Credential=")[2].partition(",")[0]
     elif b"X-Amz-Credential=" in query:
         value = (b"&" + query).partition(b"&X-Amz-Credential=")[2].partition(b"&")[0]
-        credential = urllib.parse.unquote_to_bytes(value).decode("latin-1")
+        if len(value) > CREDENTIAL_BYTES_MAX:
+            return _service_of_value(value)
+        return _remembered_service(value)
     else:
         return None
+    return _service_of_credential(credential)
+
+
+def _service_of_value(value: bytes) -> str | None:
+    """Return the service of a credential that is percent-encoded."""
+    return _service_of_credential(urllib.parse.unquote_to_bytes(value).decode("latin-1"))
+
+
+_remembered_service = functools.lru_cache(CREDENTIALS_REMEMBERED_MAX)(_service_of_value)
+
+
+def _service_of_credential(credential: str) -> str | None:
     parts = credential.strip().rsplit("/", 2)
     return parts[1] if len(parts) == 3 else None
 
