@@ -6,6 +6,8 @@ of the metadata rules (a failed requirement, a bad update) stand in `catalog.met
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class CatalogError(Exception):
     """A condition of the catalog and its fields. `str()` is one sentence for people."""
@@ -113,3 +115,12 @@ class CommitStateUnknown(CatalogError):
 
 class IntegrityBroken(CatalogError):
     """A stored record names something that is not there; never a caller's fault."""
+
+
+NOTHING_WRITTEN: Final = "The write was still being planned: nothing was handed to the index."
+"""A note on an exception that ended a write before its transaction. It also stands in the log."""
+
+
+def is_certain(error: BaseException) -> bool:
+    """Say whether an exception, foreseen or not, ended a write that has certainly not happened."""
+    return NOTHING_WRITTEN in getattr(error, "__notes__", ())

@@ -527,7 +527,11 @@ class CatalogStore:
         """
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
-                planned = await plan()
+                try:
+                    planned = await plan()
+                except Exception as error:
+                    error.add_note(errors.NOTHING_WRITTEN)
+                    raise
                 if planned.batch is None:
                     return planned.result
                 try:

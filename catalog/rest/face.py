@@ -85,8 +85,9 @@ class IcebergFace:
         if row is not None and row.name == "getToken":
             word = "invalid_request" if status < 500 else "server_error"
             return wire_errors.encode_oauth(status, word, message)
-        if error_type == wire_errors.INTERNAL[1] and row is not None and row.commits:
-            # Whatever went wrong, the client must not take its files for unwanted.
+        unforeseen = error_type == wire_errors.INTERNAL[1] and not catalog_errors.is_certain(error)
+        if unforeseen and row is not None and row.commits:
+            # The commit may have happened: the client must not take its files for unwanted.
             error_type = wire_errors.WIRE_ERRORS[catalog_errors.CommitStateUnknown][1]
         return wire_errors.encode(status, error_type, message)
 

@@ -276,6 +276,28 @@ def test_an_unforeseen_failure_of_a_commit_never_reads_as_a_failure_for_certain(
     assert "ZeroDivision" not in answer.body.decode()
 
 
+def test_an_unforeseen_failure_while_a_commit_is_planned_is_one_for_certain(
+    house: houses.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = house.make_table("ns.t")["metadata-location"]
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    change = {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": []}
+    with monkeypatch.context() as patch:
+        patch.setattr(house.lake.tables._commits, "_plan_step", broken)
+        patch.setattr(house.lake.tables._commits, "find_site", broken)
+        for answer in (
+            house.commit("ns.t", houses.set_property("a", "1")),
+            house.ask("POST", "transactions/commit", {"table-changes": [change]}),
+            house.ask("POST", "namespaces/ns/tables", {"name": "u", "schema": houses.SCHEMA}),
+        ):
+            assert answer.error[:2] == (500, "InternalServerError")
+            assert "ZeroDivision" not in answer.body.decode()
+    assert house.load("ns.t").json["metadata-location"] == before
+
+
 def test_a_full_disk_is_said_to_be_full(
     house: houses.House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
