@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from catalog import decoding, decoding_child, manifests
-from tests.kit import avrofiles
+from tests.kit import avrofiles, stalls
 
 LAG_SECONDS_MAX = 0.25
 GROWTH_BYTES_MAX = 300 * 1024 * 1024
@@ -24,14 +24,17 @@ def resident_bytes() -> int:
 
 
 async def _worst_lag(work: asyncio.Future[object]) -> float:
+    """Return by how much the loop came late at worst, without its waits for a processor."""
     worst = 0.0
     while not work.done():
-        before = time.monotonic()
+        before, waited = time.monotonic(), stalls.waited_seconds()
         await asyncio.sleep(0.002)
-        worst = max(worst, time.monotonic() - before - 0.002)
+        lag = time.monotonic() - before - 0.002
+        worst = max(worst, lag - (stalls.waited_seconds() - waited))
     return worst
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", LISTS)
 def test_a_hostile_list_holds_neither_the_loop_nor_memory(name: str) -> None:
     data = LISTS[name]()

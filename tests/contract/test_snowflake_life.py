@@ -74,6 +74,7 @@ def alone(tmp_path: Path) -> Iterator[server_kit.Running]:
     assert running.stop() == 0
 
 
+@pytest.mark.alone
 def test_a_heavy_statement_ends_at_its_timeout(alone: server_kit.Running) -> None:
     client = connected(alone)
     assert client.query("select 1").data["total"] == 1

@@ -77,6 +77,14 @@ print(json.dumps(samples))
 """
 
 
+def waited_seconds() -> float:
+    """Return how long this thread, ready to run, has waited for a processor; 0 without Linux."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """What a row sends to: a server, and the key pair of the row's principal ("" for none).

@@ -275,6 +275,7 @@ def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files
 LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("workers", "text"), [(0, LONG), (1, LONG), (1, HEAVY)])
 def test_an_overrunning_query_ends_and_the_next_one_runs(
     tmp_path: Path, files: Path, workers: int, text: str
@@ -385,6 +386,7 @@ def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: P
     with_engine(tmp_path, work, memory_bytes=64 << 20)
 
 
+@pytest.mark.alone
 def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         started = time.monotonic()
