@@ -382,7 +382,7 @@ def _bucket_lines(settings: Config, storage: Storage) -> list[str]:
 
 
 def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+    return str(value).lower() if isinstance(value, bool | int) else f'"{value}"'
 
 
 def _command(settings: Config, name: str) -> str:

@@ -5,7 +5,8 @@ file of another table. Whoever may read a table may read the files in the table'
 are its location and its earlier locations. Any other file is read only if the same principal may
 GetObject it: the demand is the one that the S3 face makes for that key, so its condition keys are
 those of the table that owns the file. `catalog.files` opens a file of a table by a `ReadableFile`
-alone, and only `Reader.file` makes one (kept by tests/test_tidy.py).
+alone, and only the readers of this module make one (kept by tests/test_tidy.py). The one that asks
+for no right is `ServerReader`: the server itself, which reads manifests to see what they keep.
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ class ReadableFile:
     uri: str
     bucket: str
     key: str
+
+
+class ServerReader:
+    """The server itself as the reader, for the sweep alone; what it reads reaches no client."""
+
+    def file(self, uri: str) -> ReadableFile:
+        """Return a file that metadata names. Raises MetadataFileMissing if it is no object."""
+        return _readable(uri)
 
 
 class Readers:
@@ -64,17 +73,16 @@ class Reader:
 
         Raises ForeignFileRefused, and MetadataFileMissing for a URI that is no object's.
         """
-        scheme, _, path = uri.partition("://")
-        bucket, _, key = path.partition("/")
-        if scheme not in properties.SCHEMES or not bucket or not key or not _is_encodable(uri):
-            raise errors.MetadataFileMissing(f"Failed to open input stream for file: {uri}")
+        file = _readable(uri)
+        bucket, key = file.bucket, file.key
+        path = f"{bucket}/{key}"
         if not any(path.startswith(prefix) for prefix in self._readable):
             owner = self._owner(bucket, key)
             if owner is None or owner[1].object_uuid != self.table.pointer.object_uuid:
                 self._access.check_file(self._principal, uri, table=self.table.ident)
             if owner is not None:
                 self._remember(f"{bucket}/{owner[0].path}/")
-        return ReadableFile(uri=uri, bucket=bucket, key=key)
+        return file
 
     def may_read(self, uri: str) -> bool:
         """Say whether `file` would return the file."""
@@ -100,6 +108,15 @@ class Reader:
         """
         if self._principal.scopes is None and len(self._readable) < LOCATIONS_REMEMBERED_MAX:
             self._readable.append(prefix)
+
+
+def _readable(uri: str) -> ReadableFile:
+    """Return the file that a URI names, unjudged."""
+    scheme, _, path = uri.partition("://")
+    bucket, _, key = path.partition("/")
+    if scheme not in properties.SCHEMES or not bucket or not key or not _is_encodable(uri):
+        raise errors.MetadataFileMissing(f"Failed to open input stream for file: {uri}")
+    return ReadableFile(uri=uri, bucket=bucket, key=key)
 
 
 def _is_encodable(text: str) -> bool:

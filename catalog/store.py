@@ -21,7 +21,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from catalog import commit, errors, idents, locations, records
+from catalog import commit, errors, idents, locations, properties, records
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
 from storage import batch, blobs, buckets, index, model, objects
@@ -374,6 +374,15 @@ class CatalogStore:
                 )
         self._cache.put(place.bucket_id, loaded)
         return loaded
+
+    async def examine_metadata(self, location: str) -> metadata_model.TableMetadata:
+        """Return what a metadata file says, read in a thread and not kept in the cache.
+
+        For the sweep, which reads every retained one. Raises MetadataFileMissing, InvalidMetadata,
+        InvalidMetadataFile.
+        """
+        bucket = properties.plain_uri(location).removeprefix("s3://").partition("/")[0]
+        return (await asyncio.to_thread(self._read_large_metadata, location, bucket)).table
 
     async def fetch_foreign(
         self, location: str, *, place: records.Place

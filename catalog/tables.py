@@ -510,8 +510,9 @@ class Tables:
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> None:
-        """Drop a table. purge: its files may go with the next sweep, no undrop.
+        """Drop a table. purge: the next sweep frees its files (`catalog.sweep`).
 
+        Without purge the sweep keeps what the table referenced for `dropped_table_days`.
         No byte is freed here. Raises NoSuchTable, StaleVersionToken.
         """
         summary = {"operation": "drop", "purge": purge}

@@ -19,11 +19,13 @@ import starlette.applications
 import starlette.routing
 import starlette.types
 
+from catalog import files as catalog_files
 from catalog import guard, namespaces, tables
 from catalog import store as catalog_store
 from catalog.rest import access as rest_access
 from catalog.rest import face as rest_face
 from catalog.rest import native as catalog_native
+from catalog.sweep import sweeping
 from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
@@ -103,6 +105,14 @@ def build(
     )
     all_namespaces = namespaces.Namespaces(store=catalog)
     all_tables = tables.Tables(store=catalog)
+    table_guard = guard.TableGuard(
+        store=catalog, region=settings.region, account_id=settings.account
+    )
+    table_sweep = sweeping.TableSweep(
+        store=catalog,
+        files=catalog_files.Files(objects=storage.objects, blobs=storage.blobs, guard=table_guard),
+        day_ms=settings.lifecycle_day_seconds * 1000,
+    )
     counts = counters.Counters()
     sql = late_sql.LateSql(
         late_sql.Parts(
@@ -122,9 +132,7 @@ def build(
         faces={
             "s3": s3_face.Face(
                 storage=storage,
-                guard=guard.TableGuard(
-                    store=catalog, region=settings.region, account_id=settings.account
-                ),
+                guard=table_guard,
                 authoriser=authoriser,
                 root=people.root,
                 region=settings.region,
@@ -169,8 +177,10 @@ def build(
                         region=settings.region,
                         account_id=settings.account,
                     ),
+                    sweep=table_sweep,
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,
+                gauges=(lambda: sweeping.format_metrics(table_sweep.totals),),
             ),
         },
         verifier=verify.Verifier(
@@ -199,13 +209,18 @@ def build(
     async def lifespan(_: starlette.applications.Starlette) -> AsyncIterator[None]:
         await log.start()
         lag.start()
-        sweeping = asyncio.create_task(storage.sweep.run())
+        chores = [asyncio.create_task(storage.sweep.run())]
+        if settings.sweep_interval_seconds:
+            sweeps = table_sweep.run(interval_s=settings.sweep_interval_seconds)
+            chores.append(asyncio.create_task(sweeps))
         try:
             yield
         finally:
             lag.stop()
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            await table_sweep.stop()
             await sql.stop()
             await log.stop()
 

@@ -198,6 +198,22 @@ SETTINGS: tuple[Setting, ...] = (
         ),
     ),
     Setting(
+        name="sweep_interval_seconds",
+        kind="count",
+        default=3600,
+        meaning=(
+            "How often unreferenced files of tables are looked for and freed; 0: only when asked."
+        ),
+    ),
+    Setting(
+        name="lifecycle_day_seconds",
+        kind="count",
+        default=86400,
+        meaning=(
+            "How long a day of retention is; less than 86400 is for tests, and loses files early."
+        ),
+    ),
+    Setting(
         name="tls_cert",
         kind="text",
         default=None,
@@ -217,13 +233,32 @@ NOT_FLAGS = frozenset({"access_key", "secret_key"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketSetting:
-    """One key of `[table_buckets.NAME]`. choices: the words it may be; none for true or false."""
+    """One key of `[table_buckets.NAME]`. choices: the words it may be.
+
+    Without choices it is a whole number of 1 to DAYS_MAX where its default is one, or else true or
+    false.
+    """
 
     name: str
     choices: tuple[str, ...]
-    default: str | bool
+    default: str | bool | int
     meaning: str
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a whole number."""
+        return isinstance(self.default, int) and not isinstance(self.default, bool)
+
+    @property
+    def expected(self) -> str:
+        """What it may be, for people."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        return f"a whole number from 1 to {DAYS_MAX}" if self.is_number else "true or false"
+
+
+DAYS_MAX = 36_500
+"""A hundred years."""
 
 BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
     BucketSetting(
@@ -249,6 +284,36 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
             "Offer on objects only what AWS does on tables' storage: no listing, deleting, copying "
             "or tagging."
         ),
+    ),
+    BucketSetting(
+        name="unreferenced_days",
+        choices=(),
+        default=3,
+        meaning=(
+            "How old a table's file must be before the sweep hides it because nothing references "
+            "it."
+        ),
+    ),
+    BucketSetting(
+        name="noncurrent_days",
+        choices=(),
+        default=10,
+        meaning="How long a hidden file is kept before the sweep frees it.",
+    ),
+    BucketSetting(
+        name="history_days",
+        choices=(),
+        default=7,
+        meaning=(
+            "For how long the sweep keeps what every earlier state of a table references; at least "
+            "`unreferenced_days`."
+        ),
+    ),
+    BucketSetting(
+        name="dropped_table_days",
+        choices=(),
+        default=30,
+        meaning="For how long the sweep keeps what a table dropped without purge references.",
     ),
 )
 """With what a table bucket is made. Its index row holds what is said, under the same names."""
@@ -299,10 +364,12 @@ class Config:
     sql_memory_mib: int
     sql_timeout_seconds: int
     sql_results_mib: int
+    sweep_interval_seconds: int
+    lifecycle_day_seconds: int
     tls_cert: str | None
     tls_key: str | None
     users: tuple[User, ...] = field(default=())
-    bucket_seeds: Mapping[str, Mapping[str, str | bool]] = field(default_factory=dict)
+    bucket_seeds: Mapping[str, Mapping[str, str | bool | int]] = field(default_factory=dict)
     """Table bucket -> what `[table_buckets.NAME]` says: for a bucket that is made, not for one that
     is there."""
 
@@ -389,6 +456,8 @@ def _check(config: Config) -> None:
         raise InvalidConfig("--idle-timeout-seconds must be at least 1")
     if config.log_level not in LOG_LEVELS:
         raise InvalidConfig(f"--log-level {config.log_level!r} is none of {', '.join(LOG_LEVELS)}")
+    if config.lifecycle_day_seconds < 1:
+        raise InvalidConfig("--lifecycle-day-seconds must be at least 1")
     if not config.table_buckets:
         raise InvalidConfig("at least one --table-bucket is needed: it is the default warehouse")
     if not _ACCOUNT.fullmatch(config.account):
@@ -462,11 +531,11 @@ def _check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:
             raise InvalidConfig(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
 
 
-def _seeds(said: Any) -> dict[str, dict[str, str | bool]]:
+def _seeds(said: Any) -> dict[str, dict[str, str | bool | int]]:
     """Return what `[table_buckets.NAME]` says by name; nothing where the key is a list of names."""
     if not isinstance(said, Mapping):
         return {}
-    seeds: dict[str, dict[str, str | bool]] = {}
+    seeds: dict[str, dict[str, str | bool | int]] = {}
     for name, entry in said.items():
         where = f"mini.toml [table_buckets.{name}]"
         try:
@@ -484,13 +553,14 @@ def _seeds(said: Any) -> dict[str, dict[str, str | bool]]:
     return seeds
 
 
-def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool:
+def _seed(setting: BucketSetting, value: Any, where: str) -> str | bool | int:
     if setting.choices and value in setting.choices:
         return str(value)
-    if not setting.choices and isinstance(value, bool):
+    if not setting.choices and isinstance(value, bool) and not setting.is_number:
         return value
-    expected = f"one of {', '.join(setting.choices)}" if setting.choices else "true or false"
-    raise InvalidConfig(f"{where} {setting.name}: {value!r} is not {expected}")
+    if setting.is_number and type(value) is int and 1 <= value <= DAYS_MAX:
+        return value
+    raise InvalidConfig(f"{where} {setting.name}: {value!r} is not {setting.expected}")
 
 
 def _user(entry: Any, index: int) -> User:

@@ -9,7 +9,7 @@ action authorised, and puts results and errors into JSON. Routes are templates o
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -69,12 +69,14 @@ class Route:
 class Services:
     """What the handlers of this module need.
 
-    refuses_writes: says why the server refuses writes now, or None.
+    refuses_writes: says why the server refuses writes now, or None. gauges: yield further lines of
+    metrics, from the floors that count.
     """
 
     counts: counters.Counters
     version: str
     refuses_writes: Callable[[], str | None]
+    gauges: tuple[Callable[[], Iterable[str]], ...] = ()
 
 
 KIT_ERRORS: Final[ErrorTable] = {
@@ -114,8 +116,11 @@ class NativeFace:
         routes: Sequence[Route] = (),
         wire_errors: ErrorTable | None = None,
         refuses_writes: Callable[[], str | None] = lambda: None,
+        gauges: Sequence[Callable[[], Iterable[str]]] = (),
     ) -> None:
-        self.services = Services(counts=counts, version=version, refuses_writes=refuses_writes)
+        self.services = Services(
+            counts=counts, version=version, refuses_writes=refuses_writes, gauges=tuple(gauges)
+        )
         self._rows = tuple((route, _row(route)) for route in routes)
         self._wire_errors = {**KIT_ERRORS, **(wire_errors or {})}
 
@@ -254,7 +259,8 @@ async def tell_health(services: Services, call: calls.Call) -> asgi.Response:
 
 async def tell_metrics(services: Services, call: calls.Call) -> asgi.Response:
     """Return the counters."""
-    text = format_metrics(services.counts)
+    lines = [line for gauge in services.gauges for line in gauge()]
+    text = format_metrics(services.counts) + "".join(f"{line}\n" for line in lines)
     return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())
 
 

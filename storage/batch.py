@@ -109,6 +109,10 @@ Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
 whole Batch is undone and the committer gets the exception. It may run more than once."""
 
 
+Check: TypeAlias = Callable[[Reading], None]
+"""Raises inside the transaction if what a change was decided on holds no more."""
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """One atomic change of the index.
 

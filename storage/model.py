@@ -127,6 +127,14 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tombstoned_at_ms: int | None = None
 
 
+class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An object as a walk came by it. key: UTF-8. value: its row."""
+
+    key: bytes
+    value: bytes
+    size_bytes: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precondition:
     """What must hold at the very moment a write becomes visible.

@@ -31,6 +31,7 @@ from storage import (
 )
 from storage.batch import (
     Batch,
+    Check,
     Decided,
     Decision,
     Delete,
@@ -62,6 +63,7 @@ from storage.model import (
     ObjectInfo,
     Precondition,
     Received,
+    Seen,
     Segment,
     SegmentBody,
 )
@@ -353,6 +355,7 @@ class Objects:
         encoded = names.check_key(key)
         bucket_id = id_of(self._index, bucket)
         now_ms = self._now_ms()
+        hide = _hiding(bucket_id, encoded, by=by, now_ms=now_ms)
 
         def derive(reading: Reading) -> Sequence[Write]:
             address = keys.locate(reading, bucket_id, encoded)
@@ -361,21 +364,66 @@ class Objects:
             conditions.check_write(
                 precondition, key=key, etag=None if record is None else record.etag
             )
-            if address is None or record is None or record.tombstoned_at_ms is not None:
-                return ()
-            hidden = records.with_tombstone(record, now_ms)
-            _, placing = keys.place(reading, Store.TOMBSTONES, bucket_id, encoded)
-            return (
-                *placing,
-                Put(store=Store.OBJECTS, key=address, value=records.encode(hidden)),
-                Put(
-                    store=Store.TOMBSTONES,
-                    key=address,
-                    value=records.encode(records.TombstoneRecord(at_ms=now_ms, by=by)),
-                ),
-            )
+            return hide(reading)
 
         await self._index.commit(Batch(expects=expects, derive=(derive,), makes_room=True))
+
+    async def free_seen(
+        self, bucket: BucketInfo, seen: Sequence[Seen], *, check: Check
+    ) -> tuple[Seen, ...]:
+        """Remove objects whose rows are still as they were seen, and return those.
+
+        For the sweep that knows the tables. check: runs first inside the transaction and may
+        refuse it all by raising.
+        """
+        assert len(seen) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
+        now_ms = self._now_ms()
+
+        def decide(reading: Reading) -> Decided[tuple[Seen, ...]]:
+            check(reading)
+            same = tuple(each for each in seen if _is_same(reading, bucket, each))
+            derive = [
+                derivation
+                for each in same
+                for derivation in plan_delete(bucket.bucket_id, each.key, ALWAYS, now_ms=now_ms)
+            ]
+            return Decided(result=same, batch=Batch(derive=tuple(derive)))
+
+        return await self._index.decide(decide, makes_room=True)
+
+    async def hide_seen(
+        self, bucket: BucketInfo, seen: Sequence[Seen], *, by: str, check: Check
+    ) -> tuple[Seen, ...]:
+        """Write tombstones for objects whose rows are still as they were seen; see `free_seen`."""
+        assert len(seen) <= DELETE_KEYS_MAX, "a change of many is bounded"
+        now_ms = self._now_ms()
+
+        def decide(reading: Reading) -> Decided[tuple[Seen, ...]]:
+            check(reading)
+            same = tuple(each for each in seen if _is_same(reading, bucket, each))
+            derive = tuple(
+                _hiding(bucket.bucket_id, each.key, by=by, now_ms=now_ms) for each in same
+            )
+            return Decided(result=same, batch=Batch(derive=derive))
+
+        return await self._index.decide(decide, makes_room=True)
+
+    async def show_hidden(self, bucket: BucketInfo, seen: Sequence[Seen], *, by: str) -> int:
+        """Take away the tombstones that `by` wrote on objects that are still as they were seen."""
+        assert len(seen) <= DELETE_KEYS_MAX, "a change of many is bounded"
+
+        def decide(reading: Reading) -> Decided[int]:
+            derive: list[Derivation] = []
+            count = 0
+            for each in seen:
+                if not _is_same(reading, bucket, each) or _hidden_by(reading, bucket, each) != by:
+                    continue
+                count += 1
+                derive.append(_showing(bucket.bucket_id, each.key))
+                derive.extend(_tidy(bucket.bucket_id, each.key))
+            return Decided(result=count, batch=Batch(derive=tuple(derive)))
+
+        return await self._index.decide(decide, makes_room=True)
 
     async def set_tags(
         self,
@@ -761,6 +809,57 @@ def plan_delete(
         return writes
 
     return (derive, *_tidy(bucket_id, encoded))
+
+
+def _is_same(reading: Reading, bucket: BucketInfo, seen: Seen) -> bool:
+    """Say whether an object's row is the one that was seen."""
+    address = keys.locate(reading, bucket.bucket_id, seen.key)
+    return address is not None and reading.get(Store.OBJECTS, address) == seen.value
+
+
+def _hidden_by(reading: Reading, bucket: BucketInfo, seen: Seen) -> str | None:
+    """Return who wrote an object's tombstone."""
+    address = keys.locate(reading, bucket.bucket_id, seen.key)
+    value = None if address is None else reading.get(Store.TOMBSTONES, address)
+    return None if value is None else records.decode_tombstone(value).by
+
+
+def _hiding(bucket_id: int, encoded: bytes, *, by: str, now_ms: int) -> Derivation:
+    """Return the derivation that writes a tombstone for an object that has none."""
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        address = keys.locate(reading, bucket_id, encoded)
+        value = None if address is None else reading.get(Store.OBJECTS, address)
+        record = None if value is None else records.decode_object(value)
+        if address is None or record is None or record.tombstoned_at_ms is not None:
+            return ()
+        hidden = records.with_tombstone(record, now_ms)
+        _, placing = keys.place(reading, Store.TOMBSTONES, bucket_id, encoded)
+        tombstone = records.TombstoneRecord(at_ms=now_ms, by=by)
+        return (
+            *placing,
+            Put(store=Store.OBJECTS, key=address, value=records.encode(hidden)),
+            Put(store=Store.TOMBSTONES, key=address, value=records.encode(tombstone)),
+        )
+
+    return derive
+
+
+def _showing(bucket_id: int, encoded: bytes) -> Derivation:
+    """Return the derivation that takes an object's tombstone away."""
+
+    def derive(reading: Reading) -> Sequence[Write]:
+        address = keys.locate(reading, bucket_id, encoded)
+        value = None if address is None else reading.get(Store.OBJECTS, address)
+        if address is None or value is None:
+            return ()
+        shown = records.with_tombstone(records.decode_object(value), None)
+        return (
+            Put(store=Store.OBJECTS, key=address, value=records.encode(shown)),
+            Delete(store=Store.TOMBSTONES, key=address),
+        )
+
+    return derive
 
 
 def _tidy(bucket_id: int, encoded: bytes) -> tuple[Derivation, ...]:

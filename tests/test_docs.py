@@ -52,7 +52,8 @@ def test_config_lists_every_key_of_a_table_bucket() -> None:
     documented = {row[0]: row[1:] for row in rows("CONFIG.md") if len(row) == 4}
     for setting in config.BUCKET_SETTINGS:
         assert documented.pop(f"`{setting.name}`") == [
-            ", ".join(setting.choices or ("true", "false")),
+            ", ".join(setting.choices)
+            or (f"1 to {config.DAYS_MAX}" if setting.is_number else "true, false"),
             config.shown_default(setting),
             setting.meaning,
         ]
@@ -205,7 +206,7 @@ def test_compatibility_names_every_show_as_the_code_has_it() -> None:
 
 
 def test_compatibility_names_every_native_route() -> None:
-    routes = catalog_native.make_routes(tables=Any, access=Any)  # type: ignore[arg-type]
+    routes = catalog_native.make_routes(tables=Any, access=Any, sweep=Any)  # type: ignore[arg-type]
     said = states(section("Native API, health, metrics"), 1)
     wanted = {f"`{route.method} /_api/v1/{route.template}`" for route in routes}
     built = {name for name, done in said.items() if done != "no"}

@@ -1,9 +1,10 @@
 """face: the catalog's part of the native API: how a table bucket was made, what tables have taken
-in, what clients reported.
+in, what clients reported, the sweep.
 
-`GET warehouses/{warehouse}`, `GET warehouses/{warehouse}/loads?table=ns.t[&after=...]` and
-`GET warehouses/{warehouse}/metrics?table=ns.t`. A table's name is its levels joined by dots, or by
-0x1F where a name holds dots itself.
+`GET warehouses/{warehouse}`, `GET warehouses/{warehouse}/loads?table=ns.t[&after=...]`,
+`GET warehouses/{warehouse}/metrics?table=ns.t`; `POST warehouses/{warehouse}/sweep[?dry_run=true]`
+begins a sweep, and `GET` of the same tells how far the latest one is. A table's name is its levels
+joined by dots, or by 0x1F where a name holds dots itself.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import msgspec
 from catalog import errors, idents
 from catalog.rest import wire_errors
 from catalog.rest.access import Access
+from catalog.sweep.sweeping import Report, TableSweep, Tally
 from catalog.tables import Tables
-from server import config, native
+from server import asgi, config, native
+from server.access import model
 
 WIRE_ERRORS: Final[native.ErrorTable] = {
     kind: row for kind, row in wire_errors.WIRE_ERRORS.items() if kind not in native.KIT_ERRORS
 }
 
 
-def make_routes(*, tables: Tables, access: Access) -> tuple[native.Route, ...]:
+def make_routes(*, tables: Tables, access: Access, sweep: TableSweep) -> tuple[native.Route, ...]:
     """Return the routes, for the native face. Their errors are in WIRE_ERRORS."""
 
     async def warehouse(call: native.Call) -> Any:
@@ -68,7 +71,32 @@ def make_routes(*, tables: Tables, access: Access) -> tuple[native.Route, ...]:
             ]
         }
 
+    async def start_sweep(call: native.Call) -> Any:
+        name, dry_run = _sweep_of(call)
+        report = sweep.start(name, dry_run=dry_run)
+        return asgi.json_response(_report(report), 202)
+
+    async def sweep_report(call: native.Call) -> Any:
+        name, dry_run = _sweep_of(call)
+        return _report(sweep.report(name, dry_run=dry_run))
+
+    def on_sweep(labels: native.Labels) -> tuple[model.Demand, ...]:
+        resource = access.bucket_arn(labels["warehouse"])
+        return (model.Demand(action="lake:Admin", resource=resource),)
+
     return (
+        native.Route(
+            method="POST",
+            template="warehouses/{warehouse}/sweep",
+            handler=start_sweep,
+            demands=on_sweep,
+        ),
+        native.Route(
+            method="GET",
+            template="warehouses/{warehouse}/sweep",
+            handler=sweep_report,
+            demands=on_sweep,
+        ),
         native.Route(
             method="GET",
             template="warehouses/{warehouse}",
@@ -88,6 +116,42 @@ def make_routes(*, tables: Tables, access: Access) -> tuple[native.Route, ...]:
             demands=lambda _: (),
         ),
     )
+
+
+def _sweep_of(call: native.Call) -> tuple[str, bool]:
+    """Return the table bucket to sweep, and whether nothing is to be changed."""
+    dry_run = call.parameters.get("dry_run", "false").lower()
+    if dry_run not in ("true", "false"):
+        raise errors.InvalidArgument(f"dry_run is true or false, not {dry_run!r}")
+    return call.labels["warehouse"], dry_run == "true"
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "state": report.state,
+        "phase": report.phase,
+        "dry_run": report.dry_run,
+        "started_at_ms": report.started_at_ms,
+        "ended_at_ms": report.ended_at_ms,
+        "error": report.error,
+        "metadata_files_read": report.metadata_files_read,
+        "manifests_read": report.manifests_read,
+        "files_reached": report.files_reached,
+        "objects_seen": report.objects_seen,
+        "hidden": _tally(report.hidden),
+        "freed": _tally(report.freed),
+        "deferred": _tally(report.deferred),
+        "shown_files": report.shown.files,
+        "problems": report.problems,
+        "files": [
+            {"action": action, "key": key, "size_bytes": size_bytes}
+            for action, key, size_bytes in report.listed
+        ],
+    }
+
+
+def _tally(tally: Tally) -> dict[str, int]:
+    return {"files": tally.files, "size_bytes": tally.size_bytes}
 
 
 def _table_of(call: native.Call) -> idents.TableIdent:

@@ -23,7 +23,7 @@ from server import native as native_face
 from server.access import decide, principals, rootkeys, tokens
 from server.auth import verify
 from server.s3 import face as s3_face
-from tests.kit import lakes
+from tests.kit import lakes, sweeps
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
@@ -307,7 +307,9 @@ def opened(
                 "native": native_face.NativeFace(
                     counts=counters.Counters(),
                     version="test",
-                    routes=native.make_routes(tables=lake.tables, access=asking),
+                    routes=native.make_routes(
+                        tables=lake.tables, access=asking, sweep=sweeps.sweep_of(lake)
+                    ),
                     wire_errors=native.WIRE_ERRORS,
                 ),
             },

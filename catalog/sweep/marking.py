@@ -1,0 +1,335 @@
+"""engine: the mark: reads all retained metadata of all table buckets and notes what it reaches.
+
+Roots are read from the index in short views, metadata and manifests outside any view, each once; a
+manifest that is not small is decoded in the decoding child. A table may name files of another
+table, in another table bucket too, so one mark covers every bucket. The mark knows up to which
+commit of each bucket it has read: `check` refuses, inside the writer's transaction, anything that
+was decided before the newest commit, and `catch_up` reads what came since.
+
+A file that cannot be decoded may name anything: `Unreadable` then stops the sweep before it frees a
+byte. A file that is not there names nothing that could still be read; the files of the table that
+names it are kept, so that it can be put back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from catalog import decoding, errors, files, history, manifests, readers, records, store
+from catalog.metadata import errors as metadata_errors
+from catalog.sweep import reach, retention
+from storage import batch, model
+from storage import errors as storage_errors
+
+ROWS_AT_ONCE: Final = 500
+"""Rows of the index that one view reads."""
+VISITED_MAX: Final = 2_000_000
+"""Metadata files, lists and manifests that are remembered as read; more are read repeatedly."""
+OLDER_RECORDS_MAX: Final = 1_000
+"""Log records in a row that are older than the history window: there the window has ended."""
+PROBLEMS_MAX: Final = 20
+
+
+class Unreadable(Exception):
+    """A file that a retained state names cannot be read, so what it keeps is not known."""
+
+
+class Moved(Exception):
+    """A commit came after the mark."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Root:
+    """A retained state of a table or view."""
+
+    bucket_id: int
+    pointer: records.Pointer
+
+
+@dataclass(kw_only=True, slots=True)
+class Log:
+    """What the log of one table bucket said, up to a sequence. Mutable: it is read on.
+
+    departures: by object uuid, how things left that are not there now.
+    """
+
+    sequence: int = 0
+    departures: dict[str, retention.Departure] = field(default_factory=dict)
+
+
+class Mark:
+    """One mark. Mutable: it grows while it reads, and is used for one sweep.
+
+    logs: by bucket id; they outlive the mark, because the log only grows.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: store.CatalogStore,
+        files: files.Files,
+        decoder: decoding.Decoder,
+        logs: dict[int, Log],
+        salt: bytes,
+        day_ms: int,
+    ) -> None:
+        self.reached = reach.Reached(salt=salt)
+        self.problems: list[str] = []
+        self.metadata_count = 0
+        self.manifests_count = 0
+        self._store = store
+        self._files = files
+        self._decoder = decoder
+        self._reader = readers.ServerReader()
+        self._logs = logs
+        self._salt = salt
+        self._day_ms = day_ms
+        self._visited: set[bytes] = set()
+        self._kept: set[tuple[int, str]] = set()
+        self._refs: dict[bytes, bytes] = {}
+        self._sequences: dict[int, int] = {}
+
+    async def run(self, *, now_ms: int) -> None:
+        """Read everything that is retained. Raises Unreadable."""
+        await self._note_heads()
+        for bucket in self._table_buckets():
+            place = records.Place(bucket=bucket)
+            kept = retention.retention_of(bucket.settings, day_ms=self._day_ms)
+            log = self._logs.setdefault(bucket.bucket_id, Log())
+            await self._read_log(bucket, log)
+            await self._read_live(place)
+            for departure in tuple(log.departures.values()):
+                if retention.is_retained(departure, kept, now_ms=now_ms):
+                    await self._read_state(bucket.bucket_id, departure.pointer)
+            await self._read_window(bucket, log, since_ms=now_ms - kept.history_ms)
+
+    async def catch_up(self) -> None:
+        """Read what was committed since. Raises Unreadable."""
+        before = dict(self._sequences)
+        await self._note_heads()
+        for bucket_id, sequence in self._sequences.items():
+            after = before.get(bucket_id, 0)
+            while after < sequence:
+                for commit in self._log_records(bucket_id, after):
+                    after = commit.sequence
+                    for pointer in retention.pointers_of(commit.record):
+                        await self._read_state(bucket_id, pointer)
+
+    def check(self, reading: batch.Reading) -> None:
+        """Raise Moved unless no table bucket has a commit that this mark has not read."""
+        if dict(reading.scan(batch.Store.REFS, b"")) != self._refs:
+            raise Moved
+
+    def owner(
+        self, reading: batch.Lookup, place: records.Place, object_uuid: str
+    ) -> retention.Owner:
+        """Return what is known of the thing that a location belongs to."""
+        if (place.bucket_id, object_uuid) in self._kept:
+            return retention.Owner.KEPT
+        if reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid)) is not None:
+            return retention.Owner.LIVE
+        log = self._logs.get(place.bucket_id)
+        departure = None if log is None else log.departures.get(object_uuid)
+        if departure is not None:
+            is_purged = departure.how == "purge"
+            return retention.Owner.PURGED if is_purged else retention.Owner.GONE
+        if reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid)) is not None:
+            return retention.Owner.KEPT  # it stood once, and the log says nothing of it
+        return retention.Owner.GONE
+
+    async def keeps_purged(self, bucket_id: int, object_uuid: str) -> bool:
+        """Say whether a purged table's own properties keep its files (`gc.enabled`)."""
+        log = self._logs.get(bucket_id)
+        departure = None if log is None else log.departures.get(object_uuid)
+        if departure is None or departure.pointer.metadata_location is None:
+            return False
+        try:
+            table = await self._store.examine_metadata(departure.pointer.metadata_location)
+        except (
+            errors.MetadataFileMissing,
+            errors.InvalidMetadataFile,
+            metadata_errors.InvalidMetadata,
+            storage_errors.StorageError,
+        ):
+            return False
+        return not reach.is_collectable(table.properties)
+
+    # Parts.
+
+    def _table_buckets(self) -> list[model.BucketInfo]:
+        return [bucket for bucket in self._store.buckets.list() if bucket.kind == "table"]
+
+    async def _note_heads(self) -> None:
+        """Note the newest commit of every bucket, before anything else is read."""
+        buckets = self._table_buckets()
+        with self._store.index.view() as view:
+            self._refs = dict(view.scan(batch.Store.REFS, b""))
+            self._sequences = {
+                bucket.bucket_id: history.last_sequence(view, bucket.bucket_id)
+                for bucket in buckets
+            }
+        await asyncio.sleep(0)
+
+    def _log_records(self, bucket_id: int, after: int) -> list[history.Commit]:
+        with self._store.index.view() as view:
+            return history.read(view, bucket_id, after=after, limit=ROWS_AT_ONCE)
+
+    async def _read_log(self, bucket: model.BucketInfo, log: Log) -> None:
+        """Learn from the log what left, from where it was last read to."""
+        while True:
+            commits = await asyncio.to_thread(self._log_records, bucket.bucket_id, log.sequence)
+            for commit in commits:
+                for object_uuid, departure in retention.departures_of(commit.record):
+                    if departure is None:
+                        log.departures.pop(object_uuid, None)
+                    else:
+                        log.departures[object_uuid] = departure
+                log.sequence = commit.sequence
+            if len(commits) < ROWS_AT_ONCE:
+                return
+            await asyncio.sleep(0)
+
+    async def _read_live(self, place: records.Place) -> None:
+        """Read the state of every table and view that is there."""
+        # The names of a branch's things: every row of the branch but those by uuid.
+        for prefix in (place.prefix + b"t", place.prefix + b"v"):
+            start = prefix
+            while True:
+                rows = await asyncio.to_thread(
+                    self._pointer_rows, start, records.stop_after(prefix)
+                )
+                for key, value in rows:
+                    pointer = records.decode(value, records.Pointer)
+                    await self._read_state(place.bucket_id, pointer)
+                    start = key + b"\x00"
+                if len(rows) < ROWS_AT_ONCE:
+                    break
+
+    def _pointer_rows(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
+        rows: list[tuple[bytes, bytes]] = []
+        with self._store.index.view() as view:
+            for row in view.scan(batch.Store.POINTERS, start, stop):
+                rows.append(row)
+                if len(rows) == ROWS_AT_ONCE:
+                    break
+        return rows
+
+    async def _read_window(self, bucket: model.BucketInfo, log: Log, *, since_ms: int) -> None:
+        """Read every state that a commit of the history window left or took away."""
+        older = 0
+        below = self._sequences.get(bucket.bucket_id, 0) + 1
+        while below > 1 and older < OLDER_RECORDS_MAX:
+            first = max(1, below - ROWS_AT_ONCE)
+            commits = await asyncio.to_thread(self._log_records, bucket.bucket_id, first - 1)
+            for commit in reversed([each for each in commits if each.sequence < below]):
+                if commit.record.time_ms < since_ms:
+                    older += 1
+                    continue
+                older = 0
+                for pointer in retention.pointers_of(commit.record):
+                    departure = log.departures.get(pointer.object_uuid)
+                    if departure is None or departure.how != "purge":
+                        await self._read_state(bucket.bucket_id, pointer)
+            below = first
+
+    async def _read_state(self, bucket_id: int, pointer: records.Pointer) -> None:
+        """Note what one state of a table or view reaches."""
+        location = pointer.metadata_location
+        if location is None or not self._is_first(location):
+            return
+        self.reached.add_uri(location)
+        if pointer.kind == "view":
+            return
+        owner = (bucket_id, pointer.object_uuid)
+        try:
+            table = await self._store.examine_metadata(location)
+            named = await asyncio.to_thread(reach.reach_of, table)
+        except (errors.MetadataFileMissing, storage_errors.BodyMissing):
+            self._keep(owner, location, f"{location} is not there")
+            return
+        except (
+            errors.InvalidMetadataFile,
+            metadata_errors.InvalidMetadata,
+            storage_errors.StorageError,
+        ) as error:
+            raise _unreadable(location, error) from error
+        self.metadata_count += 1
+        if not named.is_collectable:
+            self._kept.add(owner)
+        for uri in named.files:
+            self.reached.add_uri(uri)
+        for number, uri in enumerate(named.manifest_lists, 1):
+            await self._read_list(uri, owner)
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # lists that were read before are passed over at once
+        for uri in named.manifests:
+            entry = manifests.ManifestFile(
+                manifest_path=uri, manifest_length=0, partition_spec_id=0
+            )
+            await self._read_manifest(entry, owner)
+
+    async def _read_list(self, uri: str, owner: tuple[int, str]) -> None:
+        if not self._is_first(uri):
+            return
+        self.reached.add_uri(uri)
+        data = await self._read(uri, owner)
+        if data is None:
+            return
+        try:
+            listed = await self._decoder.decode_list(data)
+        except manifests.InvalidManifest as error:
+            raise _unreadable(uri, error) from error
+        for number, entry in enumerate(listed, 1):
+            await self._read_manifest(entry, owner)
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _read_manifest(self, entry: manifests.ManifestFile, owner: tuple[int, str]) -> None:
+        uri = entry.manifest_path
+        if not self._is_first(uri):
+            return
+        self.reached.add_uri(uri)
+        data = await self._read(uri, owner)
+        if data is None:
+            return
+        try:
+            live = await self._decoder.decode(data, entry)
+        except manifests.InvalidManifest as error:
+            raise _unreadable(uri, error) from error
+        self.manifests_count += 1
+        for number, each in enumerate(live, 1):
+            self.reached.add_uri(each.data_file.file_path)
+            if number % ROWS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _read(self, uri: str, owner: tuple[int, str]) -> bytes | None:
+        """Return a file's bytes, or None if it is not there."""
+        try:
+            opened = self._files.open(self._reader.file(uri))
+            if opened.info.size_bytes > files.FILE_BYTES_MAX:
+                raise Unreadable(f"{uri} is larger than {files.FILE_BYTES_MAX} bytes")
+            return await asyncio.to_thread(self._files.read, opened)
+        except errors.MetadataFileMissing:
+            self._keep(owner, uri, f"{uri} is not there")
+            return None
+
+    def _is_first(self, uri: str) -> bool:
+        """Say whether a file has not been read by this mark, and remember that it has."""
+        digest = reach.digest_of(self._salt, uri)
+        if digest in self._visited:
+            return False
+        if len(self._visited) < VISITED_MAX:
+            self._visited.add(digest)
+        return True
+
+    def _keep(self, owner: tuple[int, str], uri: str, problem: str) -> None:
+        self._kept.add(owner)
+        self._visited.discard(reach.digest_of(self._salt, uri))
+        if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
+            self.problems.append(problem)
+
+
+def _unreadable(uri: str, error: Exception) -> Unreadable:
+    return Unreadable(f"{uri} cannot be read: {error}")

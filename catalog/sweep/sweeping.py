@@ -1,0 +1,483 @@
+"""engine: the sweep: frees the files of tables that nothing retained reaches any more.
+
+One run marks (`catalog.sweep.marking`), then walks the known locations of a table bucket in small
+steps, and hides or frees what `catalog.sweep.retention` says. Every batch of frees is one index
+transaction that refuses if any table bucket got a commit after the mark, if the location changed
+hands, or, file by file, if the file's row is not the one that was judged: a commit, a registration
+or an upload that comes between mark and free loses nothing. A crash between two transactions leaves
+the rest to the next run. Metadata files go before the files that they name, so one that can still
+be registered still has its files. Freed bodies leave the disk as all others do (`storage.sweep`).
+
+Keys outside known locations, directory markers, uploads under way, staged creates and views are
+never touched. One run at a time, in the background and on demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from catalog import decoding, files, guard, layout, records, store
+from catalog.sweep import marking, retention
+from storage import batch, keys, model
+from storage import records as storage_records
+
+BY: Final = "boathouse:sweep"
+"""Who wrote the tombstones of unreferenced files."""
+
+OBJECTS_AT_ONCE: Final = 500
+"""Objects that one step of the walk judges, in a thread."""
+CHANGES_AT_ONCE: Final = 100
+"""Objects that one transaction hides or frees: some milliseconds of the writer thread."""
+LOCATIONS_AT_ONCE: Final = 200
+ATTEMPTS_MAX: Final = 20
+"""Times that a batch is decided anew because a commit came first; then the next run has it."""
+FILES_LISTED_MAX: Final = 1_000
+METADATA_SUFFIXES: Final = (".metadata.json", ".metadata.json.gz")
+
+State: TypeAlias = Literal["never run", "waiting", "running", "done", "failed"]
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """Files and their bytes. Mutable: it counts up."""
+
+    files: int = 0
+    size_bytes: int = 0
+
+    def add(self, seen: Sequence[model.Seen]) -> None:
+        """Count files."""
+        self.files += len(seen)
+        self.size_bytes += sum(each.size_bytes for each in seen)
+
+
+@dataclass(kw_only=True, slots=True)
+class Report:
+    """One run over one table bucket, under way or over. Mutable: it tells progress.
+
+    hidden, freed: what was hidden and freed, or would be in a dry run. shown: files whose tombstone
+    was taken away because they are referenced again. deferred: left to the next run because
+    commits or writes came first. listed: the first FILES_LISTED_MAX of them.
+    """
+
+    dry_run: bool = False
+    state: State = "never run"
+    phase: Literal["", "mark", "walk"] = ""
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    error: str | None = None
+    metadata_files_read: int = 0
+    manifests_read: int = 0
+    files_reached: int = 0
+    objects_seen: int = 0
+    hidden: Tally = field(default_factory=Tally)
+    freed: Tally = field(default_factory=Tally)
+    shown: Tally = field(default_factory=Tally)
+    deferred: Tally = field(default_factory=Tally)
+    listed: list[tuple[str, str, int]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def note(self, action: str, seen: Sequence[model.Seen]) -> None:
+        """List files with what was done to them."""
+        for each in seen[: FILES_LISTED_MAX - len(self.listed)]:
+            self.listed.append((action, each.key.decode(), each.size_bytes))
+
+
+@dataclass(kw_only=True, slots=True)
+class Totals:
+    """What all runs of this process did, for metrics. Mutable."""
+
+    runs: dict[str, int] = field(default_factory=lambda: {"done": 0, "failed": 0})
+    hidden: Tally = field(default_factory=Tally)
+    freed: Tally = field(default_factory=Tally)
+    deferred: Tally = field(default_factory=Tally)
+    last_ended_at_ms: int = 0
+    last_duration_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Location:
+    """A location and who owns it. key, value: its row in LOCATIONS."""
+
+    location: layout.Location
+    key: bytes
+    value: bytes
+    row: records.LocationRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Step:
+    """What one step of a walk judged. next_key: where the next begins; None at the end."""
+
+    owner: retention.Owner
+    verdicts: tuple[tuple[retention.Verdict, model.Seen], ...]
+    objects: int
+    next_key: bytes | None
+
+
+class TableSweep:
+    """The sweep of every table bucket of a data folder."""
+
+    def __init__(
+        self,
+        *,
+        store: store.CatalogStore,
+        files: files.Files,
+        new_decoder: Callable[[], decoding.ChildDecoder] = decoding.ChildDecoder,
+        day_ms: int = retention.DAY_MS,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._new_decoder = new_decoder
+        self._day_ms = day_ms
+        self._turn = asyncio.Lock()
+        self._logs: dict[int, marking.Log] = {}
+        self._reports: dict[tuple[int, bool], Report] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._log = logging.getLogger("boathouse.sweep")
+        self.totals = Totals()
+
+    async def run(self, *, interval_s: float) -> None:
+        """Sweep every table bucket at an interval until cancelled. A failed run is logged."""
+        while True:
+            await asyncio.sleep(interval_s)
+            buckets = [each for each in self._store.buckets.list() if each.kind == "table"]
+            await self.sweep([bucket.name for bucket in buckets])
+
+    async def sweep(self, table_buckets: Sequence[str], *, dry_run: bool = False) -> list[Report]:
+        """Sweep table buckets after one mark; return what was done, whether it succeeded or not.
+
+        dry_run: nothing is changed. Raises NoSuchWarehouse before anything begins.
+        """
+        work = [self._prepare(name, dry_run=dry_run) for name in table_buckets]
+        await self._in_turn(work)
+        return [report for _, report in work]
+
+    def start(self, table_bucket: str, *, dry_run: bool) -> Report:
+        """Begin a run in the background, unless one is waiting or under way; return its report.
+
+        Raises NoSuchWarehouse.
+        """
+        report = self.report(table_bucket, dry_run=dry_run)
+        if report.state in ("waiting", "running"):
+            return report
+        work = self._prepare(table_bucket, dry_run=dry_run)
+        task = asyncio.get_running_loop().create_task(self._in_turn([work]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return work[1]
+
+    def report(self, table_bucket: str, *, dry_run: bool) -> Report:
+        """Return the report of the latest run of its sort. Raises NoSuchWarehouse."""
+        place = self._store.place(table_bucket)
+        return self._reports.get((place.bucket_id, dry_run), Report(dry_run=dry_run))
+
+    async def stop(self) -> None:
+        """End the runs that were begun on demand."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # One run.
+
+    def _prepare(self, table_bucket: str, *, dry_run: bool) -> tuple[records.Place, Report]:
+        place = self._store.place(table_bucket)
+        report = Report(dry_run=dry_run, state="waiting")
+        self._reports[place.bucket_id, dry_run] = report
+        return place, report
+
+    async def _in_turn(self, work: Sequence[tuple[records.Place, Report]]) -> None:
+        """Do a run once those before it are over."""
+        started_at_ms = self._store.now_ms()
+        error: str | None = "the sweep was stopped"
+        try:
+            async with self._turn:
+                started_at_ms = self._store.now_ms()
+                error = await self._sweep(work, started_at_ms)
+        finally:
+            self._end(work, started_at_ms, error)
+
+    async def _sweep(
+        self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int
+    ) -> str | None:
+        """Mark, then sweep; return why the run failed, or None."""
+        decoder = self._new_decoder()
+        mark = marking.Mark(
+            store=self._store,
+            files=self._files,
+            decoder=decoder,
+            logs=self._logs,
+            salt=bytes.fromhex(self._store.new_id()),
+            day_ms=self._day_ms,
+        )
+        for _, report in work:
+            report.state, report.phase, report.started_at_ms = "running", "mark", started_at_ms
+        try:
+            await mark.run(now_ms=started_at_ms)
+            for place, report in work:
+                report.phase = "walk"
+                report.metadata_files_read = mark.metadata_count
+                report.manifests_read = mark.manifests_count
+                report.files_reached = mark.reached.count
+                report.problems = mark.problems
+                await self._sweep_bucket(mark, place, report)
+        except marking.Unreadable as unreadable:
+            error = (
+                f"nothing more is freed: {unreadable}; what its table needs is not known until the"
+                " file is repaired or the table is dropped with purge"
+            )
+            self._log.warning("the sweep of tables stopped: %s", error)
+            return error
+        except Exception as failure:  # noqa: BLE001 - the next run tries again
+            self._log.warning("the sweep of tables failed", exc_info=failure)
+            return f"the sweep failed: {failure!r}"
+        finally:
+            await decoder.close()
+        return None
+
+    def _end(
+        self, work: Sequence[tuple[records.Place, Report]], started_at_ms: int, error: str | None
+    ) -> None:
+        now_ms = self._store.now_ms()
+        for _, report in work:
+            report.state = "done" if error is None else "failed"
+            report.phase, report.error, report.ended_at_ms = "", error, now_ms
+        if work and not work[0][1].dry_run:
+            self.totals.runs["done" if error is None else "failed"] += 1
+            self.totals.last_ended_at_ms = now_ms
+            self.totals.last_duration_ms = now_ms - started_at_ms
+
+    async def _sweep_bucket(self, mark: marking.Mark, place: records.Place, report: Report) -> None:
+        kept = retention.retention_of(place.bucket.settings, day_ms=self._day_ms)
+        start = records.bucket_prefix(place.bucket_id)
+        while True:
+            found = await asyncio.to_thread(self._locations, place, start)
+            for location in found.locations:
+                await self._sweep_location(mark, place, location, kept, report)
+            if found.next_key is None:
+                return
+            start = found.next_key
+
+    async def _sweep_location(
+        self,
+        mark: marking.Mark,
+        place: records.Place,
+        location: _Location,
+        kept: retention.Retention,
+        report: Report,
+    ) -> None:
+        """Walk one location: its metadata files first, then everything."""
+        now_ms = self._store.now_ms()
+        if location.row.kind == "view" or location.row.reserved_until_ms > now_ms:
+            return
+        is_asked = False
+        for metadata_only in (True, False):
+            below = f"{location.location.path}/" + ("metadata/" if metadata_only else "")
+            prefix = below.encode("utf-8", "surrogatepass")
+            next_key: bytes | None = prefix
+            while next_key is not None:
+                step = await asyncio.to_thread(
+                    self._judge, mark, place, location, kept, prefix, next_key, metadata_only
+                )
+                if step.owner is retention.Owner.KEPT:
+                    return
+                if step.owner is retention.Owner.PURGED and step.objects and not is_asked:
+                    is_asked = True
+                    if await mark.keeps_purged(place.bucket_id, location.row.object_uuid):
+                        return
+                if not metadata_only:
+                    report.objects_seen += step.objects
+                await self._carry_out(mark, place, location, step, report)
+                next_key = step.next_key
+
+    def _judge(
+        self,
+        mark: marking.Mark,
+        place: records.Place,
+        location: _Location,
+        kept: retention.Retention,
+        prefix: bytes,
+        start: bytes,
+        metadata_only: bool,
+    ) -> _Step:
+        """Judge some objects of a location. Runs in a thread."""
+        now_ms = self._store.now_ms()
+        judges_names = place.bucket.settings.get(guard.LAYOUT) != "off"
+        verdicts: list[tuple[retention.Verdict, model.Seen]] = []
+        count = 0
+        next_key: bytes | None = None
+        with self._store.index.view() as view:
+            owner = mark.owner(view, place, location.row.object_uuid)
+            if owner is retention.Owner.KEPT:
+                return _Step(owner=owner, verdicts=(), objects=0, next_key=None)
+            for key, _, value in keys.walk(view, batch.Store.OBJECTS, place.bucket_id, start):
+                if not key.startswith(prefix):
+                    break
+                if count == OBJECTS_AT_ONCE:
+                    next_key = key
+                    break
+                count += 1
+                name = key.decode()
+                if metadata_only is not _is_metadata_file(name, location.location):
+                    continue
+                record = storage_records.decode_object(value)
+                verdict = retention.judge(
+                    retention.purpose_of(name, location.location, judges_names=judges_names),
+                    owner=owner,
+                    is_reached=mark.reached.holds(place.table_bucket, name),
+                    modified_at_ms=record.modified_at_ms,
+                    tombstoned_at_ms=record.tombstoned_at_ms,
+                    retention=kept,
+                    now_ms=now_ms,
+                )
+                if verdict is not retention.Verdict.KEEP:
+                    seen = model.Seen(key=key, value=value, size_bytes=record.size_bytes)
+                    verdicts.append((verdict, seen))
+        return _Step(owner=owner, verdicts=tuple(verdicts), objects=count, next_key=next_key)
+
+    async def _carry_out(
+        self,
+        mark: marking.Mark,
+        place: records.Place,
+        location: _Location,
+        step: _Step,
+        report: Report,
+    ) -> None:
+        for verdict in (retention.Verdict.SHOW, retention.Verdict.HIDE, retention.Verdict.FREE):
+            judged = [seen for each, seen in step.verdicts if each is verdict]
+            for start in range(0, len(judged), CHANGES_AT_ONCE):
+                some = judged[start : start + CHANGES_AT_ONCE]
+                await self._change(mark, place, location, step.owner, verdict, some, report)
+
+    async def _change(
+        self,
+        mark: marking.Mark,
+        place: records.Place,
+        location: _Location,
+        owner: retention.Owner,
+        verdict: retention.Verdict,
+        seen: Sequence[model.Seen],
+        report: Report,
+    ) -> None:
+        """Hide, free or show some objects of one location, in one transaction."""
+        objects = self._store.objects
+        if verdict is retention.Verdict.SHOW:
+            if not report.dry_run:
+                count = await objects.show_hidden(place.bucket, seen, by=BY)
+                report.shown.files += count
+            return
+
+        def check(reading: batch.Reading) -> None:
+            mark.check(reading)
+            if (
+                reading.get(batch.Store.LOCATIONS, location.key) != location.value
+                or mark.owner(reading, place, location.row.object_uuid) is not owner
+            ):
+                raise _Changed
+
+        tally = report.hidden if verdict is retention.Verdict.HIDE else report.freed
+        done: Sequence[model.Seen] = ()
+        if report.dry_run:
+            done = seen
+        else:
+            for _ in range(ATTEMPTS_MAX):
+                seen = [
+                    each
+                    for each in seen
+                    if not mark.reached.holds(place.table_bucket, each.key.decode())
+                ]
+                if not seen:
+                    break
+                try:
+                    if verdict is retention.Verdict.HIDE:
+                        done = await objects.hide_seen(place.bucket, seen, by=BY, check=check)
+                    else:
+                        done = await objects.free_seen(place.bucket, seen, check=check)
+                    break
+                except marking.Moved:
+                    await mark.catch_up()
+                except _Changed:
+                    break
+            left = set(seen) - set(done)
+            report.deferred.add(tuple(left))
+            self.totals.deferred.add(tuple(left))
+            total = self.totals.hidden if verdict is retention.Verdict.HIDE else self.totals.freed
+            total.add(done)
+        tally.add(done)
+        report.note(verdict.value, done)
+
+    def _locations(self, place: records.Place, start: bytes) -> _Locations:
+        """Return some locations of a table bucket, and where the next ones begin."""
+        stop = records.bucket_prefix(place.bucket_id + 1)
+        locations: list[_Location] = []
+        with self._store.index.view() as view:
+            for count, (key, value) in enumerate(view.scan(batch.Store.LOCATIONS, start, stop)):
+                if count == LOCATIONS_AT_ONCE:
+                    return _Locations(locations=tuple(locations), next_key=key)
+                if value == records.interior_value():
+                    continue
+                row = records.decode(value, records.LocationRow)
+                path = key[len(records.bucket_prefix(place.bucket_id)) : -1]
+                locations.append(
+                    _Location(
+                        location=layout.Location(path=path.decode(), kind=row.kind),
+                        key=key,
+                        value=value,
+                        row=row,
+                    )
+                )
+        return _Locations(locations=tuple(locations), next_key=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Locations:
+    """Some locations; next_key: where the next ones begin, None at the end."""
+
+    locations: tuple[_Location, ...]
+    next_key: bytes | None
+
+
+def _is_metadata_file(key: str, location: layout.Location) -> bool:
+    return key.startswith(f"{location.path}/metadata/") and key.endswith(METADATA_SUFFIXES)
+
+
+class _Changed(Exception):
+    """A location belongs to something else than when its files were judged."""
+
+
+def format_metrics(totals: Totals) -> Iterator[str]:
+    """Yield lines of Prometheus text."""
+    for name, kind, meaning, value in (
+        ("files_freed_total", "counter", "Files of tables that were freed.", totals.freed.files),
+        ("bytes_freed_total", "counter", "Their bytes.", totals.freed.size_bytes),
+        ("files_hidden_total", "counter", "Files hidden as unreferenced.", totals.hidden.files),
+        ("bytes_hidden_total", "counter", "Their bytes.", totals.hidden.size_bytes),
+        (
+            "files_deferred_total",
+            "counter",
+            "Files left to the next run because a write came first.",
+            totals.deferred.files,
+        ),
+        (
+            "last_end_seconds",
+            "gauge",
+            "When the last run ended, Unix time; 0 before the first.",
+            f"{totals.last_ended_at_ms / 1000:.3f}",
+        ),
+        (
+            "last_duration_seconds",
+            "gauge",
+            "How long the last run took.",
+            f"{totals.last_duration_ms / 1000:.3f}",
+        ),
+    ):
+        yield f"# HELP boathouse_sweep_{name} {meaning}"
+        yield f"# TYPE boathouse_sweep_{name} {kind}"
+        yield f"boathouse_sweep_{name} {value}"
+    yield "# HELP boathouse_sweep_runs_total Runs of the sweep of tables."
+    yield "# TYPE boathouse_sweep_runs_total counter"
+    for outcome, count in totals.runs.items():
+        yield f'boathouse_sweep_runs_total{{outcome="{outcome}"}} {count}'

@@ -1,0 +1,553 @@
+"""The sweep of tables: what nothing retained reaches goes, in its time; all else stays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from catalog import decoding, errors, idents
+from catalog.commits import LoadedTable
+from catalog.sweep import marking, sweeping
+from storage import model
+from tests.kit import datafiles, lakes, sweeps
+
+BY = lakes.BY
+ROOT = lakes.ROOT
+
+
+@pytest.fixture
+def bench(lake: lakes.Lake) -> datafiles.Bench:
+    return datafiles.bench(lake)
+
+
+def rows(*numbers: int) -> list[dict[str, Any]]:
+    return [{"id": number, "name": "x"} for number in numbers]
+
+
+def key_of(uri: str) -> str:
+    return uri.removeprefix("s3://lake/")
+
+
+async def replace_all(bench: datafiles.Bench, loaded: LoadedTable, *numbers: int) -> LoadedTable:
+    """Overwrite a table, as a compaction does."""
+    live = await bench.scans.live_files(bench.reader(loaded))
+    added = await bench.write(loaded, rows(*numbers))
+    return await bench.appends.commit_files(
+        loaded.ident,
+        [added],
+        operation="overwrite",
+        removed=live,
+        based_on=loaded.metadata.current_snapshot_id,
+        principal=ROOT,
+    )
+
+
+async def expire(bench: datafiles.Bench, loaded: LoadedTable) -> LoadedTable:
+    """Drop every snapshot but the current one."""
+    current = loaded.metadata.current_snapshot_id
+    old = [each for each in loaded.metadata.snapshot_ids if each != current]
+    return await bench.lake.tables.commit(
+        loaded.ident, [], [{"action": "remove-snapshots", "snapshot-ids": old}], by=BY
+    )
+
+
+async def live_keys(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
+    found = await bench.scans.live_files(bench.reader(loaded))
+    return {key_of(each.file_path) for each in found}
+
+
+def test_what_compaction_and_expiry_left_is_hidden_then_freed_after_its_days(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[LoadedTable, set[str]]:
+        loaded = await bench.add(await bench.create(), rows(1, 2))
+        replaced = await live_keys(bench, loaded)
+        loaded = await expire(bench, await replace_all(bench, loaded, 1, 2))
+        return loaded, replaced
+
+    loaded, replaced = asyncio.run(prepare())
+    before = sweeps.keys_in(lake)
+
+    sweeps.pass_days(lake, 6.9)
+    report = sweeps.run(lake)
+    assert (report.hidden.files, report.freed.files) == (0, 0), "the history window holds it all"
+
+    sweeps.pass_days(lake, 0.2)
+    report = sweeps.run(lake)
+    assert report.freed.files == 0
+    listed = {key for action, key, _ in report.listed if action == "hide"}
+    # The replaced data file; manifest list and manifest of the first snapshot; the manifest that
+    # the overwrite wrote anew is the second snapshot's own.
+    assert replaced < listed
+    assert all("/data/" in key or key.endswith(".avro") for key in listed)
+    assert sweeps.keys_in(lake) == before, "hidden files are still there"
+    shown = {info.key for info in lake.storage.objects.list("lake").objects}
+    assert before - shown == listed
+
+    sweeps.pass_days(lake, 9.9)
+    assert sweeps.run(lake).freed.files == 0
+    sweeps.pass_days(lake, 0.2)
+    report = sweeps.run(lake)
+    assert report.freed.files == len(listed)
+    assert sweeps.keys_in(lake) == before - listed
+    again = asyncio.run(live_keys(bench, lake.tables.load(loaded.ident)))
+    assert again <= sweeps.keys_in(lake)
+    assert sweeps.run(lake).freed.files == 0, "a repeated sweep has nothing to do"
+
+
+def test_a_dry_run_lists_files_and_bytes_and_changes_nothing(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    async def prepare() -> LoadedTable:
+        return await bench.add(await bench.create(), rows(1))
+
+    loaded = asyncio.run(prepare())
+    asyncio.run(lake.tables.drop(loaded.ident, purge=True, by=BY))
+    before = sweeps.keys_in(lake)
+    sizes = {key: lake.storage.objects.head("lake", key).size_bytes for key in before}
+
+    dry = sweeps.run(lake, dry_run=True)
+    assert sweeps.keys_in(lake) == before
+    assert {key: size for _, key, size in dry.listed} == sizes
+    assert (dry.freed.files, dry.freed.size_bytes) == (len(sizes), sum(sizes.values()))
+
+    report = sweeps.run(lake)
+    assert (report.freed.files, report.freed.size_bytes) == (len(sizes), sum(sizes.values()))
+    assert sweeps.keys_in(lake) == set()
+
+
+def test_a_table_dropped_without_purge_is_kept_for_its_days_and_an_unregistered_one_for_good(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[set[str], set[str]]:
+        kept: list[set[str]] = []
+        for name in ("ns.dropped", "ns.unregistered"):
+            loaded = await bench.add(await bench.create(name), rows(1))
+            kept.append(sweeps.keys_in(lake, key_of(loaded.metadata.location)))
+            if name == "ns.dropped":
+                await lake.tables.drop(loaded.ident, by=BY)
+            else:
+                await lake.tables.unregister(loaded.ident, by=BY)
+        return kept[0], kept[1]
+
+    dropped, unregistered = asyncio.run(prepare())
+    sweeps.pass_days(lake, 29.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 0.2)
+    report = sweeps.run(lake)
+    assert {key for _, key, _ in report.listed} == dropped
+    sweeps.pass_days(lake, 10)
+    assert sweeps.run(lake).freed.files == len(dropped)
+    sweeps.pass_days(lake, 1_000)
+    sweeps.run(lake)
+    assert sweeps.keys_in(lake) == unregistered
+
+
+def test_a_file_that_another_table_references_outlives_its_own_purged_table(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> str:
+        mine = await bench.add(await bench.create("ns.mine"), rows(1))
+        other = await bench.create("ns.other")
+        shared = await bench.scans.live_files(bench.reader(mine))
+        await bench.appends.commit_files(
+            other.ident, list(shared), operation="append", principal=ROOT
+        )
+        await lake.tables.drop(mine.ident, purge=True, by=BY)
+        return key_of(shared[0].file_path)
+
+    shared = asyncio.run(prepare())
+    sweeps.run(lake)
+    assert sweeps.keys_in(lake, "ns/mine") == {shared}
+    assert asyncio.run(live_keys(bench, lake.tables.load(lake.ident("ns.other")))) == {shared}
+
+
+def test_a_file_that_a_table_of_another_bucket_references_stays(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    async def prepare() -> set[str]:
+        await lake.storage.buckets.create(
+            "other", kind="table", owner=lakes.ACCOUNT, region="us-east-1"
+        )
+        await lake.namespaces.create("other", ("ns",), {}, by=BY)
+        mine = await bench.add(await bench.create("ns.mine"), rows(1))
+        snapshot = mine.metadata.current_snapshot()
+        assert snapshot is not None
+        ident = idents.TableIdent(table_bucket="other", namespace=("ns",), name="t")
+        await lake.tables.create(ident, schema=lakes.SCHEMA, by=BY)
+        await lake.tables.commit(
+            ident,
+            [],
+            [
+                {"action": "add-snapshot", "snapshot": {**snapshot, "sequence-number": 1}},
+                {
+                    "action": "set-snapshot-ref",
+                    "ref-name": "main",
+                    "type": "branch",
+                    "snapshot-id": snapshot["snapshot-id"],
+                },
+            ],
+            by=BY,
+        )
+        await lake.tables.drop(mine.ident, purge=True, by=BY)
+        return {
+            key for key in sweeps.keys_in(lake, "ns/mine") if not key.endswith(".metadata.json")
+        }
+
+    shared = asyncio.run(prepare())
+    assert len(shared) == 3, "data file, manifest, manifest list"
+    sweeps.run(lake)
+    assert sweeps.keys_in(lake, "ns/mine") == shared
+
+
+def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+    put = {
+        "ns/t/data/orphan.parquet",
+        "ns/t/data/",
+        "ns/t/metadata/version-hint.text",
+        "ns/t/data/trino-tmp-files/sorting-file-writer-1",
+        "ns/t-more/data/a.parquet",
+        "raw/data.csv",
+    }
+
+    async def prepare() -> None:
+        await bench.create()
+        for key in put:
+            data = b"" if key.endswith("/") else b"body"
+            received = await lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+            await lake.storage.objects.put(
+                "lake", key, received, attributes=model.ObjectAttributes()
+            )
+
+    asyncio.run(prepare())
+    table = sweeps.keys_in(lake) - put
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 1)
+    report = sweeps.run(lake)
+    scratch = "ns/t/data/trino-tmp-files/sorting-file-writer-1"
+    assert report.listed == [("free", scratch, 4)]
+    sweeps.pass_days(lake, 2)
+    assert [row[:2] for row in sweeps.run(lake).listed] == [("hide", "ns/t/data/orphan.parquet")]
+    sweeps.pass_days(lake, 10)
+    assert sweeps.run(lake).freed.files == 1
+    sweeps.pass_days(lake, 1_000)
+    sweeps.run(lake)
+    left = put - {scratch, "ns/t/data/orphan.parquet"}
+    assert sweeps.keys_in(lake) == table | left
+
+
+def test_a_staged_create_keeps_its_place(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    async def prepare() -> None:
+        staged = await bench.create("ns.t", stage=True)
+        await bench.write(staged, rows(1), name="a.parquet")
+
+    asyncio.run(prepare())
+    before = sweeps.keys_in(lake)
+    sweeps.pass_days(lake, 0.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 3)
+    assert [row[1] for row in sweeps.run(lake).listed] == ["ns/t/data/a.parquet"]
+    assert sweeps.keys_in(lake) == before
+
+
+def test_a_table_that_wants_no_collection_is_left_alone_purged_or_not(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> LoadedTable:
+        loaded = await bench.create(properties={"gc.enabled": "false"})
+        await bench.write(loaded, rows(1))
+        return loaded
+
+    loaded = asyncio.run(prepare())
+    before = sweeps.keys_in(lake)
+    sweeps.pass_days(lake, 1_000)
+    assert sweeps.run(lake).listed == []
+    asyncio.run(lake.tables.drop(loaded.ident, purge=True, by=BY))
+    assert sweeps.run(lake).listed == []
+    assert sweeps.keys_in(lake) == before
+
+
+def test_files_a_client_deleted_go_only_once_nothing_references_them(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> str:
+        loaded = await bench.add(await bench.create(), rows(1))
+        orphan = await bench.write(loaded, rows(2))
+        (used,) = await live_keys(bench, loaded)
+        for key in (used, key_of(orphan.file_path)):
+            await lake.store.tombstone("lake", key, by=BY)
+        return used
+
+    used = asyncio.run(prepare())
+    sweeps.pass_days(lake, 9.9)
+    assert sweeps.run(lake).freed.files == 0
+    sweeps.pass_days(lake, 0.2)
+    report = sweeps.run(lake)
+    assert report.freed.files == 1
+    assert report.shown.files == 0, "a client's tombstone stays"
+    assert used in sweeps.keys_in(lake)
+
+
+def test_a_manifest_that_cannot_be_read_stops_the_sweep_before_anything_goes(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> None:
+        gone = await bench.add(await bench.create("ns.gone"), rows(1))
+        await lake.tables.drop(gone.ident, purge=True, by=BY)
+        loaded = await bench.create("ns.broken")
+        uri = f"{loaded.metadata.location}/metadata/snap-1.avro"
+        await bench.files.write(uri, b"no avro", table_bucket="lake", owner=lakes.ACCOUNT)
+        await lake.tables.commit(loaded.ident, [], [snapshot_update(uri)], by=BY)
+
+    asyncio.run(prepare())
+    before = sweeps.keys_in(lake)
+    (report,) = asyncio.run(sweeps.sweep_of(lake).sweep(["lake"]))
+    assert report.state == "failed"
+    assert report.error is not None
+    assert "s3://lake/ns/broken/metadata/snap-1.avro" in report.error
+    assert sweeps.keys_in(lake) == before
+    asyncio.run(lake.tables.drop(lake.ident("ns.broken"), purge=True, by=BY))
+    sweeps.run(lake)
+    assert sweeps.keys_in(lake) == set()
+
+
+def test_a_table_whose_manifest_list_is_missing_keeps_its_files_and_stops_no_other(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> None:
+        gone = await bench.add(await bench.create("ns.gone"), rows(1))
+        await lake.tables.drop(gone.ident, purge=True, by=BY)
+        loaded = await bench.create("ns.broken")
+        await bench.write(loaded, rows(1))
+        uri = f"{loaded.metadata.location}/metadata/snap-1.avro"
+        await lake.tables.commit(loaded.ident, [], [snapshot_update(uri)], by=BY)
+
+    asyncio.run(prepare())
+    kept = sweeps.keys_in(lake, "ns/broken")
+    sweeps.pass_days(lake, 1_000)
+    report = sweeps.run(lake)
+    assert report.problems == ["s3://lake/ns/broken/metadata/snap-1.avro is not there"]
+    assert sweeps.keys_in(lake) == kept
+
+
+def snapshot_update(manifest_list: str) -> dict[str, Any]:
+    return {
+        "action": "add-snapshot",
+        "snapshot": {
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": lakes.NOW_MS,
+            "summary": {"operation": "append"},
+            "manifest-list": manifest_list,
+            "schema-id": 0,
+        },
+    }
+
+
+# What comes between mark and free.
+
+
+class Between(sweeping.TableSweep):
+    """A sweep between whose mark and whose changes something happens, once."""
+
+    def __init__(self, lake: lakes.Lake, happening: Any) -> None:
+        inner = sweeps.sweep_of(lake)
+        super().__init__(store=lake.store, files=inner._files)
+        self.happening = happening
+
+    async def _change(self, *arguments: Any, **named: Any) -> None:
+        if self.happening is not None:
+            happening, self.happening = self.happening, None
+            await happening()
+        await super()._change(*arguments, **named)
+
+
+def purged(bench: datafiles.Bench) -> LoadedTable:
+    async def prepare() -> LoadedTable:
+        loaded = await bench.add(await bench.create("ns.t"), rows(1))
+        await bench.lake.tables.drop(loaded.ident, purge=True, by=BY)
+        return loaded
+
+    return asyncio.run(prepare())
+
+
+def test_a_table_registered_between_mark_and_free_keeps_every_file(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+    loaded = purged(bench)
+    before = sweeps.keys_in(lake)
+
+    async def register() -> None:
+        assert loaded.pointer.metadata_location is not None
+        await lake.tables.register(
+            lake.ident("ns.again"),
+            loaded.pointer.metadata_location,
+            by=BY,
+            permit=lakes.permit_all,
+        )
+
+    report = sweeps.run(lake, sweep=Between(lake, register))
+    assert report.freed.files == 0
+    assert sweeps.keys_in(lake) >= before
+    again = lake.tables.load(lake.ident("ns.again"))
+    assert asyncio.run(live_keys(bench, again)) <= sweeps.keys_in(lake)
+    sweeps.pass_days(lake, 100)
+    sweeps.run(lake)
+    assert asyncio.run(live_keys(bench, lake.tables.load(again.ident))) <= sweeps.keys_in(lake)
+
+
+def test_a_commit_of_an_old_file_between_mark_and_free_keeps_it(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+    loaded = purged(bench)
+
+    async def take_over() -> None:
+        other = await bench.create("ns.other")
+        shared = await bench.scans.live_files(bench.reader(loaded))
+        await bench.appends.commit_files(
+            other.ident, list(shared), operation="append", principal=ROOT
+        )
+
+    report = sweeps.run(lake, sweep=Between(lake, take_over))
+    assert report.freed.files == 4, "two metadata files, a manifest list, a manifest"
+    shared = asyncio.run(live_keys(bench, lake.tables.load(lake.ident("ns.other"))))
+    assert shared == sweeps.keys_in(lake, "ns/t/")
+
+
+def test_an_upload_of_the_same_bytes_between_mark_and_free_brings_the_file_back(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[str, bytes]:
+        loaded = await bench.create()
+        orphan = await bench.write(loaded, rows(1))
+        key = key_of(orphan.file_path)
+        await lake.store.tombstone("lake", key, by=BY)
+        return key, lake.storage.objects.read(lake.storage.objects.head("lake", key))
+
+    key, data = asyncio.run(prepare())
+    sweeps.pass_days(lake, 20)
+
+    async def put_again() -> None:
+        await bench.files.write(f"s3://lake/{key}", data, table_bucket="lake", owner=lakes.ACCOUNT)
+
+    report = sweeps.run(lake, sweep=Between(lake, put_again))
+    assert (report.freed.files, report.deferred.files) == (0, 1)
+    assert key in {info.key for info in lake.storage.objects.list("lake").objects}
+
+
+def test_a_location_that_changes_hands_between_mark_and_free_keeps_its_files(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+    loaded = purged(bench)
+    before = sweeps.keys_in(lake)
+
+    async def stage() -> None:
+        await lake.tables.create(
+            lake.ident("ns.new"),
+            schema=lakes.SCHEMA,
+            location=loaded.metadata.location,
+            stage=True,
+            by=BY,
+            permit=lakes.permit_all,
+        )
+
+    report = sweeps.run(lake, sweep=Between(lake, stage))
+    assert report.freed.files == 0
+    assert report.deferred.files > 0
+    assert sweeps.keys_in(lake) == before
+
+
+def test_unrelated_commits_between_mark_and_free_delay_nothing(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+    purged(bench)
+
+    async def commit() -> None:
+        await bench.add(await bench.create("ns.other"), rows(1))
+
+    report = sweeps.run(lake, sweep=Between(lake, commit))
+    assert report.deferred.files == 0
+    assert sweeps.keys_in(lake, "ns/t/") == set()
+
+
+def test_requests_are_answered_while_the_sweep_runs(bench: datafiles.Bench) -> None:
+    """The sweep gives way: each of its steps is short."""
+    lake = bench.lake
+    longest = 0.0
+
+    async def work() -> None:
+        nonlocal longest
+        loaded = await bench.create()
+        files = [await bench.write(loaded, rows(number)) for number in range(300)]
+        await bench.appends.commit_files(loaded.ident, files, operation="append", principal=ROOT)
+        await lake.tables.drop(loaded.ident, purge=True, by=BY)
+        loop = asyncio.get_running_loop()
+        done = asyncio.ensure_future(sweeps.sweep_of(lake).sweep(["lake"]))
+        while not done.done():
+            before = loop.time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, loop.time() - before)
+        (report,) = await done
+        assert report.freed.files > 300
+
+    asyncio.run(work())
+    assert longest < 0.5
+    assert sweeps.keys_in(lake) == set()
+
+
+def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    class Counting(decoding.InlineDecoder):
+        count = 0
+
+        async def decode(self, *arguments: Any) -> Any:
+            Counting.count += 1
+            return await super().decode(*arguments)
+
+    async def work() -> marking.Mark:
+        loaded = await bench.create()
+        for number in range(5):
+            loaded = await bench.add(loaded, rows(number))
+        mark = marking.Mark(
+            store=lake.store,
+            files=bench.files,
+            decoder=Counting(),
+            logs={},
+            salt=b"s" * 16,
+            day_ms=sweeps.DAY_MS,
+        )
+        await mark.run(now_ms=lake.clock())
+        return mark
+
+    mark = asyncio.run(work())
+    assert (Counting.count, mark.manifests_count) == (5, 5)
+    assert mark.metadata_count == 6, "every state of the history window, each once"
+
+
+def test_a_sweep_of_no_table_bucket_is_refused(lake: lakes.Lake) -> None:
+    with pytest.raises(errors.NoSuchWarehouse):
+        asyncio.run(sweeps.sweep_of(lake).sweep(["nowhere"]))
