@@ -381,3 +381,123 @@ def test_a_hold_is_on_the_namespace_and_not_on_its_name(ns: lakes.Lake) -> None:
     ns.run(ns.namespaces.create("lake", ("ns",), by=BY))
     with pytest.raises(storage_errors.ExpectationFailed):
         ns.run(ns.storage.index.commit(commit.hold(place, holder)))
+
+
+# A table bucket and the objects that come into it.
+
+
+async def _put(lake: lakes.Lake, key: str) -> model.ObjectInfo:
+    bucket = lake.store.bucket("lake")
+    received = await lake.storage.blobs.store(b"body of " + key.encode())
+    return await lake.storage.objects.put(
+        bucket, key, received, attributes=model.ObjectAttributes(etag="e" * 32)
+    )
+
+
+async def _upload(lake: lakes.Lake, key: str) -> model.UploadInfo:
+    bucket = lake.store.bucket("lake")
+    return await lake.storage.uploads.create(bucket, key, attributes=model.ObjectAttributes())
+
+
+async def _make_bucket(lake: lakes.Lake) -> None:
+    await lake.storage.buckets.create("lake", kind="table", owner=lakes.ACCOUNT, region="us-east-1")
+
+
+def _rows(lake: lakes.Lake, bucket_id: int, *stores: batch.Store) -> list[bytes]:
+    start, stop = bucket_id.to_bytes(4, "big"), (bucket_id + 1).to_bytes(4, "big")
+    with lake.storage.index.view() as view:
+        return [key for store in stores for key, _ in view.scan(store, start, stop)]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("write", [_put, _upload])
+def test_nothing_is_written_into_a_table_bucket_deleted_meanwhile(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch, write: Any, anew: bool
+) -> None:
+    bucket_id = lake.store.bucket("lake").bucket_id
+
+    async def remove() -> None:
+        await drop_bucket(lake)
+        if anew:
+            await _make_bucket(lake)
+
+    with meanwhile(lake, monkeypatch, remove), pytest.raises(storage_errors.NoSuchBucket):
+        lake.run(write(lake, "a/b"))
+    assert _rows(lake, bucket_id, batch.Store.OBJECTS, batch.Store.UPLOADS) == []
+    if anew:
+        assert lake.storage.objects.list("lake").objects == ()
+        assert lake.storage.uploads.list("lake").uploads == ()
+
+
+def test_a_table_bucket_with_an_object_put_meanwhile_is_not_deleted(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def put() -> None:
+        await _put(lake, "a/b")
+
+    with meanwhile(lake, monkeypatch, put), pytest.raises(s3tables_errors.BucketNotEmpty):
+        lake.run(_awaited(drop_bucket(lake)))
+    assert [each.key for each in lake.storage.objects.list("lake").objects] == ["a/b"]
+
+
+def test_an_upload_of_a_table_bucket_deleted_meanwhile_neither_grows_nor_ends(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = lake.run(_upload(lake, "a/b"))
+
+    async def part() -> Any:
+        receiver = lake.storage.blobs.receive(size_hint=4, digests=frozenset({"md5"}))
+        await receiver.write(b"part")
+        return await lake.storage.uploads.put_part(
+            "lake", "a/b", upload.upload_id, 1, await receiver.finish()
+        )
+
+    async def remove() -> None:
+        await drop_bucket(lake)
+        await _make_bucket(lake)
+
+    lake.run(part())
+    with meanwhile(lake, monkeypatch, remove), pytest.raises(storage_errors.NoSuchUpload):
+        lake.run(part())
+    assert lake.storage.objects.list("lake").objects == ()
+
+
+def test_no_table_is_made_in_a_table_bucket_deleted_meanwhile(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket_id = ns.store.bucket("lake").bucket_id
+
+    async def remove() -> None:
+        await ns.namespaces.drop("lake", ("ns",), by=BY)
+        await drop_bucket(ns)
+        await _make_bucket(ns)
+        await ns.namespaces.create("lake", ("ns",), by=BY)
+
+    with meanwhile(ns, monkeypatch, remove), pytest.raises(errors.CatalogError):
+        ns.run(ns.tables.create_empty(ident(), by=BY))
+    assert _rows(ns, bucket_id, batch.Store.POINTERS, batch.Store.LOCATIONS) == []
+    assert not ns.tables.exists(ident())
+
+
+def test_a_put_and_the_deletion_of_its_table_bucket_do_not_both_succeed(lake: lakes.Lake) -> None:
+    async def one_round(number: int) -> None:
+        bucket_id = lake.store.bucket("lake").bucket_id
+        works: list[Awaitable[Any]] = [_put(lake, f"k{number}"), _awaited(drop_bucket(lake))]
+        if number % 2:
+            works.reverse()
+        answers = await asyncio.gather(*works, return_exceptions=True)
+        refused = [each for each in answers if isinstance(each, Exception)]
+        assert len(refused) == 1, answers
+        assert isinstance(refused[0], storage_errors.NoSuchBucket | s3tables_errors.BucketNotEmpty)
+        if isinstance(refused[0], storage_errors.NoSuchBucket):
+            assert _rows(lake, bucket_id, batch.Store.OBJECTS) == []
+            await _make_bucket(lake)
+        else:
+            assert lake.storage.objects.list("lake").objects
+            await lake.storage.objects.delete("lake", f"k{number}")
+
+    async def rounds() -> None:
+        for number in range(ROUNDS):
+            await one_round(number)
+
+    lake.run(rounds())
