@@ -14,7 +14,7 @@ from typing import Final, Literal, NoReturn
 
 import msgspec
 
-from catalog import claims, content, idents, layout, locations, owners, records
+from catalog import claims, content, idents, layout, locations, owners, records, rights
 from catalog.store import CatalogStore
 from server.access import arns
 from server.s3 import errors, guard
@@ -52,10 +52,8 @@ class TableGuard:
             reading = _Noting(view)
             reading.note(batch.Store.BUCKETS, bucket.encode(), value)
             place = records.Place(bucket=info)
-            account = info.owner or self._account_id
-            context: tuple[tuple[str, str], ...] = (("lake:branch", place.branch),)
-            bucket_arn = arns.table_bucket_arn(self._region, account, bucket)
-            at_bucket = _Subject(arn=bucket_arn, context=context)
+            account = rights.account_of(info, self._account_id)
+            at_bucket = rights.of_bucket(arns.table_bucket_arn(self._region, account, bucket))
             holding = claims.find_location(reading, info.bucket_id, key)
             if holding is None:
                 return TableRuling(
@@ -67,19 +65,17 @@ class TableGuard:
             if info.settings.get(LAYOUT) == "strict":
                 name = self._store.name_of_object(view, place, row.object_uuid)
                 owner = self._owner(view, place, location, name)
+            table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
+            at_table = rights.of_bucket(table_arn)
             if holder.namespace_id:
                 namespace = self._store.namespace_of(view, place, holder.namespace_id)
-                context += (
-                    ("s3tables:namespace", idents.dotted(namespace)),
-                    ("s3tables:tableName", holder.name),
-                )
-        table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
+                at_table = rights.of_table(table_arn, namespace, holder.name)
         return TableRuling(
             key=key,
             bucket=info,
             expects=tuple(reading.expects),
             at_bucket=at_bucket,
-            at_table=_Subject(arn=table_arn, context=context),
+            at_table=at_table,
             location=location,
             owner=owner,
         )
@@ -108,13 +104,6 @@ class TableGuard:
         )
 
 
-class _Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a right is about. context: its condition keys."""
-
-    arn: str
-    context: tuple[tuple[str, str], ...]
-
-
 class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a key of a table bucket.
 
@@ -125,8 +114,8 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     bucket: storage_model.BucketInfo
     expects: tuple[batch.Expect, ...]
-    at_bucket: _Subject
-    at_table: _Subject | None = None
+    at_bucket: rights.Subject
+    at_table: rights.Subject | None = None
     location: layout.Location | None = None
     owner: content.Owner | None = None
 
@@ -190,7 +179,7 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
         # A prefix that ends within a table's name lists its neighbours as well.
         is_above = self.location is None or (access == "list" and self.key == self.location.path)
         if self.at_table is None or is_above:
-            action = "lake:Admin" if access == "list" else _ACTIONS[access]
+            action = rights.LIST_KEYS if access == "list" else _ACTIONS[access]
             subject = self.at_bucket
         else:
             action, subject = _ACTIONS[access], self.at_table
@@ -244,9 +233,9 @@ class _Noting:
 
 
 _ACTIONS: Final[Mapping[guard.Access, str]] = {
-    "read": "s3tables:GetTableData",
-    "list": "s3tables:GetTableData",
-    "write": "s3tables:PutTableData",
+    "read": rights.action_of(rights.READ_DATA),
+    "list": rights.action_of(rights.READ_DATA),
+    "write": rights.action_of(rights.WRITE_DATA),
 }
 
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, commits, errors, layout, properties, records, store
-from catalog.rest import access
+from catalog import access, claims, commits, errors, layout, properties, records, store
 from server.access import model
 from storage import errors as storage_errors
 

@@ -19,10 +19,9 @@ import starlette.applications
 import starlette.routing
 import starlette.types
 
+from catalog import access, guard, namespaces, tables
 from catalog import files as catalog_files
-from catalog import guard, namespaces, tables
 from catalog import store as catalog_store
-from catalog.rest import access as rest_access
 from catalog.rest import face as rest_face
 from catalog.rest import native as catalog_native
 from catalog.sweep import sweeping
@@ -113,6 +112,12 @@ def build(
         files=catalog_files.Files(objects=storage.objects, blobs=storage.blobs, guard=table_guard),
         day_ms=settings.lifecycle_day_seconds * 1000,
     )
+    asking = access.Access(
+        store=catalog,
+        authoriser=authoriser,
+        region=settings.region,
+        account_id=settings.account,
+    )
     counts = counters.Counters()
     sql = late_sql.LateSql(
         late_sql.Parts(
@@ -123,7 +128,7 @@ def build(
             tables=all_tables,
             principals=people,
             ring=ring,
-            authoriser=authoriser,
+            access=asking,
             now_ms=now_ms,
             new_id=new_id,
         )
@@ -171,12 +176,7 @@ def build(
                 refuses_writes=lambda: why_writes_are_refused(storage, log),
                 routes=catalog_native.make_routes(
                     tables=all_tables,
-                    access=rest_access.Access(
-                        store=catalog,
-                        authoriser=authoriser,
-                        region=settings.region,
-                        account_id=settings.account,
-                    ),
+                    access=asking,
                     sweep=table_sweep,
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,

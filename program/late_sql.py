@@ -12,11 +12,11 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from catalog.access import Access
 from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
 from catalog.tables import Tables
 from server import asgi, calls
-from server.access.decide import Authoriser
 from server.access.principals import Principals
 from server.access.tokens import KeyRing
 from server.auth import callers
@@ -39,7 +39,7 @@ class Parts:
     tables: Tables
     principals: Principals
     ring: KeyRing
-    authoriser: Authoriser
+    access: Access
     now_ms: NowMs
     new_id: NewId
 
@@ -110,7 +110,7 @@ class LateSql:
             store=parts.store,
             namespaces=parts.namespaces,
             tables=parts.tables,
-            authoriser=parts.authoriser,
+            access=parts.access,
             engine=_sql_engine(parts.settings, parts.storage),
             reading_children=limits.READERS_MAX if parts.settings.sql_workers else 0,
             default_database=default_database,
@@ -130,7 +130,7 @@ class LateSql:
             read_binds=self._opened.compiler.read_binds,
             principals=parts.principals,
             ring=parts.ring,
-            authoriser=parts.authoriser,
+            access=parts.access,
             default_database=default_database,
             timeout_seconds=parts.settings.sql_timeout_seconds,
             results_bytes_max=parts.settings.sql_results_mib << 20,

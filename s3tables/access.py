@@ -8,12 +8,12 @@ looks like one they may not touch.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from catalog import errors as catalog_errors
+from catalog import rights
 from s3tables import errors, names
-from s3tables.resources import Resources, Table, demand, namespace_context, table_context
+from s3tables.resources import Resources, Table, subject_of
 from server import calls
 from server.access import model
 
@@ -34,12 +34,13 @@ def demands(
         return _on_arn(resources, actions, str(resource_arn))
     bucket_arn = members.get("tableBucketARN")
     if bucket_arn is None:
-        return (demand(operation, "*"),)
+        return (rights.demand(operation, rights.of_bucket(rights.EVERYTHING)),)
     namespace, name = members.get("namespace"), members.get("name")
     if namespace is None:
-        return (demand(operation, bucket_arn),)
+        return (rights.demand(operation, rights.of_bucket(bucket_arn)),)
+    within = rights.of_namespace(bucket_arn, (namespace,))
     if name is None:
-        return (demand(operation, bucket_arn, context=namespace_context((namespace,))),)
+        return (rights.demand(operation, within),)
     table: Table | None
     try:
         table = resources.table(bucket_arn, namespace, name)
@@ -47,31 +48,31 @@ def demands(
         table = None
     shown = f"{bucket_arn}, table {namespace}.{name}"
     if table is None:
-        context = namespace_context((namespace,))
-        return (_show(demand("ListTables", bucket_arn, context=context), operation, shown),)
+        return (_listing(within, operation, shown),)
     return _on_table(resources, actions, table, shown)
 
 
 def _on_arn(resources: Resources, actions: Sequence[str], arn: str) -> tuple[model.Demand, ...]:
     name = names.parse_arn(arn)
     if name is None or name.object_uuid is None:
-        return (demand(actions[0], arn),)
+        return (rights.demand(actions[0], rights.of_bucket(arn)),)
     try:
         table = resources.table_by_arn(arn)
     except _ABSENT:
-        listing = demand("ListTables", arn.partition("/table/")[0])
-        return (_show(listing, actions[0], arn),)
+        return (_listing(rights.of_bucket(arn.partition("/table/")[0]), actions[0], arn),)
     return _on_table(resources, actions, table, arn)
 
 
 def _on_table(
     resources: Resources, actions: Sequence[str], table: Table, shown: str
 ) -> tuple[model.Demand, ...]:
-    arn = resources.table_arn(table)
-    context = table_context(table.ident)
-    return tuple(_show(demand(action, arn, context=context), action, shown) for action in actions)
+    subject = subject_of(resources.table_arn(table), table.ident)
+    return rights.demands(actions, subject, resource=shown)
 
 
-def _show(asked: model.Demand, action: str, resource: str) -> model.Demand:
-    """Return a demand whose refusal shows the same whether the table exists or not."""
-    return dataclasses.replace(asked, shown=f"s3tables:{action} on resource {resource}")
+def _listing(subject: rights.Subject, action: str, shown: str) -> model.Demand:
+    """Return the demand for learning that a table does not exist.
+
+    Its refusal shows the action that was asked for, as it does for a table that exists.
+    """
+    return rights.demand("ListTables", subject, shown=rights.show(action, shown))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from catalog import rights
 from s3tables import emptiness, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
 from server import calls
@@ -23,10 +24,10 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     name = members["name"]
     account = principal.account_id
     arn = arns.table_bucket_arn(resources.region, account, name)
-    resources.check(principal, "CreateTableBucket", arn)
+    resources.check(principal, "CreateTableBucket", rights.of_bucket(arn))
     tags = members.get("tags", {})
     if tags:
-        resources.check(principal, "TagResource", arn)
+        resources.check(principal, "TagResource", rights.of_bucket(arn))
     names.check_tags(tags)
     settings.check_storage(members)
     try:
@@ -50,7 +51,8 @@ async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
     prefix = members.get("prefix", "")
 
     def show(bucket: storage_model.BucketInfo) -> Members | None:
-        if not resources.permits(principal, "GetTableBucket", resources.bucket_arn(bucket)):
+        subject = rights.of_bucket(resources.bucket_arn(bucket))
+        if not resources.permits(principal, "GetTableBucket", subject):
             return None
         return _describe(resources, bucket)
 

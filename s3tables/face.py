@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
+from catalog import rights
 from s3tables import access, buckets, namespaces, tables, tags, wire_errors
 from s3tables.resources import Resources
 from server import calls
@@ -53,7 +54,7 @@ ROWS: Final[Mapping[str, face.Row]] = {
         _row(
             "UpdateTableMetadataLocation",
             tables.update_table_metadata_location,
-            *tables.UPDATE_ACTIONS[1:],
+            *rights.FILE_ACTIONS,
         ),
         _row("TagResource", tags.tag_resource),
         _row("UntagResource", tags.untag_resource),

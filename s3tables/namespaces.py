@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog import errors as catalog_errors
-from catalog import idents
+from catalog import idents, rights
 from s3tables import listings, names, tokens
-from s3tables.resources import Resources, describe_namespace, namespace_context
+from s3tables.resources import Resources, describe_namespace
 from server import calls
 from storage import model as storage_model
 
@@ -24,7 +24,7 @@ async def create_namespace(resources: Resources, call: calls.Call) -> Members:
     members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     namespace = tuple(members["namespace"])
-    resources.check(principal, "CreateNamespace", arn, context=namespace_context(namespace))
+    resources.check(principal, "CreateNamespace", rights.of_namespace(arn, namespace))
     bucket = resources.bucket(arn)
     names.check_namespace_name(namespace[0])
     await resources.namespaces.create(bucket.name, namespace, by=principal.arn, via="s3tables")
@@ -41,8 +41,8 @@ async def list_namespaces(resources: Resources, call: calls.Call) -> Members:
     def show(namespace: idents.Namespace) -> Members | None:
         if not namespace[0].startswith(prefix):
             return None
-        context = namespace_context(namespace)
-        if not resources.permits(principal, "GetNamespace", arn, context=context):
+        subject = rights.of_namespace(arn, namespace)
+        if not resources.permits(principal, "GetNamespace", subject):
             return None
         try:
             found = resources.namespaces.load(bucket.name, namespace)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from catalog import idents, owners, records
+from catalog import idents, owners, records, rights
 from catalog.namespaces import Namespace, Namespaces
 from catalog.tables import Tables
 from s3tables import errors, names
@@ -20,8 +20,6 @@ from storage import errors as storage_errors
 from storage import model as storage_model
 from storage.buckets import Buckets
 from storage.index import Index
-
-BRANCH: Final = "main"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,23 +90,16 @@ class Resources:
 
     def account_of(self, bucket: storage_model.BucketInfo) -> str:
         """Return the account that owns a table bucket."""
-        return bucket.owner
+        return rights.account_of(bucket, self.account_id)
 
     def account_of_principal(self, arn: str) -> str:
         """Return the account of who did something, from the ARN the catalog remembers."""
         parts = arn.split(":")
         return parts[4] if len(parts) > 4 and parts[4] else self.account_id
 
-    def check(
-        self,
-        principal: model.Principal,
-        action: str,
-        resource: str,
-        *,
-        context: Mapping[str, str] | None = None,
-    ) -> None:
+    def check(self, principal: model.Principal, action: str, subject: rights.Subject) -> None:
         """Raise AccessDenied unless principal may do an action of this API on a resource."""
-        self.authoriser.check(principal, demand(action, resource, context=context))
+        self.authoriser.check(principal, rights.demand(action, subject))
 
     def judge(self, principal: model.Principal, *actions: str) -> owners.Judge:
         """Return the check that principal may do actions with a table that is there."""
@@ -119,20 +110,13 @@ class Resources:
             assert pointer is not None, "what this API makes, it does not find"
             arn = self.table_arn(Table(bucket=place.bucket, ident=ident, pointer=pointer))
             for action in actions:
-                self.check(principal, action, arn, context=table_context(ident))
+                self.check(principal, action, subject_of(arn, ident))
 
         return check
 
-    def permits(
-        self,
-        principal: model.Principal,
-        action: str,
-        resource: str,
-        *,
-        context: Mapping[str, str] | None = None,
-    ) -> bool:
+    def permits(self, principal: model.Principal, action: str, subject: rights.Subject) -> bool:
         """Say whether principal may, for listings, which leave out what he may not see."""
-        return self.authoriser.permits(principal, demand(action, resource, context=context))
+        return self.authoriser.permits(principal, rights.demand(action, subject))
 
     def _bucket_of(self, name: names.ResourceName) -> storage_model.BucketInfo:
         try:
@@ -148,23 +132,9 @@ class Resources:
         return found
 
 
-def demand(action: str, resource: str, *, context: Mapping[str, str] | None = None) -> model.Demand:
-    """Return the demand for an action of this API."""
-    return model.Demand(
-        action=f"s3tables:{action}",
-        resource=resource,
-        context={"lake:branch": BRANCH, **(context or {})},
-    )
-
-
-def namespace_context(namespace: idents.Namespace) -> dict[str, str]:
-    """Return the condition keys of what happens in a namespace."""
-    return {"s3tables:namespace": idents.dotted(namespace)}
-
-
-def table_context(ident: idents.TableIdent) -> dict[str, str]:
-    """Return the condition keys of what happens to a table."""
-    return {**namespace_context(ident.namespace), "s3tables:tableName": ident.name}
+def subject_of(arn: str, ident: idents.TableIdent) -> rights.Subject:
+    """Return a table as the subject of a right. arn: its own; its bucket's if it is to be made."""
+    return rights.of_table(arn, ident.namespace, ident.name)
 
 
 def describe_namespace(

@@ -7,16 +7,16 @@ changes with every step of the pointer, whichever API took it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from catalog import errors as catalog_errors
-from catalog import idents, records
+from catalog import idents, records, rights
 from s3tables import errors, labels, listings, names, namespaces, schemas, settings, tokens
 from s3tables.resources import (
     Resources,
     Table,
     format_bucket_id,
-    table_context,
+    subject_of,
 )
 from server import calls
 from server.access import model
@@ -24,9 +24,6 @@ from storage import batch
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
-
-UPDATE_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
-"""What it takes to point a table to a file."""
 
 
 async def create_table(resources: Resources, call: calls.Call) -> Members:
@@ -96,7 +93,7 @@ async def list_tables(resources: Resources, call: calls.Call) -> Members:
         except catalog_errors.NoSuchTable:
             return None
         arn = resources.table_arn(table)
-        if not resources.permits(principal, "GetTable", arn, context=table_context(ident)):
+        if not resources.permits(principal, "GetTable", subject_of(arn, ident)):
             return None
         return _summarise(resources, table)
 
@@ -164,7 +161,7 @@ async def rename_table(resources: Resources, call: calls.Call) -> Members:
         name=members.get("newName", members["name"]),
     )
     bucket_arn = resources.bucket_arn(table.bucket)
-    resources.check(principal, "CreateTable", bucket_arn, context=table_context(target))
+    resources.check(principal, "CreateTable", subject_of(bucket_arn, target))
     names.check_table_name(target.name)
     if not resources.namespaces.exists(table.bucket.name, target.namespace):
         raise errors.NoSuchDestinationNamespace
@@ -201,7 +198,7 @@ async def update_table_metadata_location(resources: Resources, call: calls.Call)
         members["metadataLocation"],
         version_token=members["versionToken"],
         by=call.principal.arn,
-        judge=resources.judge(call.principal, *UPDATE_ACTIONS),
+        judge=resources.judge(call.principal, *rights.COMMIT_ACTIONS),
     )
     return {
         "name": table.ident.name,
@@ -219,12 +216,13 @@ def _table(resources: Resources, members: Members) -> Table:
 def _check_may_create(resources: Resources, principal: model.Principal, members: Members) -> None:
     """Raise AccessDenied before anything is read. A table not made yet has no ARN but `*`."""
     bucket_arn = members["tableBucketARN"]
-    context = {"s3tables:namespace": members["namespace"], "s3tables:tableName": members["name"]}
-    resources.check(principal, "CreateTable", bucket_arn, context=context)
+    namespace, name = (members["namespace"],), members["name"]
+    resources.check(principal, "CreateTable", rights.of_table(bucket_arn, namespace, name))
+    any_table = rights.of_any_table(bucket_arn, namespace, name)
     if "metadata" in members:
-        resources.check(principal, "PutTableData", f"{bucket_arn}/table/*", context=context)
+        resources.check(principal, rights.WRITE_DATA, any_table)
     if members.get("tags"):
-        resources.check(principal, "TagResource", f"{bucket_arn}/table/*", context=context)
+        resources.check(principal, "TagResource", any_table)
 
 
 def _idents(

@@ -9,9 +9,8 @@ where the caller may see one.
 
 from __future__ import annotations
 
-from catalog import idents, namespaces, records
-from server.access import arns, decide
-from server.access import model as access
+from catalog import access, namespaces
+from server.access import model
 from sql import names
 from storage import buckets
 
@@ -26,16 +25,16 @@ class Contexts:
         *,
         buckets: buckets.Buckets,
         namespaces: namespaces.Namespaces,
-        authoriser: decide.Authoriser,
+        access: access.Access,
         default_database: str | None,
     ) -> None:
         self._buckets = buckets
         self._namespaces = namespaces
-        self._authoriser = authoriser
+        self._access = access
         self._default_database = default_database
 
     def resolve(
-        self, principal: access.Principal, database: str, schema: str
+        self, principal: model.Principal, database: str, schema: str
     ) -> tuple[str | None, str | None]:
         """Return stored names of a database and a schema; None for what there is not."""
         wanted = database or self._default_database
@@ -55,19 +54,14 @@ class Contexts:
         return table_bucket, ".".join(_as_named(schema))
 
     def _permits(
-        self, principal: access.Principal, table_bucket: str, namespace: tuple[str, ...]
+        self, principal: model.Principal, table_bucket: str, namespace: tuple[str, ...]
     ) -> bool:
         """Say whether principal may see a table bucket, or a namespace in it, there or not."""
-        info = self._buckets.get(table_bucket)
-        context = {"lake:branch": records.MAIN_BRANCH}
         if namespace:
-            context["s3tables:namespace"] = idents.dotted(namespace)
-        demand = access.Demand(
-            action="s3tables:GetNamespace" if namespace else "s3tables:GetTableBucket",
-            resource=arns.table_bucket_arn(info.region, info.owner, table_bucket),
-            context=context,
-        )
-        return self._authoriser.permits(principal, demand)
+            demand = self._access.on_namespace(table_bucket, namespace, "GetNamespace")
+        else:
+            demand = self._access.on_bucket(table_bucket, "GetTableBucket")
+        return self._access.permits(principal, (demand,))
 
     def _schema(self, table_bucket: str, identifier: str) -> tuple[str, ...] | None:
         text, quoted = names.unquoted(identifier)

@@ -6,7 +6,7 @@ as the first one was.
 
 from __future__ import annotations
 
-from catalog import idents, namespaces, receipts, records, tables
+from catalog import idents, namespaces, receipts, records, rights, tables
 from server.access import model as access_model
 from sql import errors, outcomes, places, planning, replays, writes
 from sql.dialect import names, operations, resolve, sqltypes
@@ -59,7 +59,7 @@ class Definitions:
             if existing is not None and adopts:
                 # Another API made the table without metadata; here it gets its first.
                 taken = errors.already_exists("Object", shown)
-                catalog.check_table(existing, places.WRITE_ACTIONS, missing=taken)
+                catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=taken)
                 ident = existing.ident
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
@@ -109,7 +109,7 @@ class Definitions:
             adopts=adopts,
             by=principal.arn,
             via="sql",
-            judge=self._places.judge(principal, places.WRITE_ACTIONS),
+            judge=self._places.judge(principal, rights.COMMIT_ACTIONS),
             receipt=receipt,
         )
 
@@ -133,7 +133,7 @@ class Definitions:
             loaded=loaded,
             fields=tuple(fields),
             is_staged=True,
-            judge=self._places.judge(call.session.principal, places.WRITE_ACTIONS),
+            judge=self._places.judge(call.session.principal, rights.COMMIT_ACTIONS),
         )
         targets = [column.type for column in columns]
         environment = await self._planning.environment(call, opened.shapes)
@@ -164,7 +164,7 @@ class Definitions:
                 table = catalog.find_table(place, statement.name[-1])
                 if table is None:
                     raise missing
-                catalog.check_table(table, places.DROP_ACTIONS, missing=missing)
+                catalog.check_table(table, rights.DROP_ACTIONS, missing=missing)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
                 return outcomes.status(gone)
@@ -173,7 +173,7 @@ class Definitions:
             table.ident,
             by=call.by,
             via="sql",
-            judge=self._places.judge(session.principal, places.DROP_ACTIONS),
+            judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
             receipt=receipt,
         )
         return done

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog import appends, decoding, files, guard, namespaces, readers, scans, tables
+from catalog import access, appends, decoding, files, guard, namespaces, readers, scans, tables
 from catalog import store as catalog_store
-from catalog.rest import access as catalog_access
-from server.access import decide
 from sql import (
     compiler,
     definitions,
@@ -51,7 +49,7 @@ def open_statements(
     store: catalog_store.CatalogStore,
     namespaces: namespaces.Namespaces,
     tables: tables.Tables,
-    authoriser: decide.Authoriser,
+    access: access.Access,
     engine: engine.Engine,
     reading_children: int,
     default_database: str | None,
@@ -73,9 +71,6 @@ def open_statements(
         guard=guard.TableGuard(store=store, region=region, account_id=account_id),
     )
     planned = scans.Scans(files=file_store, decoder=decoder)
-    access = catalog_access.Access(
-        store=store, authoriser=authoriser, region=region, account_id=account_id
-    )
     found = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
     described = information_schema.InformationSchema(tables=tables)

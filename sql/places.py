@@ -13,20 +13,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from catalog import access as catalog_access
 from catalog import errors as catalog_errors
-from catalog import idents, owners, records
+from catalog import idents, owners, records, rights
 from catalog import store as catalog_store
-from catalog.rest import access as catalog_access
 from server.access import errors as access_errors
 from server.access import model as access_model
 from sql import errors
 from sql.dialect import names
 from storage import batch
-
-READ_ACTIONS = ("GetTable", "GetTableMetadataLocation", "GetTableData")
-DESCRIBE_ACTIONS = ("GetTable", "GetTableMetadataLocation")
-WRITE_ACTIONS = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
-DROP_ACTIONS = ("DeleteTable",)
 
 INFORMATION_SCHEMA = "information_schema"
 
@@ -63,7 +58,9 @@ class Places:
 
     def check_drop(self, principal: access_model.Principal, table: FoundTable) -> None:
         """Raise SqlError 003001 unless principal may drop a table of a schema that goes whole."""
-        demands = self._access.on_object(table.ident, table.pointer.object_uuid, DROP_ACTIONS)
+        demands = self._access.on_object(
+            table.ident, table.pointer.object_uuid, rights.DROP_ACTIONS
+        )
         try:
             self._access.check(principal, demands)
         except access_errors.AccessDenied:
@@ -144,7 +141,7 @@ class View:
 
     def may_describe(self, table: FoundTable) -> bool:
         """Say whether the caller may know more of a table than its name and times."""
-        return self._access.permits(self._principal, self._demands(table, DESCRIBE_ACTIONS))
+        return self._access.permits(self._principal, self._demands(table, rights.LOAD_ACTIONS))
 
     def created_at_ms(self, database: str, namespace: idents.Namespace = ()) -> int:
         """Return when a table bucket, or a namespace in it, was made; 0 if it is gone."""
@@ -237,7 +234,7 @@ class View:
         *,
         database: str | None,
         schema: str | None,
-        actions: Sequence[str] = READ_ACTIONS,
+        actions: Sequence[str] = rights.READ_ACTIONS,
     ) -> FoundTable:
         """Return a table, if the caller may do actions with it.
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catalog import idents, tables
+from catalog import idents, rights, tables
 from sql import errors, information_schema, outcomes, places, sessions
 from sql import parameters as session_parameters
 from sql.dialect import names, operations, sqltypes
@@ -206,7 +206,7 @@ class Shows:
                     name,
                     database=session.database,
                     schema=session.schema,
-                    actions=places.DESCRIBE_ACTIONS,
+                    actions=rights.LOAD_ACTIONS,
                 )
         except errors.SqlError as error:
             if error.code != "002003":

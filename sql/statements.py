@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents, tables
+from catalog import idents, rights, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
@@ -300,7 +300,7 @@ class Statements:
                 statement.name,
                 database=session.database,
                 schema=session.schema,
-                actions=places.READ_ACTIONS[:2] if call.describe_only else places.WRITE_ACTIONS,
+                actions=rights.READ_ACTIONS[:2] if call.describe_only else rights.COMMIT_ACTIONS,
             )
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
@@ -322,7 +322,7 @@ class Statements:
         target = writes.Target(
             loaded=loaded,
             fields=tuple(written),
-            judge=self._places.judge(session.principal, places.WRITE_ACTIONS),
+            judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
         found, query = await self._planning.bound_into(call, loaded, given, target)
         staged = await self._writes.stage(query, target, by=call.by)

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import idents, properties, records
-from catalog.rest import access
+from catalog import access, idents, properties, records, rights
 from server import exchange
 from server.access import model, tokens
 from storage import model as storage_model
@@ -23,9 +22,6 @@ from storage import model as storage_model
 LIFETIME_SECONDS: Final = 60 * 60
 WINDOW_MS: Final = 15 * 60 * 1000
 KEPT_MAX: Final = 4_096
-
-READ: Final = "GetTableData"
-WRITE: Final = "PutTableData"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +69,7 @@ class Credentials:
         self, caller: exchange.Caller, ident: idents.TableIdent, pointer: records.Pointer
     ) -> Grant | None:
         """Return what the caller may do with a table's files, None for nothing."""
-        demands = self._access.on_object(ident, pointer.object_uuid, (READ, WRITE))
+        demands = self._access.on_object(ident, pointer.object_uuid, rights.FILE_ACTIONS)
         reads, writes = (self._access.permits(caller.principal, (each,)) for each in demands)
         if not reads:
             return None

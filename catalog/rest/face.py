@@ -6,9 +6,10 @@ made from another.
 
 from __future__ import annotations
 
+from catalog import access
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
-from catalog.rest import access, credentials, errors, idempotency, oauth, rows, wire_errors
+from catalog.rest import credentials, errors, idempotency, oauth, rows, wire_errors
 from catalog.rest.service import Service
 from catalog.store import CatalogStore
 from catalog.tables import Tables

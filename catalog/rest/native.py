@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from catalog import errors, idents
+from catalog.access import Access
 from catalog.rest import wire_errors
-from catalog.rest.access import Access
 from catalog.sweep.sweeping import Report, TableSweep, Tally
 from catalog.tables import Tables
 from server import asgi, config, native

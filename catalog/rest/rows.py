@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import records
+from catalog import records, rights
 from catalog.rest import (
-    access,
     config,
     errors,
     namespaces,
@@ -127,8 +126,8 @@ def _on_table(*actions: str, kind: records.Kind = "table") -> calls.Demanding:
 _IN_BODY: Final = calls.demand_nothing
 """What the operation is about stands in its body: the handler demands it."""
 
-_LOAD: Final = access.LOAD_ACTIONS
-_READ: Final = (*access.LOAD_ACTIONS, "GetTableData")
+_LOAD: Final = rights.LOAD_ACTIONS
+_READ: Final = rights.READ_ACTIONS
 
 _NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
 _TABLE: Final = _NAMESPACE + "/tables/{table}"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from catalog import errors, idents, owners, records
+from catalog import access, errors, idents, owners, records
 from catalog.namespaces import Namespaces
-from catalog.rest import access, credentials, idempotency, oauth
+from catalog.rest import credentials, idempotency, oauth
 from catalog.store import CatalogStore
 from catalog.tables import Tables
 from server import calls

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from catalog import commits, idents, loads, properties, receipts, records
+from catalog import commits, idents, loads, properties, receipts, records, rights
 from catalog import errors as catalog_errors
 from catalog.commits import TableChange
 from catalog.metadata import filenames, reading
-from catalog.rest import access, answers, errors, idempotency, wire
+from catalog.rest import answers, errors, idempotency, wire
 from catalog.rest.idempotency import Replay, Work
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -35,7 +35,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     demands = list(service.access.on_new_table(ident))
     adopts = service.tables.awaits_metadata(ident)
     if adopts:
-        demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
+        demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
     service.access.check(call.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
@@ -50,7 +50,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
             adopts=adopts,
             by=call.principal.arn,
             permit=service.permit(call),
-            judge=service.judge(call, *access.COMMIT_ACTIONS),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS),
             receipt=receipt,
         )
         return answers.answer_table(service, call, loaded)
@@ -67,7 +67,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     demands = [service.access.on_new_table(ident)[0]]
     demands.extend(service.access.on_file(metadata_location))
     if overwrite and service.tables.exists(ident):
-        demands.extend(service.access.on_table(ident, access.COMMIT_ACTIONS))
+        demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
     service.access.check(call.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
@@ -118,7 +118,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
             change.updates,
             by=call.principal.arn,
             permit=service.permit(call),
-            judge=service.judge(call, *access.COMMIT_ACTIONS),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS),
             receipt=receipt,
         )
         return answers.answer_commit(call, loaded)
@@ -155,7 +155,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
                 changes,
                 by=call.principal.arn,
                 permit=service.permit(call),
-                judge=service.judge(call, *access.COMMIT_ACTIONS),
+                judge=service.judge(call, *rights.COMMIT_ACTIONS),
                 receipt=receipt,
             )
         return wire.no_content()

@@ -6,8 +6,8 @@ and comes before whatever runs the statements is closed.
 
 from __future__ import annotations
 
-from catalog import namespaces
-from server.access import decide, principals, tokens
+from catalog import access, namespaces
+from server.access import principals, tokens
 from sql import contexts, credentials, queries, sessions, shelves
 from sql.rest import face, login
 from storage import model as storage_model
@@ -23,7 +23,7 @@ def open_face(
     read_binds: face.ReadBinds,
     principals: principals.Principals,
     ring: tokens.KeyRing,
-    authoriser: decide.Authoriser,
+    access: access.Access,
     default_database: str | None,
     timeout_seconds: int,
     results_bytes_max: int,
@@ -66,7 +66,7 @@ def open_face(
                 contexts=contexts.Contexts(
                     buckets=storage.buckets,
                     namespaces=namespaces,
-                    authoriser=authoriser,
+                    access=access,
                     default_database=default_database,
                 ),
                 now_ms=now_ms,

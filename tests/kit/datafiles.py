@@ -16,9 +16,18 @@ from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import StaticTable
 
-from catalog import appends, decoding, files, guard, manifests, parquet_stats, readers, scans
+from catalog import (
+    access,
+    appends,
+    decoding,
+    files,
+    guard,
+    manifests,
+    parquet_stats,
+    readers,
+    scans,
+)
 from catalog.commits import LoadedTable
-from catalog.rest import access
 from server.access import decide
 from tests.kit import lakes
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from catalog import access as catalog_access
 from catalog import appends, decoding, files, guard, readers, scans
-from catalog.rest import access as catalog_access
 from server.access import arns, decide, model, policies
 from sql import (
     compiler,

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from catalog import namespaces, store
-from server.access import arns, decide, policies
-from server.access import model as access
+from catalog import access, namespaces, store
+from server.access import arns, decide, model, policies
 from sql import contexts
 from storage import disk as disks
 from storage import opening
 
 ACCOUNT = "000000000000"
-NOBODY = access.Principal(
+NOBODY = model.Principal(
     kind="user",
     name="nobody",
     arn=arns.user_arn(ACCOUNT, "nobody"),
@@ -25,7 +24,7 @@ NOBODY = access.Principal(
     canonical_id="",
     display_name="nobody",
 )
-ROOT = access.Principal(
+ROOT = model.Principal(
     kind="root",
     name="root",
     arn=arns.root_arn(ACCOUNT),
@@ -35,7 +34,7 @@ ROOT = access.Principal(
 )
 
 
-def reader(bucket: str) -> access.Principal:
+def reader(bucket: str) -> model.Principal:
     document = {
         "Version": "2012-10-17",
         "Statement": [
@@ -46,7 +45,7 @@ def reader(bucket: str) -> access.Principal:
             }
         ],
     }
-    return access.Principal(
+    return model.Principal(
         kind="user",
         name="reader",
         arn=arns.user_arn(ACCOUNT, "reader"),
@@ -69,16 +68,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts
         map_size_bytes=1 << 28,
         reserve_bytes=1 << 16,
     )
-    spaces = namespaces.Namespaces(
-        store=store.CatalogStore(
-            index=storage.index,
-            buckets=storage.buckets,
-            objects=storage.objects,
-            blobs=storage.blobs,
-            now_ms=lambda: next(clock),
-            new_id=lambda: f"{next(ids):032x}",
-        )
+    catalog = store.CatalogStore(
+        index=storage.index,
+        buckets=storage.buckets,
+        objects=storage.objects,
+        blobs=storage.blobs,
+        now_ms=lambda: next(clock),
+        new_id=lambda: f"{next(ids):032x}",
     )
+    spaces = namespaces.Namespaces(store=catalog)
 
     async def fill() -> None:
         for name, kind in (("lake", "table"), ("other-lake", "table"), ("plain", "general")):
@@ -90,7 +88,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[contexts.Contexts
     yield contexts.Contexts(
         buckets=storage.buckets,
         namespaces=spaces,
-        authoriser=decide.Authoriser(now_ms=lambda: next(clock)),
+        access=access.Access(
+            store=catalog,
+            authoriser=decide.Authoriser(now_ms=lambda: next(clock)),
+            region="us-east-1",
+            account_id=ACCOUNT,
+        ),
         default_database="lake",
     )
     storage.close()

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from catalog import access as rest_access
 from catalog import guard
-from catalog.rest import access as rest_access
 from catalog.rest import face, native
 from server import config, counters, exchange
 from server import native as native_face

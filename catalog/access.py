@@ -1,10 +1,8 @@
-"""engine: what must be allowed for an operation of the REST catalog.
+"""engine: what must be allowed for an operation on a table bucket, at every door.
 
-`rows` says what each operation demands as far as its path and query tell; what stands in a body
-(new names, targets, the tables of a transaction) the handler demands before it changes anything. A
-table that does not exist is "not found" only to callers that may list its namespace; to all others
-it looks like a table they may not touch. Actions and resources are those of S3 Tables, so one
-policy holds at every door.
+Looks a table up and demands what `rights` says of it. The faces say which actions an operation
+takes. A table that does not exist is "not found" only to callers that may list its namespace; to
+all others it looks like a table they may not touch.
 """
 
 from __future__ import annotations
@@ -12,19 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from catalog import errors, guard, idents, locations, owners, properties, records
+from catalog import errors, guard, idents, locations, owners, properties, records, rights
 from catalog.store import CatalogStore
 from server.access import arns, decide, model
 from server.access import errors as access_errors
 from server.s3 import demands as s3_demands
-
-BRANCH: Final = records.MAIN_BRANCH
-
-COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", "GetTableData", "PutTableData")
-FILE_ACTIONS: Final = ("GetTableData", "PutTableData")
-LOAD_ACTIONS: Final = ("GetTable", "GetTableMetadataLocation")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,13 +38,16 @@ class Access:
 
     def on_bucket(self, table_bucket: str, action: str) -> model.Demand:
         """Return the demand for an action on a table bucket, there or not."""
-        return self._on_bucket(table_bucket, action, {})
+        return self._on_bucket(
+            action, rights.of_bucket(self.bucket_arn(table_bucket)), table_bucket
+        )
 
     def on_namespace(
         self, table_bucket: str, namespace: idents.Namespace, action: str
     ) -> model.Demand:
         """Return the demand for an action on a namespace, which is its bucket's resource."""
-        return self._on_bucket(table_bucket, action, _namespace_context(namespace))
+        subject = rights.of_namespace(self.bucket_arn(table_bucket), namespace)
+        return self._on_bucket(action, subject, table_bucket)
 
     def on_table(
         self,
@@ -65,8 +59,9 @@ class Access:
         """Return the demands for actions on a table or view; listing, if it does not exist."""
         place, pointer = self._find(ident, kind)
         if place is None or pointer is None:
-            return (self._listing(ident, f"s3tables:{actions[0]}"),)
-        return self._on_object(place.bucket.owner, ident, pointer.object_uuid, actions)
+            return (self._listing(ident, actions[0]),)
+        account = rights.account_of(place.bucket, self.account_id)
+        return self._on_object(account, ident, pointer.object_uuid, actions)
 
     def on_commit(
         self, ident: idents.TableIdent, *, creates: bool
@@ -76,12 +71,14 @@ class Access:
         creates: the commit makes the table, if there is none.
         """
         place, pointer = self._find(ident, "table")
-        action = f"s3tables:{COMMIT_ACTIONS[0]}"
+        action = rights.COMMIT_ACTIONS[0]
         if creates:
-            action = f"s3tables:CreateTable or {action}"
+            action = f"CreateTable or {rights.action_of(action)}"
         if place is not None and pointer is not None:
-            account, object_uuid = place.bucket.owner, pointer.object_uuid
-            first, *others = self._on_object(account, ident, object_uuid, COMMIT_ACTIONS)
+            account = rights.account_of(place.bucket, self.account_id)
+            first, *others = self._on_object(
+                account, ident, pointer.object_uuid, rights.COMMIT_ACTIONS
+            )
             shown = self._shown(ident, action)
             return (dataclasses.replace(first, shown=shown), *others), pointer
         if creates:
@@ -99,33 +96,22 @@ class Access:
     def _on_object(
         self, account: str, ident: idents.TableIdent, object_uuid: str, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
-        account = account or self.account_id
         arn = arns.table_arn(self.region, account, ident.table_bucket, object_uuid)
-        context = {
-            "lake:branch": BRANCH,
-            **_namespace_context(ident.namespace),
-            "s3tables:tableName": ident.name,
-        }
-        return tuple(
-            [
-                model.Demand(
-                    action=f"s3tables:{action}",
-                    resource=arn,
-                    shown=self._shown(ident, f"s3tables:{action}"),
-                    context=context,
-                )
-                for action in actions
-            ]
+        return rights.demands(
+            actions,
+            rights.of_table(arn, ident.namespace, ident.name),
+            resource=self._shown_table(ident),
         )
 
     def on_new_table(self, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
         """Return the demands for making a table and writing to it. It has no uuid yet."""
         bucket_arn = self.bucket_arn(ident.table_bucket)
-        context = {**_namespace_context(ident.namespace), "s3tables:tableName": ident.name}
         shown_arn = self._shown_arn(ident.table_bucket)
+        made = rights.of_table(bucket_arn, ident.namespace, ident.name)
+        written = rights.of_any_table(bucket_arn, ident.namespace, ident.name)
         return (
-            _demand("CreateTable", bucket_arn, context, shown=shown_arn),
-            _demand("PutTableData", f"{bucket_arn}/table/*", context, shown=f"{shown_arn}/table/*"),
+            *rights.demands(("CreateTable",), made, resource=shown_arn),
+            *rights.demands((rights.WRITE_DATA,), written, resource=f"{shown_arn}/table/*"),
         )
 
     def on_file(self, uri: str) -> tuple[model.Demand, ...]:
@@ -151,14 +137,14 @@ class Access:
         self, place: records.Place, owner: owners.Owner, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on the files of a table that may be gone."""
-        context = {"lake:branch": BRANCH}
+        account = rights.account_of(place.bucket, self.account_id)
+        arn = arns.table_arn(self.region, account, place.table_bucket, owner.object_uuid)
+        subject = rights.of_bucket(arn)
         if owner.namespace_id:
             with self.store.index.view() as view:
                 namespace = self.store.namespace_of(view, place, owner.namespace_id)
-            context |= {**_namespace_context(namespace), "s3tables:tableName": owner.name}
-        account = place.bucket.owner or self.account_id
-        arn = arns.table_arn(self.region, account, place.table_bucket, owner.object_uuid)
-        return tuple(_demand(action, arn, context, shown=arn) for action in actions)
+            subject = rights.of_table(arn, namespace, owner.name)
+        return rights.demands(actions, subject, resource=arn)
 
     def permit(self, principal: model.Principal, table_bucket: str) -> owners.Permit:
         """Return the check that principal may have a location of a table bucket.
@@ -169,9 +155,11 @@ class Access:
 
         def check(path: str, owner: owners.Owner | None) -> None:
             if owner is None:
-                demands = tuple(self.on_bucket(table_bucket, action) for action in FILE_ACTIONS)
+                demands = tuple(
+                    self.on_bucket(table_bucket, action) for action in rights.FILE_ACTIONS
+                )
             else:
-                demands = self.on_owner(self.store.place(table_bucket), owner, FILE_ACTIONS)
+                demands = self.on_owner(self.store.place(table_bucket), owner, rights.FILE_ACTIONS)
             where = f"location {locations.format_uri(table_bucket, path)}"
             self.check(
                 principal,
@@ -213,9 +201,9 @@ class Access:
             entry = self.store.find_pointer(view, place, kind, ident)
         return place, None if entry is None else entry.pointer
 
-    def _on_bucket(self, table_bucket: str, action: str, context: dict[str, str]) -> model.Demand:
-        shown = self._shown_arn(table_bucket)
-        return _demand(action, self.bucket_arn(table_bucket), context, shown=shown)
+    def _on_bucket(self, action: str, subject: rights.Subject, table_bucket: str) -> model.Demand:
+        shown = rights.show(action, self._shown_arn(table_bucket))
+        return rights.demand(action, subject, shown=shown)
 
     def _listing(self, ident: idents.TableIdent, action: str) -> model.Demand:
         """Return the demand for learning that a table does not exist. action: what was asked."""
@@ -224,8 +212,10 @@ class Access:
 
     def _shown(self, ident: idents.TableIdent, action: str) -> str:
         """Return an action on a table as refusals show it, by names, whether it exists or not."""
-        arn = self._shown_arn(ident.table_bucket)
-        return f"{action} on resource {arn}, table {ident.dotted()}"
+        return rights.show(action, self._shown_table(ident))
+
+    def _shown_table(self, ident: idents.TableIdent) -> str:
+        return f"{self._shown_arn(ident.table_bucket)}, table {ident.dotted()}"
 
     def _shown_arn(self, table_bucket: str) -> str:
         """Return a table bucket's ARN with the server's account, whoever owns it, if it exists."""
@@ -233,20 +223,6 @@ class Access:
 
     def _account_of(self, table_bucket: str) -> str:
         try:
-            return self.store.bucket(table_bucket).owner or self.account_id
+            return rights.account_of(self.store.bucket(table_bucket), self.account_id)
         except errors.NoSuchWarehouse:
             return self.account_id
-
-
-def _demand(action: str, resource: str, context: dict[str, str], *, shown: str) -> model.Demand:
-    """Return a demand. shown: the resource as a refusal shows it."""
-    return model.Demand(
-        action=f"s3tables:{action}",
-        resource=resource,
-        shown=f"s3tables:{action} on resource {shown}",
-        context={"lake:branch": BRANCH, **context},
-    )
-
-
-def _namespace_context(namespace: idents.Namespace) -> dict[str, str]:
-    return {"s3tables:namespace": idents.dotted(namespace)} if namespace else {}

@@ -1,0 +1,200 @@
+"""The same table, asked for at every door, makes the same demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from catalog import access, guard, readers, rights
+from catalog.rest import native, rows
+from s3tables import face as s3tables_face
+from s3tables.labels import Labels
+from s3tables.resources import Resources
+from server.access import decide, model
+from server.s3 import rows as s3_rows
+from sql import contexts, places
+from sql.dialect import names as sql_names
+from tests.kit import lakes
+
+REGION = "us-east-1"
+BUCKET_ARN = f"arn:aws:s3tables:{REGION}:{lakes.ACCOUNT}:bucket/lake"
+AT_BUCKET = {"lake:branch": "main"}
+AT_NAMESPACE = {**AT_BUCKET, "s3tables:namespace": "ns"}
+AT_TABLE = {**AT_NAMESPACE, "s3tables:tableName": "t"}
+
+
+class Recorder(decide.Authoriser):
+    """Permits everything and keeps what was demanded."""
+
+    def __init__(self) -> None:
+        super().__init__(now_ms=lambda: lakes.NOW_MS)
+        self.demands: list[model.Demand] = []
+
+    def decide(self, principal: model.Principal, demand: model.Demand) -> model.Decision:
+        self.demands.append(demand)
+        return super().decide(principal, demand)
+
+
+class Doors:
+    """One catalog with the table ns.t, and what every face demands of it."""
+
+    def __init__(self, lake: lakes.Lake) -> None:
+        self.lake = lake
+        self.recorder = Recorder()
+        self.access = access.Access(
+            store=lake.store, authoriser=self.recorder, region=REGION, account_id=lakes.ACCOUNT
+        )
+        self.guard = guard.TableGuard(store=lake.store, region=REGION, account_id=lakes.ACCOUNT)
+        self.pointer = lake.tables.pointer(lake.ident("ns.t"))
+
+    def rest(self, name: str, **parameters: Any) -> list[model.Demand]:
+        (row,) = (row for row in rows.ROWS if row.name == name)
+        service = SimpleNamespace(
+            access=self.access,
+            table_bucket=lambda call: "lake",
+            warehouse_name=lambda text: "lake",
+            ident=lambda call: self.lake.ident("ns.t"),
+        )
+        value = SimpleNamespace(namespace=("ns",), name="t", query={})
+        return list(row.operation.demands(service, SimpleNamespace(value=value)))  # type: ignore[arg-type]
+
+    def s3tables(self, operation: str, /, **members: str) -> list[model.Demand]:
+        resources = Resources(
+            buckets=self.lake.storage.buckets,
+            namespaces=self.lake.namespaces,
+            tables=self.lake.tables,
+            labels=Labels(index=self.lake.storage.index, buckets=self.lake.storage.buckets),
+            index=self.lake.storage.index,
+            authoriser=self.recorder,
+            region=REGION,
+            account_id=lakes.ACCOUNT,
+        )
+        call = SimpleNamespace(value=SimpleNamespace(members=members))
+        return list(s3tables_face.ROWS[operation].demands(resources, call))  # type: ignore[arg-type]
+
+    def s3(self, name: str, key: str) -> list[model.Demand]:
+        (row,) = (row for row in s3_rows.ROWS if row.operation.name == name)
+        value = SimpleNamespace(bucket="lake", key=key, written=SimpleNamespace(tags={}))
+        call = SimpleNamespace(value=value, context=self.guard)
+        return list(row.operation.demands(None, call))  # type: ignore[arg-type]
+
+    def native(self) -> list[model.Demand]:
+        routes = native.make_routes(tables=self.lake.tables, access=self.access)
+        (loads,) = (route for route in routes if route.template.endswith("/loads"))
+        call = SimpleNamespace(
+            labels={"warehouse": "lake"},
+            parameters={"table": "ns.t"},
+            caller=SimpleNamespace(principal=lakes.ROOT),
+        )
+        return self.recorded(lambda: asyncio.run(loads.handler(call)))  # type: ignore[arg-type]
+
+    def sql(self, *actions: str) -> list[model.Demand]:
+        def look_up() -> None:
+            found = places.Places(store=self.lake.store, access=self.access)
+            name = (sql_names.Ident(text="t", quoted=True),)
+            with found.view(lakes.ROOT) as view:
+                view.table(name, database="lake", schema="ns", actions=actions)
+
+        return self.recorded(look_up)
+
+    def foreign_file(self) -> list[model.Demand]:
+        """What a reader of another table needs to read a file of this one."""
+        loaded = self.lake.tables.load(self.lake.ident("ns.other"))
+        reader = readers.Readers(store=self.lake.store, access=self.access).of(lakes.ROOT, loaded)
+        return self.recorded(lambda: reader.file(f"{self.pointer.location}/data/f.parquet"))
+
+    def recorded(self, work: Any) -> list[model.Demand]:
+        self.recorder.demands.clear()
+        work()
+        return list(self.recorder.demands)
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with lakes.opened(tmp_path_factory.mktemp("rights") / "data") as lake:
+
+        async def fill() -> None:
+            await lake.namespaces.create("lake", ("ns",), by=lakes.BY)
+            for dotted in ("ns.t", "ns.other"):
+                await lake.tables.create(lake.ident(dotted), schema=lakes.SCHEMA, by=lakes.BY)
+
+        asyncio.run(fill())
+        yield Doors(lake)
+
+
+def asked(demands: list[model.Demand], action: str) -> tuple[str, dict[str, Any]]:
+    """The resource and condition keys of the one demand for an action."""
+    (demand,) = (demand for demand in demands if demand.action == f"s3tables:{action}")
+    return demand.resource, {
+        name: value for name, value in demand.context.items() if name.partition(":")[0] != "s3"
+    }
+
+
+@pytest.mark.parametrize("action", ["GetTable", "GetTableData", "PutTableData", "DeleteTable"])
+def test_a_table_makes_the_same_demand_at_every_door(doors: Doors, action: str) -> None:
+    table = {"tableBucketARN": BUCKET_ARN, "namespace": "ns", "name": "t"}
+    arn = f"{BUCKET_ARN}/table/{doors.pointer.object_uuid}"
+    key = doors.pointer.location.removeprefix("s3://lake/") + "/data/f.parquet"
+    ident = doors.lake.ident("ns.t")
+    commit = list(doors.access.on_commit(ident, creates=False)[0])
+    by_door = {
+        "GetTable": {
+            "rest": doors.rest("loadTable"),
+            "s3tables": doors.s3tables("GetTable", **table),
+            "s3tables, by ARN": doors.s3tables("GetTable", tableArn=arn),
+            "native": doors.native(),
+            "sql": doors.sql(*rights.READ_ACTIONS),
+        },
+        "GetTableData": {
+            "rest": doors.rest("loadCredentials"),
+            "rest, commit": commit,
+            "s3tables": doors.s3tables("UpdateTableMetadataLocation", **table),
+            "s3": doors.s3("GetObject", key),
+            "sql": doors.sql(*rights.READ_ACTIONS),
+            "a file that another table names": doors.foreign_file(),
+        },
+        "PutTableData": {
+            "rest, commit": commit,
+            "s3tables": doors.s3tables("UpdateTableMetadataLocation", **table),
+            "s3": doors.s3("PutObject", key),
+            "sql": doors.sql(*rights.COMMIT_ACTIONS),
+        },
+        "DeleteTable": {
+            "rest": doors.rest("dropTable"),
+            "s3tables": doors.s3tables("DeleteTable", **table),
+            "sql": doors.sql(*rights.DROP_ACTIONS),
+        },
+    }[action]
+    assert {door: asked(demands, action) for door, demands in by_door.items()} == dict.fromkeys(
+        by_door, (arn, AT_TABLE)
+    )
+
+
+def test_a_namespace_and_a_bucket_make_the_same_demand_at_every_door(doors: Doors) -> None:
+    here = {"tableBucketARN": BUCKET_ARN}
+    named = contexts.Contexts(
+        buckets=doors.lake.storage.buckets,
+        namespaces=doors.lake.namespaces,
+        access=doors.access,
+        default_database="lake",
+    )
+    namespaces = {
+        "rest": doors.rest("loadNamespaceMetadata"),
+        "s3tables": doors.s3tables("GetNamespace", **here, namespace="ns"),
+        "sql": doors.recorded(lambda: named.resolve(lakes.ROOT, "lake", "ns")),
+    }
+    assert {door: asked(demands, "GetNamespace") for door, demands in namespaces.items()} == (
+        dict.fromkeys(namespaces, (BUCKET_ARN, AT_NAMESPACE))
+    )
+    buckets = {
+        "rest": doors.rest("getConfig"),
+        "s3tables": doors.s3tables("GetTableBucket", **here),
+        "sql": doors.recorded(lambda: named.resolve(lakes.ROOT, "lake", "none")),
+    }
+    assert {door: asked(demands, "GetTableBucket") for door, demands in buckets.items()} == (
+        dict.fromkeys(buckets, (BUCKET_ARN, AT_BUCKET))
+    )
