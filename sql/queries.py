@@ -205,10 +205,8 @@ class Queries:
         self._new_id = new_id
         self.limits = limits or Limits()
         self._queries: dict[str, Query] = {}
-        self._finished: OrderedDict[str, None] = OrderedDict()
-        self._inline_bytes = 0
-        self._chunk_bytes = 0
-        self._growing_bytes = 0
+        self._kept = Kept()
+        self._growing_bytes: Counter[str] = Counter()
         self._pending = Pending()
         self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
@@ -323,25 +321,23 @@ class Queries:
         """Drop answers that are too old or were read, and requestIds of sessions that are gone."""
         self._drop_spent()
         oldest_ms = self._now_ms() - self.limits.result_seconds * 1000
-        for query_id in list(self._finished):
-            if (self._queries[query_id].ended_at_ms or 0) > oldest_ms:
-                break
-            self._drop(query_id)
+        for query in self._kept.all():
+            if (query.ended_at_ms or 0) <= oldest_ms:
+                self._drop(query)
         for session_id in [s for s in self._requests if not self._sessions.is_known(s)]:
             del self._requests[session_id]
 
     def _drop_spent(self) -> None:
         """Drop results with chunks that no client will fetch any more."""
         now_ms = self._now_ms()
-        for query_id in list(self._finished):
-            query = self._queries[query_id]
+        for query in self._kept.all():
             if query.result is None or not query.result.chunks:
                 continue
             if not query.submission.is_async and not self._sessions.is_known(query.session_id):
                 self._abandon(query)
             wanted = query.unfetched and not query.is_abandoned
             if not wanted and now_ms - query.touched_at_ms >= self.limits.read_seconds * 1000:
-                self._drop(query_id)
+                self._drop(query)
 
     async def stop(self) -> None:
         """Cancel everything that runs, and wait for its end."""
@@ -544,6 +540,7 @@ class Queries:
     async def _encoded(
         self, outcome: outcomes.Outcome, session: sessions.Session, submission: Submission
     ) -> Result:
+        owner = session.principal.name
         columns = outcome.columns
         is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
         has_batches = is_select and outcome.batches is not None
@@ -571,11 +568,13 @@ class Queries:
                             data = data if arrow else encode.json_chunk(data)
                             kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
                             size_bytes += len(data)
-                            self._growing_bytes += len(data)
-                            self._make_room()
+                            self._growing_bytes[owner] += len(data)
+                            self._make_room(owner)
                         total += rows
             finally:
-                self._growing_bytes -= size_bytes
+                self._growing_bytes[owner] -= size_bytes
+                if not self._growing_bytes[owner]:
+                    del self._growing_bytes[owner]
         return Result(
             columns=columns,
             statement_type_id=int(outcome.statement_type_id),
@@ -594,17 +593,19 @@ class Queries:
             array_bind_supported=outcome.array_bind_supported,
         )
 
-    def _make_room(self) -> None:
-        """Drop the oldest results until what grows has room; refuse where that does not do."""
-        bytes_max = self.limits.results_bytes_max
-        growing_bytes = self._growing_bytes
-        while self._chunk_bytes and self._chunk_bytes + growing_bytes > bytes_max:
-            self._drop(next(query_id for query_id in self._finished if self._has_chunks(query_id)))
-        if growing_bytes > bytes_max:
-            raise errors.resources_exhausted(f"results are larger than {bytes_max} bytes")
+    def _make_room(self, owner: str) -> None:
+        """Drop results until what grows has room; refuse where that does not do.
 
-    def _has_chunks(self, query_id: str) -> bool:
-        return _chunk_size(self._queries[query_id]) > 0
+        Those go that belong to the principal who has most, if it has as much as owner has.
+        """
+        bytes_max = self.limits.results_bytes_max
+        while self._kept.total("chunks") + self._growing_bytes.total() > bytes_max:
+            oldest = self._kept.oldest_of_most(
+                "chunks", besides=self._growing_bytes, as_much_as=owner
+            )
+            if oldest is None:
+                raise errors.resources_exhausted(f"results are larger than {bytes_max} bytes")
+            self._drop(oldest)
 
     def _finish(self, query: Query, session: sessions.Session) -> None:
         query.ended_at_ms = query.touched_at_ms = self._now_ms()
@@ -616,21 +617,105 @@ class Queries:
         if not query.submission.describe_only:
             session.query_ids.append(query.id)
         self._sessions.note(session)
-        self._finished[query.id] = None
-        self._inline_bytes += _inline_size(query)
-        self._chunk_bytes += _chunk_size(query)
-        while len(self._finished) > 1 and (
-            len(self._finished) > self.limits.results_max
-            or self._inline_bytes > self.limits.inline_bytes_max
-            or self._chunk_bytes > self.limits.results_bytes_max
-        ):
-            self._drop(next(iter(self._finished)))
+        self._kept.add(query)
+        bounds: tuple[tuple[Measure, int], ...] = (
+            ("results", self.limits.results_max),
+            ("inline", self.limits.inline_bytes_max),
+            ("chunks", self.limits.results_bytes_max),
+        )
+        for measure, most in bounds:
+            while self._kept.total(measure) > most:
+                oldest = self._kept.oldest_of_most(measure, but=query)
+                if oldest is None:
+                    break
+                self._drop(oldest)
 
-    def _drop(self, query_id: str) -> None:
-        del self._finished[query_id]
-        query = self._queries.pop(query_id)
-        self._inline_bytes -= _inline_size(query)
-        self._chunk_bytes -= _chunk_size(query)
+    def _drop(self, query: Query) -> None:
+        self._kept.remove(query)
+        del self._queries[query.id]
+
+
+Measure = Literal["results", "inline", "chunks"]
+
+
+class Kept:
+    """Finished queries whose answers are kept, and what they take, in all and by owner. Mutable.
+
+    Room is made at the expense of the owner who has most, so that one principal's many or large
+    results never displace the few of another.
+    """
+
+    def __init__(self) -> None:
+        self._queries: dict[str, OrderedDict[str, Query]] = {}
+        self._taken: dict[Measure, Counter[str]] = {
+            "results": Counter(),
+            "inline": Counter(),
+            "chunks": Counter(),
+        }
+        self._totals: Counter[Measure] = Counter()
+
+    def add(self, query: Query) -> None:
+        """Keep a query that has just finished."""
+        self._queries.setdefault(query.owner, OrderedDict())[query.id] = query
+        self._count(query, 1)
+
+    def remove(self, query: Query) -> None:
+        """Forget a query."""
+        self._count(query, -1)
+        of_owner = self._queries[query.owner]
+        del of_owner[query.id]
+        if not of_owner:
+            del self._queries[query.owner]
+            for taken in self._taken.values():
+                del taken[query.owner]
+
+    def all(self) -> list[Query]:
+        """Return every query, each owner's oldest first."""
+        return [query for of_owner in self._queries.values() for query in of_owner.values()]
+
+    def total(self, measure: Measure) -> int:
+        """Return how much all queries take."""
+        return self._totals[measure]
+
+    def oldest_of_most(
+        self,
+        measure: Measure,
+        *,
+        but: Query | None = None,
+        besides: Mapping[str, int] | None = None,
+        as_much_as: str | None = None,
+    ) -> Query | None:
+        """Return the oldest query that takes some, of the owner who has most; None if none has.
+
+        but: a query that stays. besides: what owners take beside what is kept. as_much_as: an
+        owner; others who have less keep what they have.
+        """
+        taken, others = self._taken[measure], besides or {}
+        least = 0 if as_much_as is None else taken[as_much_as] + others.get(as_much_as, 0)
+        owners = [
+            (amount + others.get(owner, 0), owner) for owner, amount in taken.items() if amount
+        ]
+        for held, owner in sorted(owners, reverse=True):
+            if held >= least:
+                for query in self._queries[owner].values():
+                    if query is not but and _amounts(query)[measure]:
+                        return query
+        return None
+
+    def _count(self, query: Query, sign: int) -> None:
+        for measure, amount in _amounts(query).items():
+            self._taken[measure][query.owner] += sign * amount
+            self._totals[measure] += sign * amount
+
+
+def _amounts(query: Query) -> dict[Measure, int]:
+    result = query.result
+    inline_bytes = len(query.submission.text) + (0 if result is None else len(result.inline))
+    return {
+        "results": 1,
+        "inline": inline_bytes,
+        "chunks": 0 if result is None else result.size_bytes,
+    }
 
 
 class Pending:
@@ -672,15 +757,6 @@ def _without_frames(error: errors.SqlError) -> errors.SqlError:
 def _pending_size(submission: Submission) -> int:
     bound_bytes = sum(binding.size_bytes for binding in submission.bindings.values())
     return len(submission.text) + bound_bytes
-
-
-def _inline_size(query: Query) -> int:
-    answer = 0 if query.result is None else len(query.result.inline)
-    return answer + len(query.submission.text)
-
-
-def _chunk_size(query: Query) -> int:
-    return 0 if query.result is None else query.result.size_bytes
 
 
 async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import logging
 import weakref
@@ -201,9 +202,49 @@ def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Pat
         assert made[-1] in kept
         assert 1 <= len(kept) <= 3
         assert kept == made[-len(kept) :]
-        assert parts.queries._inline_bytes <= 200_000
+        assert parts.queries._kept.total("inline") <= 200_000
 
     lived(tmp_path, story, queries.Limits(inline_bytes_max=200_000))
+
+
+def another(parts: served.Parts, session: sessions.Session) -> sessions.Session:
+    """Return a session of another principal."""
+    bob = dataclasses.replace(session.principal, name="bob")
+    return parts.sessions.open(bob).session
+
+
+def test_many_results_of_one_principal_displace_no_result_of_another(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        bobs = another(parts, session)
+        kept = submit(parts, bobs, "select 1")
+        await parts.queries.wait(kept, 5)
+        many = [submit(parts, session, "select 1") for _ in range(20)]
+        for query in many:
+            await parts.queries.wait(query, 5)
+        assert parts.queries.find(bobs, kept.id) is kept
+        assert [query for query in many if parts.queries.find(session, query.id)] == many[-7:]
+
+    lived(tmp_path, story, queries.Limits(results_max=8))
+
+
+def test_a_growing_result_displaces_no_smaller_ones_of_another_principal(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        bobs = another(parts, session)
+        rows = pa.record_batch([pa.array(range(400_000))], names=["n"])
+        parts.statements.table("select some", [NUMBER], rows)
+        kept = submit(parts, bobs, "select some")
+        await parts.queries.wait(kept, 5)
+        assert kept.result is not None
+        assert kept.result.chunks
+        rows = pa.record_batch([pa.array(range(1_000_000))], names=["n"])
+        parts.statements.table("select many", [NUMBER], rows)
+        refused = submit(parts, session, "select many")
+        await parts.queries.wait(refused, 5)
+        assert refused.error is not None
+        assert refused.error.code == "000625"
+        assert parts.queries.find(bobs, kept.id) is kept
+
+    lived(tmp_path, story, queries.Limits(results_bytes_max=8_000_000))
 
 
 def test_too_many_running_statements_refuse_the_next(
