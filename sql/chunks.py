@@ -12,11 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-INLINE_BYTES_MAX = 1 << 20
-INLINE_ROWS_MAX = 100_000
-CHUNK_BYTES_MAX = 8 << 20
-CHUNK_ROWS_MAX = 200_000
-URL_SECONDS = 6 * 3600
+from sql import limits
 
 
 class Cutter:
@@ -28,10 +24,10 @@ class Cutter:
     def __init__(
         self,
         *,
-        inline_bytes_max: int = INLINE_BYTES_MAX,
-        inline_rows_max: int = INLINE_ROWS_MAX,
-        chunk_bytes_max: int = CHUNK_BYTES_MAX,
-        chunk_rows_max: int = CHUNK_ROWS_MAX,
+        inline_bytes_max: int = limits.RESULT_INLINE_BYTES_MAX,
+        inline_rows_max: int = limits.RESULT_INLINE_ROWS_MAX,
+        chunk_bytes_max: int = limits.CHUNK_BYTES_MAX,
+        chunk_rows_max: int = limits.CHUNK_ROWS_MAX,
     ) -> None:
         self._bytes_max, self._rows_max = inline_bytes_max, inline_rows_max
         self._later = (chunk_bytes_max, chunk_rows_max)

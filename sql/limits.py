@@ -28,6 +28,17 @@ JOINS_MAX: Final = 200
 
 COLUMNS_MAX: Final = 20_000
 """Columns of a statement's tables and of every SELECT in it, together."""
+TERMS_MAX: Final = 1_000
+"""Terms of one sum or product, branches of one UNION, operands of one AND: the engine takes seconds
+for so many, and outgrows its stack with some thousands."""
+JOINED_MAX: Final = 10_000
+"""Operands of one OR or ||, which are nested evenly."""
+EXPANDED_MAX: Final = 128 << 10
+"""Length of one expression in the engine's text from which on it must be in the statement's own."""
+GROWTH_MAX: Final = 512
+"""What each node of an expression may add to its text beyond that, its own constants aside."""
+USES_MAX: Final = 500
+"""Tables that one statement names."""
 LIST_MEMBERS_MAX: Final = 16_384
 """Members of an IN list, and rows of VALUES: Snowflake's own bound."""
 
@@ -49,7 +60,16 @@ READING_BYTES_MAX: Final = 1 << 30
 READER_KEPT_BYTES_MAX: Final = 256 << 20
 """A child that is larger after a statement is not kept for the next."""
 
+# What is remembered of tables.
+FOOTERS_KEPT_MAX: Final = 50_000
+WAYS_KEPT_MAX: Final = 5_000
+BOUNDS_KEPT_MAX: Final = 500
+BOUNDED_FILES_MAX: Final = 5_000
+"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow."""
+
 # Requests and what is kept of them.
+LOGIN_BYTES_MAX: Final = 1 << 20
+TELEMETRY_BYTES_MAX: Final = 4 << 20
 QUERY_BODY_BYTES_MAX: Final = 16 << 20
 """A request to run a statement, inflated: its text, and some hundred thousand bound values."""
 QUERY_BODY_HERE_BYTES_MAX: Final = 32 << 10
@@ -78,6 +98,48 @@ BOUND_VALUE_BYTES: Final = 100
 TEXT_KEPT_LENGTH_MAX: Final = 4096
 """How much of a finished statement's text is kept, for monitoring. A repeated request is known by a
 digest of its text."""
+
+REQUEST_IDS_MAX: Final = 4_096
+"""requestIds that a session remembers; a driver repeats one within minutes."""
+
+# Sessions.
+SESSIONS_MAX: Final = 20_000
+"""Sessions in memory; a login beyond it is refused."""
+SESSIONS_OF_ONE_MAX: Final = 10_000
+"""Of these, sessions of one principal."""
+QUERY_IDS_MAX: Final = 64
+"""Query ids that a session remembers for LAST_QUERY_ID."""
+VERIFIED_TOKENS_MAX: Final = 4_096
+"""Tokens whose signature is not checked again: checking costs more than the rest of a request."""
+SWEEP_SECONDS: Final = 60
+SWEPT_RECORDS_MAX: Final = 10_000
+"""Stored sessions that one sweep looks at."""
+DISK_FULL_LINE_SECONDS: Final = 60
+"""How often the log says that sessions cannot be written because the disk is full."""
+VARIABLE_LENGTH_MAX: Final = 256
+VARIABLES_MAX: Final = 256
+"""Variables of one session, and characters of each."""
+
+# Results.
+RESULTS_MAX: Final = 10_000
+"""Finished statements whose answers are kept. Where this or one of the next two is reached, the
+oldest of the principal who has most goes first."""
+RESULTS_INLINE_BYTES_MAX: Final = 256 << 20
+"""Answers and heads of texts in memory. The bound of chunks is the setting `sql_results_mib`."""
+RESULT_SECONDS: Final = 24 * 3600
+"""How long a result waits to be read."""
+RESULT_READ_SECONDS: Final = 300
+"""How long it stays once each chunk was fetched or its session has ended."""
+RESULT_INLINE_BYTES_MAX: Final = 1 << 20
+RESULT_INLINE_ROWS_MAX: Final = 100_000
+"""Rows in the answer itself; the rest are chunks."""
+CHUNK_BYTES_MAX: Final = 8 << 20
+CHUNK_ROWS_MAX: Final = 200_000
+CHUNK_URL_SECONDS: Final = 6 * 3600
+RESULTS_MEMORY_BYTES_MAX: Final = 64 << 20
+"""Chunks in memory; more lie in files."""
+RESULT_THREAD_BYTES_MIN: Final = 64 << 10
+"""From this size on rows are encoded in a thread, so that other requests get their turn."""
 
 
 def worker_bytes_max(memory_bytes: int) -> int:

@@ -40,12 +40,6 @@ from sql import (
 from storage import errors as storage_errors
 from storage import model
 
-REQUEST_IDS_MAX = 4_096
-"""requestIds that a session remembers; a driver repeats one within minutes."""
-
-THREAD_BYTES_MIN = 64 << 10
-"""From this size on rows are encoded in a thread, so that other requests get their turn."""
-
 Format = Literal["arrow", "json"]
 
 
@@ -85,11 +79,11 @@ class Limits:
     """
 
     timeout_seconds: int = 1200
-    results_max: int = 10_000
-    inline_bytes_max: int = 256 << 20
+    results_max: int = limits.RESULTS_MAX
+    inline_bytes_max: int = limits.RESULTS_INLINE_BYTES_MAX
     results_bytes_max: int = 8 << 30
-    result_seconds: int = 24 * 3600
-    read_seconds: int = 300
+    result_seconds: int = limits.RESULT_SECONDS
+    read_seconds: int = limits.RESULT_READ_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,7 +232,7 @@ class Queries:
         query = self._new_query(session, submission, query_id)
         if submission.request_id:
             known[submission.request_id] = (query.id, _digest(submission.text))
-            while len(known) > REQUEST_IDS_MAX:
+            while len(known) > limits.REQUEST_IDS_MAX:
                 known.popitem(last=False)
         self._pending.add(query.owner, _pending_size(submission))
         query.task = asyncio.get_running_loop().create_task(self._run(query, session))
@@ -557,7 +551,10 @@ class Queries:
                 async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                     async for group in groups:
                         size = sum(batch.nbytes for batch in group)
-                        if size < THREAD_BYTES_MIN and len(columns) <= limits.COLUMNS_HERE_MAX:
+                        if (
+                            size < limits.RESULT_THREAD_BYTES_MIN
+                            and len(columns) <= limits.COLUMNS_HERE_MAX
+                        ):
                             data = encoded(group, columns)
                         else:
                             data = await asyncio.to_thread(encoded, group, columns)

@@ -32,7 +32,7 @@ from catalog import (
     values,
 )
 from catalog import errors as catalog_errors
-from sql import engine, errors, tabletypes
+from sql import engine, errors, limits, tabletypes
 from sql.dialect import predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
@@ -41,11 +41,6 @@ QUERY_ID = "boathouse.query-id"
 """Key of a snapshot's summary: the SQL statement that made it."""
 
 NAME_MAPPING = "schema.name-mapping.default"
-FOOTERS_KEPT_MAX = 50_000
-WAYS_KEPT_MAX = 5_000
-BOUNDS_KEPT_MAX = 500
-BOUNDED_FILES_MAX = 5_000
-"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +135,7 @@ class Relations:
         else:
             files = await self._scans.live_files(table.reader, snapshot_id=table.snapshot_id)
             kept = self._bounds[key] = _common_bounds(files, table.fields)
-            while len(self._bounds) > BOUNDS_KEPT_MAX:
+            while len(self._bounds) > limits.BOUNDS_KEPT_MAX:
                 self._bounds.popitem(last=False)
         return kept
 
@@ -256,7 +251,7 @@ class Relations:
         ):
             assert isinstance(schema, bytes)
             self._footers[_identity(paths[str(path)].info)] = shared.setdefault(schema, schema)
-        while len(self._footers) > max(FOOTERS_KEPT_MAX, len(files)):
+        while len(self._footers) > max(limits.FOOTERS_KEPT_MAX, len(files)):
             self._footers.popitem(last=False)
 
     # How a file is read
@@ -280,7 +275,7 @@ class Relations:
         kept = self._ways.get(key)
         if kept is None:
             kept = self._ways[key] = self._find_way(table, file, footer, compared, constants, zone)
-            while len(self._ways) > WAYS_KEPT_MAX:
+            while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
         return kept
 
@@ -496,7 +491,7 @@ def _common_bounds(
 ) -> dict[int, tuple[int, int]]:
     """Return the bounds of whole-number columns over all data files; none when one says none."""
     data = [file for file in files if file.content == manifests.Content.DATA]
-    if len(data) > BOUNDED_FILES_MAX:
+    if len(data) > limits.BOUNDED_FILES_MAX:
         return {}
     found: dict[int, tuple[int, int]] = {}
     for field in fields:

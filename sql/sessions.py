@@ -28,22 +28,11 @@ from server.access import errors as access_errors
 from server.access import model as access
 from server.access import tokens
 from sql import errors, outcomes
+from sql import limits as bounds
 from sql import parameters as session_parameters
 from storage import batch as batches
+from storage import errors as storage_errors
 from storage import model
-
-QUERY_IDS_MAX = 64
-"""Query ids a session remembers for LAST_QUERY_ID."""
-
-SESSIONS_MAX = 20_000
-"""Sessions in memory; a login beyond it is refused."""
-
-VERIFIED_TOKENS_MAX = 4_096
-"""Tokens whose signature is not checked again: checking costs more than the rest of a request."""
-
-SWEEP_SECONDS = 60
-SWEPT_RECORDS_MAX = 10_000
-"""Stored sessions that one sweep looks at."""
 
 RECORD_FORMAT = 1
 SERVER_VERSION = "9.30.0"
@@ -94,7 +83,7 @@ class Session:
     role: str = "PUBLIC"
     parameters: dict[str, session_parameters.Value] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
-    query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=QUERY_IDS_MAX))
+    query_ids: deque[str] = field(default_factory=lambda: deque(maxlen=bounds.QUERY_IDS_MAX))
     transaction: Any = None
     transaction_lost: bool = False
     held: Held | None = None
@@ -167,19 +156,29 @@ class Sessions:
         self._writing: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._chores: list[Callable[[], None]] = []
+        self._said_disk_full_ms = 0
         self._log = logging.getLogger("boathouse.sql.sessions")
 
     def open(self, principal: access.Principal, **fields: Any) -> Grant:
         """Start a session for principal; fields are Session's own."""
-        if len(self._sessions) >= SESSIONS_MAX:
-            raise errors.login_refused(
-                f"This server has {SESSIONS_MAX} sessions and takes no more."
-            )
+        self._check_room(principal.name)
         # 52 bits: every client, JavaScript too, holds the id exactly.
         session = Session(id=int(self._new_id()[:13], 16) + 1, principal=principal, **fields)
         session.used_at_ms = self._now_ms()
         self._keep(session)
         return self._granted(session)
+
+    def _check_room(self, owner: str) -> None:
+        """Raise SessionFault where there are too many sessions already."""
+        count = len(self._sessions)
+        if count >= bounds.SESSIONS_MAX:
+            raise errors.login_refused(f"This server has {count} sessions and takes no more.")
+        if count >= bounds.SESSIONS_OF_ONE_MAX:
+            of_owner = sum(each.principal.name == owner for each in self._sessions.values())
+            if of_owner >= bounds.SESSIONS_OF_ONE_MAX:
+                raise errors.login_refused(
+                    f"{owner} has {of_owner} sessions on this server, which takes no more."
+                )
 
     def authenticate(self, token: str | None, *, context: access.Context) -> Session:
         """Return the session that a session token stands for, and mark it used.
@@ -274,7 +273,7 @@ class Sessions:
                 self._stored.pop(session.id, None)
         with self._index.view() as view:
             for seen, (key, record) in enumerate(view.scan(batches.Store.SESSIONS, b"")):
-                if seen >= SWEPT_RECORDS_MAX:
+                if seen >= bounds.SWEPT_RECORDS_MAX:
                     break
                 number = int.from_bytes(key, "big")
                 fields = _decode(record)
@@ -332,7 +331,7 @@ class Sessions:
         now_ms = self._now_ms()
         if claims is None:
             claims = tokens.verify(self._ring, token, types=(typ,), now_ms=now_ms)
-            if len(self._verified) >= VERIFIED_TOKENS_MAX:
+            if len(self._verified) >= bounds.VERIFIED_TOKENS_MAX:
                 self._verified.clear()
             self._verified[token] = claims
         if claims.typ != typ:
@@ -401,6 +400,10 @@ class Sessions:
                     writes.append(batches.Put(store=batches.Store.SESSIONS, key=key, value=record))
             try:
                 await self._index.commit(batches.Batch(writes=tuple(writes)))
+            except storage_errors.DiskFull:
+                self._say_disk_full()
+                self._unwritten = {**taken, **self._unwritten}
+                return
             except Exception:  # noqa: BLE001 - sessions go on in memory; the next change retries
                 self._log.exception("sessions could not be written")
                 self._unwritten = {**taken, **self._unwritten}
@@ -408,9 +411,18 @@ class Sessions:
             finally:
                 self._in_flight = {}
 
+    def _say_disk_full(self) -> None:
+        now_ms = self._now_ms()
+        if now_ms - self._said_disk_full_ms >= bounds.DISK_FULL_LINE_SECONDS * 1000:
+            self._said_disk_full_ms = now_ms
+            self._log.warning(
+                "the disk is full: changes of %d sessions are kept in memory alone",
+                len(self._unwritten) + len(self._in_flight),
+            )
+
     async def _sweep_forever(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(bounds.SWEEP_SECONDS)
             try:
                 self.sweep()
                 for chore in self._chores:

@@ -11,10 +11,9 @@ import asyncio
 import weakref
 from pathlib import Path
 
+from sql import limits
 from storage import disk as disks
 from storage import model
-
-MEMORY_BYTES_MAX = 64 << 20
 
 
 class Kept:
@@ -36,7 +35,7 @@ class Shelf:
         folder: Path,
         disk: disks.Disk,
         new_id: model.NewId,
-        memory_bytes_max: int = MEMORY_BYTES_MAX,
+        memory_bytes_max: int = limits.RESULTS_MEMORY_BYTES_MAX,
     ) -> None:
         self._folder = folder
         self._disk = disk

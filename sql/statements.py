@@ -57,8 +57,6 @@ from storage import errors as storage_errors
 from storage import model as storage_model
 
 DEFAULT_SCHEMA = "public"
-VARIABLE_LENGTH_MAX = 256
-VARIABLES_MAX = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -377,10 +375,10 @@ class Statements:
         variables = call.session.variables
         for ident, kind, value in zip(statement.names, found.types, row, strict=True):
             text = inputs.variable_text(value)
-            if text is not None and len(text) > VARIABLE_LENGTH_MAX:
+            if text is not None and len(text) > limits.VARIABLE_LENGTH_MAX:
                 raise errors.too_long(text[:40])
-            if len(variables) >= VARIABLES_MAX and ident.folded.upper() not in variables:
-                raise errors.unsupported(f"more than {VARIABLES_MAX} session variables")
+            if len(variables) >= limits.VARIABLES_MAX and ident.folded.upper() not in variables:
+                raise errors.unsupported(f"more than {limits.VARIABLES_MAX} session variables")
             logical: Any = "text" if kind.kind in ("null", "interval") else kind.kind
             variables[ident.folded.upper()] = sessions.Variable(type=logical, text=text)
         return outcomes.status(

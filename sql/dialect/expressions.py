@@ -20,20 +20,6 @@ from sql.dialect import aggregates, calls, columns, functions, moments, rewrites
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
 
-TERMS_MAX = 1_000
-"""Terms of one sum or product, branches of one UNION, operands of one AND: the engine takes seconds
-for so many, and outgrows its stack with some thousands."""
-
-JOINED_MAX = 10_000
-"""Operands of one OR or ||, which are nested evenly."""
-
-
-EXPANDED_MAX = 128 << 10
-"""Length of one expression in the engine's text up to which nobody asks where it comes from."""
-
-GROWTH_MAX = 512
-"""What each node of an expression may add to its text beyond that, its own constants aside."""
-
 
 class Scope(Protocol):
     """Where names mean something."""
@@ -60,18 +46,18 @@ def bind(node: Any, scope: Scope) -> Bound:
     if handler is None:
         raise errors.unsupported(construct_name(node))
     found = handler(node, scope)
-    if len(found.sql) > EXPANDED_MAX:
+    if len(found.sql) > limits.EXPANDED_MAX:
         _check_growth(node, found)
     return found
 
 
 def _check_growth(node: Any, found: Bound) -> None:
     """Refuse text that is long because operands of operands stand in it many times over."""
-    room = EXPANDED_MAX
+    room = limits.EXPANDED_MAX
     for part in node.walk():
         if isinstance(part, exp.Query):
             return  # its text grows with its tables' columns
-        room += GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
+        room += limits.GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
         if room >= len(found.sql):
             return
     raise errors.unsupported("expression nested so deep that it repeats its operands too often")
@@ -249,7 +235,7 @@ def _arithmetic(node: Any, scope: Scope) -> Bound:
     while isinstance(first, kinds):
         operators.append(ARITHMETIC[type(first)])
         first = first.this
-    start, *rest = _chain(node, kinds, TERMS_MAX)
+    start, *rest = _chain(node, kinds, limits.TERMS_MAX)
     found = bind(start, scope)
     for combine, part in zip(reversed(operators), rest, strict=True):
         found = combine(found, bind(part, scope))
@@ -280,7 +266,7 @@ def _paren(node: exp.Paren, scope: Scope) -> Bound:
 
 
 def _concat(node: exp.DPipe, scope: Scope) -> Bound:
-    parts = [bind(part, scope) for part in _chain(node, exp.DPipe, JOINED_MAX)]
+    parts = [bind(part, scope) for part in _chain(node, exp.DPipe, limits.JOINED_MAX)]
     return rewrites.concat(parts, scope.environment.context.forms)
 
 
@@ -638,8 +624,8 @@ HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {
     exp.Interval: _interval,
     exp.Column: lambda node, scope: scope.column(node),
     exp.Paren: _paren,
-    exp.And: _connective("AND", exp.And, TERMS_MAX),
-    exp.Or: _connective("OR", exp.Or, JOINED_MAX),
+    exp.And: _connective("AND", exp.And, limits.TERMS_MAX),
+    exp.Or: _connective("OR", exp.Or, limits.JOINED_MAX),
     exp.Not: _not,
     exp.EQ: _comparison("="),
     exp.NEQ: _comparison("<>"),

@@ -14,15 +14,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, limits
 from sql.dialect import bound as bounds
 from sql.dialect import columns, expressions, rewrites, shapes, sqltypes
 from sql.dialect.bound import Bound
 
 USE = "use"
 """Key of a table node's meta: which use of a table it is."""
-
-USES_MAX = 500
 
 
 class Constants:
@@ -54,8 +52,8 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
     found: list[shapes.TableUse] = []
     _number_placeholders(tree)
     _collect(tree, found, environment)
-    if len(found) > USES_MAX:
-        raise errors.unsupported(f"more than {USES_MAX} tables in one statement")
+    if len(found) > limits.USES_MAX:
+        raise errors.unsupported(f"more than {limits.USES_MAX} tables in one statement")
     return tuple(found)
 
 

@@ -373,8 +373,8 @@ def _branches(tree: exp.SetOperation) -> list[Any]:
         node = node.left
         if not (isinstance(tree, exp.Union) and _continues(tree, node)):
             break
-    if len(found) >= expressions.TERMS_MAX:
-        raise errors.unsupported(f"more than {expressions.TERMS_MAX} branches in a row")
+    if len(found) >= limits.TERMS_MAX:
+        raise errors.unsupported(f"more than {limits.TERMS_MAX} branches in a row")
     return [node, *reversed(found)]
 
 

@@ -537,8 +537,8 @@ class SelectBinder:
             check_plain(part, "WHERE clause")
             parts.append(part)
             self._note_filter(node)
-        if len(parts) > expressions.TERMS_MAX:
-            raise errors.unsupported(f"more than {expressions.TERMS_MAX} conditions in WHERE")
+        if len(parts) > limits.TERMS_MAX:
+            raise errors.unsupported(f"more than {limits.TERMS_MAX} conditions in WHERE")
         sql = bounds.joined([part.sql for part in parts], "AND")
         return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 

@@ -24,7 +24,6 @@ from storage import model
 ANSWER_WITHIN_SECONDS = 40.0
 """Longest wait before a client is told to come back: a driver's socket gives up at 60."""
 
-TELEMETRY_BYTES_MAX = 4 << 20
 THREAD_BYTES_MIN = 256 << 10
 """From this size on bodies are read and answers compressed in a thread."""
 
@@ -86,7 +85,7 @@ class Face:
 async def log_in(services: Services, call: calls.Call) -> asgi.Response:
     """Open a session."""
     request = call.request
-    body = wire.parse_login(await _body(request, wire.LOGIN_BYTES_MAX))
+    body = wire.parse_login(await _body(request, limits.LOGIN_BYTES_MAX))
     grant = await services.logins.open(call.value, body, client_ip=request.client_ip)
     return refusals.json_answer(wire.login_answer(grant, services.sessions.limits))
 
@@ -147,7 +146,7 @@ async def monitor(services: Services, call: calls.Call) -> asgi.Response:
 async def abort_request(services: Services, call: calls.Call) -> asgi.Response:
     """End the query that a requestId began."""
     session = _session(services, call)
-    request_id = wire.parse_abort(await _body(call.request, wire.LOGIN_BYTES_MAX))
+    request_id = wire.parse_abort(await _body(call.request, limits.LOGIN_BYTES_MAX))
     return _aborted(services, services.queries.find_request(session, request_id), request_id)
 
 
@@ -186,7 +185,7 @@ async def fetch_chunk(services: Services, call: calls.Call) -> asgi.Response:
 async def take_telemetry(services: Services, call: calls.Call) -> asgi.Response:
     """Take a driver's own logs, and drop them."""
     _session(services, call)
-    await call.request.read(limit_bytes=TELEMETRY_BYTES_MAX)
+    await call.request.read(limit_bytes=limits.TELEMETRY_BYTES_MAX)
     return refusals.json_answer(wire.success("Log Received"))
 
 

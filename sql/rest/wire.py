@@ -19,7 +19,6 @@ import orjson
 
 from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
 
-LOGIN_BYTES_MAX = 1 << 20
 GZIP_BYTES_MIN = 4096
 """Answers below this size are not worth compressing."""
 
@@ -349,7 +348,7 @@ def result_answer(
     name = "rowsetBase64" if result.format == "arrow" else "rowset"
     data[name] = orjson.Fragment(result.inline)
     if result.chunks:
-        expires_at_ms = now_ms + chunks.URL_SECONDS * 1000
+        expires_at_ms = now_ms + limits.CHUNK_URL_SECONDS * 1000
         data["chunks"] = [
             {
                 "url": origin + chunks.path(chunk_key, query.id, index, expires_at_ms),

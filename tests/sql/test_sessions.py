@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from server.access import model as access
 from server.access import tokens
-from sql import errors, sessions
+from sql import errors, limits, sessions
 from storage import batch as batches
 from storage import disk as disks
 from storage import errors as storage_errors
@@ -142,6 +143,28 @@ def test_a_write_that_fails_is_made_up_for_by_the_next(tmp_path: Path) -> None:
         house.made.note(grant.session)
         await written(house)
         assert house.stored() == [grant.session.id]
+
+    lived(tmp_path, story)
+
+
+def test_a_full_disk_is_logged_in_one_line_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(house: House) -> None:
+        house.fault = storage_errors.DiskFull("full")
+        grant = house.made.open(ALICE)
+        for number in range(20):
+            grant.session.schema = f"s{number}"
+            house.made.note(grant.session)
+            await written(house)
+        (record,) = [each for each in caplog.records if each.levelname != "DEBUG"]
+        assert "disk is full" in record.getMessage()
+        assert record.exc_info is None
+        house.now_ms += 61_000
+        grant.session.schema = "later"
+        house.made.note(grant.session)
+        await written(house)
+        assert len([each for each in caplog.records if each.levelname != "DEBUG"]) == 2
 
     lived(tmp_path, story)
 
@@ -275,10 +298,25 @@ def test_rights_are_asked_for_anew_at_each_request(tmp_path: Path) -> None:
     lived(tmp_path, story)
 
 
+def test_too_many_sessions_of_one_principal_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SESSIONS_OF_ONE_MAX", 2)
+
+    async def story(house: House) -> None:
+        for _ in range(2):
+            house.made.open(ALICE)
+        with pytest.raises(errors.SessionFault, match="alice has 2 sessions"):
+            house.made.open(ALICE)
+        house.made.open(dataclasses.replace(ALICE, name="bob"))
+
+    lived(tmp_path, story)
+
+
 def test_too_many_sessions_refuse_the_next_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+    monkeypatch.setattr(limits, "SESSIONS_MAX", 3)
 
     async def story(house: House) -> None:
         for _ in range(3):

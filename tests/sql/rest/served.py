@@ -24,7 +24,17 @@ from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.access import model as access
 from server.auth import verify
-from sql import bindings, compiler, credentials, errors, outcomes, queries, sessions, shelves
+from sql import (
+    bindings,
+    compiler,
+    credentials,
+    errors,
+    limits,
+    outcomes,
+    queries,
+    sessions,
+    shelves,
+)
 from sql.rest import face, login
 from storage import disk as disks
 from storage import index as indexes
@@ -170,7 +180,7 @@ def build(
     query_limits: queries.Limits | None = None,
     answer_within_seconds: float = 40.0,
     statements: FakeStatements | None = None,
-    shelf_memory_bytes_max: int = shelves.MEMORY_BYTES_MAX,
+    shelf_memory_bytes_max: int = limits.RESULTS_MEMORY_BYTES_MAX,
 ) -> Parts:
     """Wire a face over a folder, as mini.py does."""
     clock = Clock()

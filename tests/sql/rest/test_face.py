@@ -18,7 +18,7 @@ import pytest
 
 from server.access import tokens
 from sql import errors, outcomes, queries, sessions
-from sql.rest import wire
+from sql import limits as bounds
 from tests.sql.rest import raw, served
 
 NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
@@ -104,7 +104,7 @@ def test_gzipped_requests_are_read_and_bombs_are_refused(face: served.Served) ->
     good = client.send("POST", path, gzip.compress(b'{"sqlText": "select 1"}'), headers=coded)
     assert good.data["total"] == 1
 
-    bomb = gzip.compress(b" " * (wire.LOGIN_BYTES_MAX + 1))
+    bomb = gzip.compress(b" " * (bounds.LOGIN_BYTES_MAX + 1))
     for body in (bomb, b"not gzip", gzip.compress(b"{}")[:-4]):
         answer = client.send("POST", "/session/v1/login-request", body, headers=coded)
         assert (answer.status, answer.body["success"]) == (200, False)
