@@ -300,24 +300,24 @@ async def _attributes_of_copy(
     call: calls.Call,
 ) -> model.ObjectAttributes:
     before, written = source.attributes, operation.written
-    stated, kind = before.checksums, before.checksum_type
+    stated, checksum_type = before.checksums, before.checksum_type
     wanted = operation.checksum_algorithm
-    if wanted is not None and (wanted not in stated or kind == "COMPOSITE"):
+    if wanted is not None and (wanted not in stated or checksum_type == "COMPOSITE"):
         with services.blobs.hold(source.body):
             digests = await services.blobs.digest(source.body, None, (wanted,))
-        stated, kind = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
+        stated, checksum_type = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
     replaced = operation.metadata_directive == "REPLACE"
     return model.ObjectAttributes(
         headers=written.headers if replaced else before.headers,
         user_metadata=written.user_metadata if replaced else before.user_metadata,
         checksums=stated,
-        checksum_type=kind,
+        checksum_type=checksum_type,
         tags=written.tags if operation.tagging_directive == "REPLACE" else before.tags,
         storage_class=written.storage_class,
         owner=call.principal.account_id,
         etag=source.etag,
         part_sizes_bytes=before.part_sizes_bytes,
-        part_checksums=before.part_checksums if kind == "COMPOSITE" else b"",
+        part_checksums=before.part_checksums if checksum_type == "COMPOSITE" else b"",
     )
 
 

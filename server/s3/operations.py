@@ -369,30 +369,31 @@ def parse_create_upload(
     fields.parse_version_id(query)
     written, _ = fields.parse_written(headers)
     algorithm = fields.parse_algorithm(headers, "x-amz-checksum-algorithm")
-    kind = fields.parse_checksum_type(headers)
+    checksum_type = fields.parse_checksum_type(headers)
     if algorithm is None:
-        if kind is not None:
+        if checksum_type is not None:
             raise errors.InvalidRequest(
                 "The x-amz-checksum-type header can only be used with the "
                 "x-amz-checksum-algorithm header."
             )
         return CreateMultipartUpload(bucket=bucket, key=key, written=written)
-    if kind is None:
-        kind = "FULL_OBJECT" if algorithm == "crc64nvme" else "COMPOSITE"
+    if checksum_type is None:
+        checksum_type = "FULL_OBJECT" if algorithm == "crc64nvme" else "COMPOSITE"
     elif (
-        (kind == "FULL_OBJECT")
+        (checksum_type == "FULL_OBJECT")
         if algorithm.startswith("sha")
-        else (kind == "COMPOSITE" and algorithm == "crc64nvme")
+        else (checksum_type == "COMPOSITE" and algorithm == "crc64nvme")
     ):
         raise errors.InvalidRequest(
-            f"The {kind} checksum type cannot be used with the {algorithm} checksum algorithm."
+            f"The {checksum_type} checksum type cannot be used with the {algorithm} checksum "
+            "algorithm."
         )
     return CreateMultipartUpload(
         bucket=bucket,
         key=key,
         written=written,
         checksum_algorithm=algorithm,
-        checksum_type=kind,
+        checksum_type=checksum_type,
     )
 
 

@@ -424,11 +424,11 @@ def _shown(listed: model.ListedObject) -> tuple[str, str]:
         f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
         for name in listed.checksum_algorithms or ("crc64nvme",)
     )
-    kind = listed.checksum_type if listed.checksum_algorithms else "FULL_OBJECT"
+    checksum_type = listed.checksum_type if listed.checksum_algorithms else "FULL_OBJECT"
     return (
         f"<LastModified>{format_timestamp(listed.modified_at_ms)}</LastModified>"
         f"<ETag>&quot;{listed.etag}&quot;</ETag>{algorithms}"
-        f"<ChecksumType>{kind}</ChecksumType><Size>{listed.size_bytes}</Size>",
+        f"<ChecksumType>{checksum_type}</ChecksumType><Size>{listed.size_bytes}</Size>",
         f"<StorageClass>{listed.storage_class}</StorageClass></Contents>",
     )
 
