@@ -11,7 +11,7 @@ from __future__ import annotations
 import email.utils
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from server import asgi, calls, counters, dispatch, errors, held, limits, targets, unserved
@@ -28,14 +28,18 @@ Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
 SERVER_HEADER = (b"server", b"Boathouse")
+UNAUTHENTICATED = (Authentication.NONE, Authentication.SELF)
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
 class Face(Protocol):
-    """One protocol. services: what its handlers get."""
+    """One protocol."""
 
     name: str
-    services: Any
+
+    @property
+    def services(self) -> Any:
+        """What the handlers of its rows get."""
 
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the row that the request means, with its parsed value. Raises the face's errors.
@@ -55,14 +59,13 @@ class Exchange:
 
     faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
     and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns:
-    a clock for durations. on_startup, on_shutdown: awaited in the lifespan, in order and in reverse
-    order.
+    a clock for durations.
     """
 
     def __init__(
         self,
         *,
-        faces: Mapping[str, Any],
+        faces: Mapping[str, Face],
         verifier: verify.Verifier,
         authoriser: decide.Authoriser,
         now_ms: storage_model.NowMs,
@@ -72,13 +75,10 @@ class Exchange:
         domain: str | None = None,
         counts: counters.Counters | None = None,
         audit_log: audit.Audit | None = None,
-        on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
-        on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
-        every = {**{name: unserved.Unserved(name) for name in dispatch.FACES}, **faces}
         self._faces: dict[str, Face] = {
-            name: face if hasattr(face, "services") else _Adapted(face)
-            for name, face in every.items()
+            **{name: unserved.Unserved(name) for name in dispatch.FACES},
+            **faces,
         }
         self._verifier = verifier
         self._authoriser = authoriser
@@ -88,8 +88,6 @@ class Exchange:
         self._domain = domain
         self._bodies = held.Bodies()
         self._audit = audit_log
-        self._on_startup = tuple(on_startup)
-        self._on_shutdown = tuple(on_shutdown)
         self._log = logging.getLogger("boathouse.exchange")
         # A request's id: sixteen digits of this start, sixteen of a count.
         self._id_prefix = new_id()[:16]
@@ -101,10 +99,7 @@ class Exchange:
         self.counts = counts or counters.Counters()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
-        """Serve one ASGI connection scope: an HTTP request, or the lifespan."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
+        """Serve one HTTP request. scope: ASGI's."""
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
         counts = self.counts
@@ -214,7 +209,7 @@ class Exchange:
         """Find out who calls, and refuse who may not do what the call is for."""
         operation, request = call.operation, call.request
         authentication = operation.authentication
-        if authentication is Authentication.NONE or authentication is Authentication.SELF:
+        if authentication in UNAUTHENTICATED:
             call.caller = self._verifier.nobody(request)
             return
         call.caller = caller = await self._verifier.verify(request, face.name)
@@ -227,6 +222,8 @@ class Exchange:
         self._authorise(face, call)
 
     def _authorise(self, face: Face, call: calls.Call) -> None:
+        if call.operation.authentication in UNAUTHENTICATED:
+            return
         for demand in call.operation.demands(face.services, call):
             self._authoriser.check(call.principal, demand)
 
@@ -263,43 +260,6 @@ class Exchange:
             self._date_second = second
             self._date = email.utils.formatdate(second, usegmt=True).encode()
         return self._date
-
-    async def _live(self, receive: asgi.Receive, send: asgi.Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                for start in self._on_startup:
-                    await start()
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                for stop in reversed(self._on_shutdown):
-                    await stop()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-
-
-class _Adapted:
-    """A face whose operations are values without rows."""
-
-    def __init__(self, face: Any) -> None:
-        self.name = face.name
-        self.services = face
-        self.encode_error = face.encode_error
-
-    def identify(self, request: asgi.Request) -> calls.Call:
-        """Make a row of what the face says of the operation."""
-        value = self.services.identify(request)
-        operation = calls.Operation(
-            name=type(value).__name__,
-            handler=lambda face, call: face.handle(call.value, call.request, call.caller),
-            demands=lambda face, call: face.demands(call.value, call.caller.principal),
-            authentication=self.services.authentication(value),
-        )
-        return calls.Call(operation, value, request)
-
-    def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
-        """Never called: `handle` refuses."""
-        raise AssertionError(operation.name)
 
 
 def _answer_for_server(request: asgi.Request) -> asgi.Response:

@@ -130,7 +130,7 @@ def serve(
             application,
             log_level="warning",
             access_log=False,
-            lifespan="on",
+            lifespan="off",
             server_header=False,
             date_header=False,
         )

@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from botocore.config import Config
 
-from server import asgi, counters, errors, exchange, limits
+from server import asgi, calls, counters, errors, exchange, limits
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
@@ -34,6 +34,7 @@ WIRE = {
     errors.BodyTooLarge: 413,
     errors.RequestTooLarge: 431,
     errors.MalformedRequest: 400,
+    errors.FaceNotServed: 501,
 }
 
 
@@ -42,6 +43,8 @@ class EchoFace:
 
     def __init__(self, name: str = "s3") -> None:
         self.name = name
+        self.services = object()
+        self.authentication = ""
         self.steps: list[str] = []
         self.answer: Any = None
 
@@ -49,21 +52,34 @@ class EchoFace:
         self.steps.append("identify")
         if request.segments[:1] == ("unreadable",):
             raise errors.MalformedRequest("unreadable")
-        return request.segments
+        return self.call(request, request.segments)
 
-    def authentication(self, operation):
-        self.steps.append("authentication")
-        word = operation[0].upper() if operation else "REQUIRED"
-        return exchange.Authentication.__members__.get(
-            word.replace("-", "_"), exchange.Authentication.REQUIRED
+    def call(self, request, segments):
+        word = self.authentication or (segments[0].upper() if segments else "REQUIRED")
+        operation = calls.Operation(
+            name="/".join(segments),
+            handler=None if segments[-1:] == ("unbuilt",) else self.handle,
+            demands=self.demands,
+            authentication=exchange.Authentication.__members__.get(
+                word.replace("-", "_"), exchange.Authentication.REQUIRED
+            ),
+            body_bytes_max=4 if segments[-1:] == ("documented",) else calls.NO_BODY,
         )
+        return calls.Call(operation, segments, request)
 
-    def demands(self, operation, principal):
+    def refuse_unimplemented(self, operation):
+        self.steps.append("refuse")
+        return errors.FaceNotServed(f"no {operation.name}", face=self.name)
+
+    def demands(self, services, call):
+        assert services is self.services
         self.steps.append("demands")
         return (model.Demand(action="s3:PutObject", resource="arn:aws:s3:::b/k"),)
 
-    async def handle(self, operation, request, caller):
+    async def handle(self, services, call):
+        assert services is self.services
         self.steps.append("handle")
+        request, operation = call.request, call.value
         if self.answer is not None:
             return self.answer
         match operation[-1:]:
@@ -74,8 +90,10 @@ class EchoFace:
             case ("reads",):
                 body = await request.read(limit_bytes=limits.NATIVE_BODY_BYTES_MAX)
                 return asgi.json_response({"read": len(body)})
+            case ("documented",):
+                return asgi.json_response({"body": call.body.decode()})
         return asgi.json_response(
-            {"who": caller.principal.name, "path": request.raw_path.decode(), "op": operation}
+            {"who": call.principal.name, "path": request.raw_path.decode(), "op": operation}
         )
 
     def encode_error(self, error, request):
@@ -149,7 +167,7 @@ def test_steps_come_in_order():
     face = EchoFace()
     status, headers, body = call_signed(make(face))
     assert status == 200
-    assert face.steps == ["identify", "authentication", "demands", "handle"]
+    assert face.steps == ["identify", "demands", "handle"]
     assert json.loads(body) == {"who": "root", "path": "/required", "op": ["required"]}
     assert headers[b"x-amz-request-id"] == b"0" * 31 + b"1"
     assert headers[b"server"] == b"Boathouse"
@@ -175,7 +193,7 @@ def test_face_that_authenticates_itself_is_left_to_it():
     headers = [("authorization", 'Snowflake Token="x"')]
     status, _, body = call(make(face), target="/session//v1", headers=headers)
     assert status == 403  # its word here is REQUIRED, and the verifier takes no such token
-    face.authentication = lambda operation: exchange.Authentication.SELF
+    face.authentication = "SELF"
     status, _, body = call(make(face), target="/session//v1", headers=headers)
     assert status == 200
     assert json.loads(body)["path"] == "/session/v1"
@@ -363,28 +381,23 @@ def test_request_that_changes_nothing_leaves_no_line(tmp_path):
 # Lifespan
 
 
-def test_lifespan_starts_in_order_and_stops_in_reverse():
-    done = []
+def test_a_row_without_handler_is_refused_once_its_caller_may_ask_for_it():
+    face = EchoFace()
+    assert call(make(face), target="/required/unbuilt")[0] in (401, 403)
+    assert face.steps == ["identify", "encode_error"]
+    face.steps.clear()
+    status, _, _ = call_signed(make(face), target="/required/unbuilt")
+    assert face.steps == ["identify", "demands", "refuse", "encode_error"]
+    assert status == 501
 
-    def step(name):
-        async def do():
-            done.append(name)
 
-        return do
-
-    app = make(EchoFace(), on_startup=(step("a"), step("b")), on_shutdown=(step("-a"), step("-b")))
-    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
-    sent = []
-
-    async def receive():
-        return next(inbox)
-
-    async def send(message):
-        sent.append(message["type"])
-
-    run(app({"type": "lifespan"}, receive, send))
-    assert done == ["a", "b", "-b", "-a"]
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+def test_a_document_is_read_before_its_handler_and_within_its_bound():
+    face = EchoFace()
+    status, _, body = call(make(face), "PUT", "/none/documented", body=b"four")
+    assert (status, json.loads(body)) == (200, {"body": "four"})
+    face.steps.clear()
+    assert call(make(face), "PUT", "/none/documented", body=b"fives")[0] == 413
+    assert "handle" not in face.steps
 
 
 # Over a socket, under the server that people run
@@ -502,7 +515,7 @@ def test_boto3_reaches_a_face_by_every_style_of_address(monkeypatch):
     class NotingFace(EchoFace):
         def identify(self, request):
             seen.append((request.method, request.raw_path, request.host.partition(":")[0]))
-            return ("required",)
+            return self.call(request, ("required",))
 
     face = NotingFace()
     face.answer = asgi.Response(200, (("etag", '"x"'),))

@@ -24,6 +24,7 @@ from server import config, exchange
 from server.access import decide, principals, rootkeys, tokens
 from server.access import model as access
 from server.auth import verify
+from server.transport import connection
 from sql import (
     bindings,
     compiler,
@@ -243,7 +244,6 @@ def build(
         new_id=lambda: uuid.uuid4().hex,
         monotonic_ns=time.monotonic_ns,
         files=disk,
-        on_shutdown=(snowflake.stop,),
     )
     return Parts(
         clock=clock,
@@ -286,7 +286,13 @@ def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
         parts = build(folder, **arguments)
         made.append(parts)
         server = uvicorn.Server(
-            uvicorn.Config(parts.exchange, log_level="warning", lifespan="on", ws="none")
+            uvicorn.Config(
+                parts.exchange,
+                http=connection.Connection,
+                log_level="warning",
+                lifespan="off",
+                ws="none",
+            )
         )
         servers.append(server)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -294,6 +300,7 @@ def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
             await asyncio.sleep(0.005)
         ready.set()
         await serving
+        await parts.face.stop()
         parts.index.close()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
