@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from server import asgi, calls, counters, errors, limits
+from server import asgi, calls, counters, errors, errortables, limits
 from server.access import errors as access_errors
 from server.access import model
 from server.auth import callers
@@ -25,7 +25,7 @@ Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
 """Does what a route says; returns a JSON value, or a whole Response."""
 
 Demanding: TypeAlias = Callable[[Labels], tuple[model.Demand, ...]]
-ErrorTable: TypeAlias = Mapping[type[Exception], tuple[int, str]]
+ErrorTable: TypeAlias = errortables.Table[tuple[int, str]]
 """Error class -> status and type, for errors of the floors that bring routes."""
 
 METRICS_DEMAND: Final = model.Demand(action="lake:Admin", resource="*", only_reads=True)
@@ -149,14 +149,9 @@ class NativeFace:
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error as `{"error": {"type", "message", "request_id"}}`."""
-        for kind in type(error).__mro__:
-            row = self._wire_errors.get(kind)
-            if row is not None:
-                status, name = row
-                message = str(error)
-                break
-        else:
-            status, name, message = 500, "InternalError", "an internal error; see the server's log"
+        row = errortables.find(error, self._wire_errors)
+        status, name = row or (500, "InternalError")
+        message = "an internal error; see the server's log" if row is None else str(error)
         headers: asgi.ResponseHeaders = ()
         if isinstance(error, errors.MethodNotAllowed):
             headers = (("allow", ", ".join(error.allowed)),)

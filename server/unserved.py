@@ -7,16 +7,15 @@ protocol, which the clients of these services read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from server import asgi, calls, errors, xmltext
+from server import asgi, calls, errors, errortables, xmltext
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.aws import wire_errors
 from storage import errors as storage_errors
 
-WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.FaceNotServed: (501, "NotImplemented"),
     errors.MalformedRequest: (400, "ValidationError"),
     errors.RequestTooLarge: (400, "ValidationError"),
@@ -36,7 +35,7 @@ WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     auth_errors.TooManyFailures: (429, "Throttling"),
     auth_errors.PayloadError: (400, "ValidationError"),
 }
-"""Error class -> status and code. A subclass is answered as its nearest base."""
+"""Error class -> status and code."""
 
 
 class Unserved:
@@ -58,12 +57,9 @@ class Unserved:
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error in the form of AWS's query protocol."""
-        status, code, message = 500, "InternalFailure", "An internal error occurred. Try again."
-        for kind in type(error).__mro__:
-            if kind in WIRE_ERRORS:
-                status, code = WIRE_ERRORS[kind]
-                message = str(error)
-                break
+        row = errortables.find(error, WIRE_ERRORS)
+        status, code = row or (500, "InternalFailure")
+        message = "An internal error occurred. Try again." if row is None else str(error)
         if isinstance(error, auth_errors.SignatureDoesNotMatch):
             message = wire_errors.SIGNATURE_SENTENCE
         sender = "Receiver" if status >= 500 else "Sender"

@@ -7,12 +7,17 @@ are conditions. What nobody foresaw stays what it is, and becomes an internal er
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
+from server import errortables
 from server.access import errors as access_errors
 from sql import engine, errors
 from storage import errors as storage_errors
+
+Fault: TypeAlias = Callable[[str], errors.SqlError]
 
 
 def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlError:
@@ -122,38 +127,62 @@ def _of_value(code: str, value: str) -> errors.SqlError:
 
 def of_catalog(error: Exception) -> errors.SqlError | None:
     """Return the SqlError of a fact of the catalog or of storage; None for one that is unknown."""
-    text = str(error)
-    match error:
-        case catalog_errors.NoSuchWarehouse():
-            return errors.does_not_exist("Database", text.rpartition(": ")[2])
-        case catalog_errors.NoSuchNamespace():
-            return errors.does_not_exist("Schema", text.rpartition(": ")[2])
-        case catalog_errors.NoSuchTable():
-            return errors.does_not_exist("Object", text.rpartition(": ")[2])
-        case (
-            catalog_errors.TableAlreadyExists()
-            | catalog_errors.ViewAlreadyExists()
-            | catalog_errors.NamespaceAlreadyExists()
-        ):
-            return errors.already_exists("Object", text.rpartition(": ")[2])
-        case catalog_errors.NamespaceNotEmpty():
-            return errors.SqlError("002030", "2BP01", f"SQL execution error:\n{text}")
-        case catalog_errors.InvalidArgument() | metadata_errors.BadUpdate():
-            return errors.SqlError(
-                "001008", "22023", f"SQL compilation error:\n{text}", phase="COMPILATION"
-            )
-        case catalog_errors.ForeignFileRefused():
-            return errors.not_authorized(text)
-        case catalog_errors.MetadataFileMissing() | catalog_errors.InvalidMetadataFile():
-            return errors.SqlError("091364", "58030", text)
-        case metadata_errors.RequirementFailed() | metadata_errors.StaleSequenceNumber():
-            return errors.SqlError(
-                "000625", "40001", f"The table was changed by another writer meanwhile: {text}"
-            )
-        case access_errors.AuditUnavailable():
-            return errors.SqlError("000625", "58030", f"{text[:1].upper()}{text[1:]}")
-        case storage_errors.DiskFull():
-            return errors.disk_full()
-    if isinstance(error, catalog_errors.CatalogError | metadata_errors.MetadataError):
-        return errors.SqlError("000625", "40000", text)
-    return None
+    fault = errortables.find(error, OF_CATALOG)
+    return None if fault is None else fault(str(error))
+
+
+def _absent(object_type: str) -> Fault:
+    return lambda text: errors.does_not_exist(object_type, text.rpartition(": ")[2])
+
+
+def _exists(text: str) -> errors.SqlError:
+    return errors.already_exists("Object", text.rpartition(": ")[2])
+
+
+def _invalid(text: str) -> errors.SqlError:
+    return errors.SqlError(
+        "001008", "22023", f"SQL compilation error:\n{text}", phase="COMPILATION"
+    )
+
+
+def _not_empty(text: str) -> errors.SqlError:
+    return errors.SqlError("002030", "2BP01", f"SQL execution error:\n{text}")
+
+
+def _unreadable(text: str) -> errors.SqlError:
+    return errors.SqlError("091364", "58030", text)
+
+
+def _changed_meanwhile(text: str) -> errors.SqlError:
+    return errors.SqlError(
+        "000625", "40001", f"The table was changed by another writer meanwhile: {text}"
+    )
+
+
+def _failed(text: str) -> errors.SqlError:
+    return errors.SqlError("000625", "40000", text)
+
+
+OF_CATALOG: Final[errortables.Table[Fault]] = {
+    catalog_errors.CatalogError: _failed,
+    catalog_errors.NoSuchWarehouse: _absent("Database"),
+    catalog_errors.NoSuchNamespace: _absent("Schema"),
+    catalog_errors.NoSuchTable: _absent("Object"),
+    catalog_errors.TableAlreadyExists: _exists,
+    catalog_errors.ViewAlreadyExists: _exists,
+    catalog_errors.NamespaceAlreadyExists: _exists,
+    catalog_errors.NamespaceNotEmpty: _not_empty,
+    catalog_errors.InvalidArgument: _invalid,
+    catalog_errors.ForeignFileRefused: errors.not_authorized,
+    catalog_errors.MetadataFileMissing: _unreadable,
+    catalog_errors.InvalidMetadataFile: _unreadable,
+    metadata_errors.MetadataError: _failed,
+    metadata_errors.BadUpdate: _invalid,
+    metadata_errors.RequirementFailed: _changed_meanwhile,
+    metadata_errors.StaleSequenceNumber: _changed_meanwhile,
+    access_errors.AuditUnavailable: lambda text: errors.SqlError(
+        "000625", "58030", f"{text[:1].upper()}{text[1:]}"
+    ),
+    storage_errors.DiskFull: lambda text: errors.disk_full(),
+}
+"""Error class -> a function from the error's sentence to Snowflake's error."""

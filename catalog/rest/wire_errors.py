@@ -7,7 +7,6 @@ Source: Iceberg REST catalog specification, IcebergErrorResponse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -15,14 +14,14 @@ import msgspec
 from catalog import errors
 from catalog.metadata import errors as metadata_errors
 from catalog.rest import errors as rest_errors
-from server import asgi
+from server import asgi, errortables
 from server import errors as kit_errors
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.s3 import guard
 from storage import errors as storage_errors
 
-WIRE_ERRORS: Final[Mapping[type[Exception], tuple[int, str]]] = {
+WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.InvalidArgument: (400, "BadRequestException"),
     errors.InvalidName: (400, "IllegalArgumentException"),
     errors.InvalidLocation: (400, "ValidationException"),
@@ -77,11 +76,8 @@ INTERNAL: Final = (500, "InternalServerError", "an internal error; see the serve
 
 def describe(error: Exception) -> tuple[int, str, str]:
     """Return the status, type and message of an error; of an unknown one, nothing but that."""
-    for kind in type(error).__mro__:
-        row = WIRE_ERRORS.get(kind)
-        if row is not None:
-            return (*row, str(error))
-    return INTERNAL
+    row = errortables.find(error, WIRE_ERRORS)
+    return INTERNAL if row is None else (*row, str(error))
 
 
 def encode(status: int, error_type: str, message: str) -> asgi.Response:

@@ -6,11 +6,11 @@ its nearest base that has a row. What has no row is a fault of ours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from server import errors as kit_errors
+from server import errortables
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.aws import errors
@@ -36,7 +36,7 @@ class WireError:
         return f"{self.message.removesuffix('.')}: {error}" if self.with_reason else self.message
 
 
-Table: TypeAlias = Mapping[type[Exception], WireError]
+Table: TypeAlias = errortables.Table[WireError]
 
 INTERNAL: Final = WireError(
     status=500,
@@ -98,8 +98,4 @@ COMMON: Final[Table] = {
 
 def wire_error(error: Exception, tables: tuple[Table, ...]) -> WireError:
     """Return how an error is answered. tables: the first with a row for the nearest base wins."""
-    for kind in type(error).__mro__:
-        for table in tables:
-            if kind in table:
-                return table[kind]
-    return INTERNAL
+    return errortables.find(error, *tables) or INTERNAL

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from server import asgi
+from server import asgi, errortables
 from server import errors as kit_errors
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
@@ -49,12 +49,7 @@ def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response
 
 def find(error: Exception) -> tuple[Row, str]:
     """Return an error's row and the message to show."""
-    for kind in type(error).__mro__:
-        row = WIRE_ERRORS.get(kind)
-        if row is not None:
-            break
-    else:
-        row = _INTERNAL
+    row = errortables.find(error, WIRE_ERRORS) or _INTERNAL
     code = getattr(error, "code", None)
     if isinstance(error, errors.NotConfigured):
         row = Row(status=row.status, code=str(code), fields=row.fields)
@@ -151,7 +146,7 @@ _INVALID_PART = (
     "or the specified entity tag may not match the part's entity tag."
 )
 
-WIRE_ERRORS: dict[type[Exception], Row] = {
+WIRE_ERRORS: Final[errortables.Table[Row]] = {
     # The S3 face.
     errors.InvalidArgument: Row(status=400, code="InvalidArgument", fields=_own),
     errors.InvalidRequest: Row(status=400, code="InvalidRequest", fields=_own),

@@ -7,6 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from catalog import errors as catalog_errors
+from catalog.metadata import errors as metadata_errors
 from sql import engine, engine_datafusion, errors, faults
 from tests.kit import sql_text
 
@@ -218,3 +220,27 @@ def test_split_part_by_a_number_that_is_null_is_null() -> None:
     assert [row[1] for row in rows if row[0] == 1] == ["a"]
     zero = "select split_part(s, ',', i - 1) from t where i = 1"
     assert sql_text.answer(zero, {"t": TABLE}).cell == "a"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sqlstate"),
+    [
+        (catalog_errors.NoSuchTable("Table does not exist: ns.t"), "002003", "42S02"),
+        (catalog_errors.TableWithoutMetadata("No metadata: ns.t"), "002003", "42S02"),
+        (catalog_errors.InvalidName("a name"), "001008", "22023"),
+        (catalog_errors.InvalidMetadataFile("a file"), "091364", "58030"),
+        (metadata_errors.BadRequirement("a requirement"), "001008", "22023"),
+        (catalog_errors.LoadAlreadyTaken("a load"), "000625", "40000"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_of_catalog_answers_the_nearest_base_of_an_error(
+    error: Exception, code: str, sqlstate: str
+) -> None:
+    fault = faults.of_catalog(error)
+    assert fault is not None
+    assert (fault.code, fault.sqlstate) == (code, sqlstate)
+
+
+def test_of_catalog_leaves_unknown_errors_alone() -> None:
+    assert faults.of_catalog(ValueError("x")) is None

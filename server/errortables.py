@@ -1,0 +1,28 @@
+"""rule: which row of a table answers an error: that of its class, or of its nearest base.
+
+Every protocol has its own rows (an S3 code, a type of the REST catalog, a SQL state) and its own
+encoder; all of them find the row here. An error without a row is a fault of the server: the caller
+answers it as an internal error, which tells nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+Row = TypeVar("Row")
+Table: TypeAlias = Mapping[type[Exception], Row]
+"""Error class -> what a protocol answers. Subclasses are answered by the row of a base."""
+
+
+def find(error: Exception, *tables: Table[Row]) -> Row | None:
+    """Return the row of the error's class or nearest base, None if it has none.
+
+    tables: for each class the first table that has a row counts.
+    """
+    for error_class in type(error).__mro__:
+        for table in tables:
+            row = table.get(error_class)
+            if row is not None:
+                return row
+    return None
