@@ -36,7 +36,9 @@ def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlErr
         case "plan":
             return _of_plan(fault.message, query_id)
         case "crashed":
-            return errors.resources_exhausted("the query's process ended; it may have been too big")
+            return errors.resources_exhausted(
+                "the query's computation broke off; it may have been too large"
+            )
         case "internal":
             return errors.internal_error(query_id)
 

@@ -20,6 +20,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sql import limits, outcomes
+
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on", "1"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "off", "0"})
@@ -471,6 +473,44 @@ def _not_negative(_: re.Match[str]) -> Kernel:
     )
 
 
+def _text_length(_: re.Match[str]) -> Kernel:
+    """The length that a text shall have, if a text can have it."""
+
+    def function(lengths: Any) -> Any:
+        _check_lengths(lengths)
+        return lengths
+
+    # Volatile as `_nonzero` is.
+    return Kernel(
+        function=function, arguments=(pa.int64(),), result=pa.int64(), volatility="volatile"
+    )
+
+
+def _repeat(_: re.Match[str]) -> Kernel:
+    """A text so many times."""
+
+    def function(texts: Any, counts: Any) -> Any:
+        times = counts.cast(pa.float64())
+        _check_lengths(pc.multiply(pc.utf8_length(texts), times))
+        size_bytes = pc.sum(pc.multiply(pc.binary_length(texts), times)).as_py() or 0
+        if size_bytes > limits.REPEATED_BYTES_MAX:
+            raise ValueError("Resources exhausted: repeated texts")
+        return pc.binary_repeat(texts, counts)
+
+    return Kernel(
+        function=function,
+        arguments=(pa.string(), pa.int64()),
+        result=pa.string(),
+        volatility="volatile",
+    )
+
+
+def _check_lengths(lengths: Any) -> None:
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > outcomes.TEXT_LENGTH_MAX:
+        raise coded("100078", f"... of {int(longest)} characters")
+
+
 def _place(_: re.Match[str]) -> Kernel:
     """Where SUBSTR starts: 0 is the first character, -1 the last; beyond any text when before."""
 
@@ -563,6 +603,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile(r"_(try_)?iso_moment"), _iso_moment),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
     (re.compile("_not_negative"), _not_negative),
+    (re.compile("_text_length"), _text_length),
+    (re.compile("_repeat"), _repeat),
     (re.compile("_place"), _place),
     (re.compile("_split_part"), _split_part),
     (re.compile("_epoch_to_timestamp"), _epoch),

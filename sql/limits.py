@@ -26,6 +26,8 @@ engine's planner copies them so, and 16 expressions that name the one before twi
 JOINS_MAX: Final = 200
 """Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
 
+REPEATED_BYTES_MAX: Final = 1 << 30
+"""What REPEAT makes of one batch of rows, all texts together."""
 COLUMNS_MAX: Final = 20_000
 """Columns of a statement's tables and of every SELECT in it, together."""
 TERMS_MAX: Final = 1_000

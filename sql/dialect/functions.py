@@ -92,7 +92,10 @@ def _length_of(argument: Bound) -> Bound:
     """Return how long a text shall become; raises SqlError for what no text can be."""
     if isinstance(argument.literal, int) and argument.literal > outcomes.TEXT_LENGTH_MAX:
         raise errors.too_long(f"... of {argument.literal} characters")
-    return _count_of(argument)
+    count = _count_of(argument)
+    if isinstance(argument.literal, int):
+        return count
+    return bounds.derived(f"_text_length({count.sql})", count.type, [count])
 
 
 def _left_or_right(name: str) -> calls.Builder:
@@ -173,8 +176,14 @@ def _first_two(call: Call) -> list[Bound]:
 
 
 def _repeat(call: Call) -> Bound:
-    value, count = call.text(0), _length_of(call.arg(1))
-    return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
+    value, times = call.text(0), call.arg(1)
+    count = _count_of(times)
+    if isinstance(value.literal, str) and isinstance(times.literal, int):
+        length = len(value.literal) * times.literal
+        if length > outcomes.TEXT_LENGTH_MAX:
+            raise errors.too_long(f"... of {length} characters")
+        return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
+    return calls.text_result(f"_repeat({value.sql}, {count.sql})", [value, count])
 
 
 def _space(call: Call) -> Bound:

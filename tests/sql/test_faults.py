@@ -9,7 +9,7 @@ import pytest
 
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
-from sql import engine, engine_datafusion, errors, faults
+from sql import engine, engine_datafusion, errors, faults, limits
 from tests.kit import sql_text
 
 LARGE = Decimal("9" * 38)
@@ -50,6 +50,12 @@ def fault_of(text: str) -> errors.SqlError:
         ("select date_from_parts(-100000000, 1, 1)", "100035", "-100000000, 1, 1"),
         ("select lpad(s, 9223372036854775807) from t", "100078", "9223372036854775807"),
         ("select repeat('ab', 2147483647)", "100078", ""),
+        ("select repeat('abcdefgh', i * 3000000) from t", "100078", " characters"),
+        ("select repeat(s, 16777217) from t", "100078", " characters"),
+        ("select repeat(s, i * 3000000000) from t", "100078", " characters"),
+        ("select space(i * 20000000) from t", "100078", " characters"),
+        ("select lpad(s, i * 20000000) from t", "100078", "0000000 characters"),
+        ("select rpad(s, i * 20000000, '\u20ac') from t", "100078", "0000000 characters"),
         ("select s rlike '([' from t", "100048", "'([', unclosed character class"),
         ("select regexp_like('a', 'a{1000}{1000}{1000}')", "100048", "too large"),
         ("select s rlike 'a{1000}{1000}{1000}' from t", "100048", "too large"),
@@ -143,6 +149,37 @@ def test_what_the_engine_cannot_nest_is_said_to_be_nested_too_deeply(planning: b
     fault = engine_datafusion.fault_of(words, planning=planning)
     found = faults.of_engine(fault, query_id="q")
     assert (found.code, "nested too deeply" in found.message) == ("000002", True)
+
+
+def test_a_panic_of_the_engine_is_no_internal_error() -> None:
+    panic = RuntimeError("rust future panicked: unknown error")
+    fault = engine_datafusion.fault_of(panic)
+    assert faults.of_engine(fault, query_id="q").code == "000625"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("ab", 0), ("ab", 1), ("", 5), ("\u20ac", 3), (None, 2), ("ab", None), ("ab", -1)],
+        [(None, None)],
+        [],
+    ],
+)
+def test_repeat_by_a_column_repeats_each_text(rows: list[tuple[str | None, int | None]]) -> None:
+    names = ("s", "n")
+    arrays = [pa.array([row[0] for row in rows], pa.string())]
+    arrays.append(pa.array([row[1] for row in rows], pa.int64()))
+    table = pa.table(dict(zip(names, arrays, strict=True)))
+    expected = [(None if text is None or count is None else text * count,) for text, count in rows]
+    assert sql_text.answer("select repeat(s, n) from t", {"t": table}).rows == expected
+
+
+def test_repeated_texts_of_one_batch_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REPEATED_BYTES_MAX", 1_000)
+    table = pa.table({"s": ["x" * 10] * 50})
+    with pytest.raises(engine.EngineFault) as caught:
+        sql_text.answer("select repeat(s, length(s)) from t", {"t": table})
+    assert faults.of_engine(caught.value).code == "000625"
 
 
 @pytest.mark.parametrize(
