@@ -80,6 +80,12 @@ async def get_table_bucket(resources: Resources, call: calls.Call) -> Members:
     return _describe(resources, resources.bucket(members["tableBucketARN"]))
 
 
+async def get_storage_class(resources: Resources, call: calls.Call) -> Members:
+    """GetTableBucketStorageClass: the one class that bodies are stored in."""
+    resources.bucket(call.value.members["tableBucketARN"])
+    return {"storageClassConfiguration": {"storageClass": settings.STORAGE_CLASS}}
+
+
 async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members:
     """DeleteTableBucket: refused while it holds a namespace or a file."""
     members = call.value.members

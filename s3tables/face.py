@@ -40,6 +40,7 @@ ROWS: Final[Mapping[str, face.Row]] = {
         _row_of_body("CreateTableBucket", buckets.create_table_bucket),
         _row("ListTableBuckets", buckets.list_table_buckets),
         _row("GetTableBucket", buckets.get_table_bucket),
+        _row("GetTableBucketStorageClass", buckets.get_storage_class),
         _row("DeleteTableBucket", buckets.delete_table_bucket),
         _row_of_body("CreateNamespace", namespaces.create_namespace),
         _row("ListNamespaces", namespaces.list_namespaces),

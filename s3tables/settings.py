@@ -7,9 +7,11 @@ default is accepted, and anything else is refused by name rather than accepted a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from s3tables import errors
+
+STORAGE_CLASS: Final = "STANDARD"
 
 
 def check_storage(members: Mapping[str, Any]) -> None:
@@ -23,6 +25,6 @@ def check_storage(members: Mapping[str, Any]) -> None:
             raise errors.BadRequest("A KMS key ARN is only valid with the algorithm aws:kms.")
         if algorithm != "AES256":
             raise errors.NotImplementedHere("Encryption with aws:kms is not implemented.")
-    storage_class = members.get("storageClassConfiguration", {}).get("storageClass", "STANDARD")
-    if storage_class != "STANDARD":
+    storage_class = members.get("storageClassConfiguration", {}).get("storageClass", STORAGE_CLASS)
+    if storage_class != STORAGE_CLASS:
         raise errors.NotImplementedHere(f"The storage class {storage_class} is not implemented.")

@@ -35,6 +35,16 @@ def test_create_table_bucket_answers_its_arn_and_get_describes_it(client: Any) -
     assert len(bucket_id) == 36
 
 
+def test_a_table_buckets_storage_class_is_standard_and_an_absent_bucket_has_none(
+    client: Any,
+) -> None:
+    arn = client.create_table_bucket(name="classed")["arn"]
+    found = client.get_table_bucket_storage_class(tableBucketARN=arn)
+    assert found["storageClassConfiguration"] == {"storageClass": "STANDARD"}
+    absent = bucket_arn("absent")
+    assert refused(client.get_table_bucket_storage_class, tableBucketARN=absent) == NO_BUCKET
+
+
 def test_create_table_bucket_twice_conflicts(client: Any) -> None:
     client.create_table_bucket(name="twice")
     assert refused(client.create_table_bucket, name="twice") == (

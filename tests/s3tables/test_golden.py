@@ -102,6 +102,8 @@ def _tell(story: Story) -> None:
     call("ListTableBuckets", continuationToken="x")
     call("GetTableBucket", tableBucketARN=BUCKET)
     call("GetTableBucket", tableBucketARN=bucket_arn("nowhere"))
+    call("GetTableBucketStorageClass", tableBucketARN=BUCKET)
+    call("GetTableBucketStorageClass", tableBucketARN=bucket_arn("nowhere"))
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["sales"])
     call("CreateNamespace", tableBucketARN=BUCKET, namespace=["aws"])
