@@ -83,7 +83,8 @@ class Doors:
         return list(row.operation.demands(None, call))  # type: ignore[arg-type]
 
     def native(self) -> list[model.Demand]:
-        routes = native.make_routes(tables=self.lake.tables, access=self.access)
+        sweep: Any = None
+        routes = native.make_routes(tables=self.lake.tables, access=self.access, sweep=sweep)
         (loads,) = (route for route in routes if route.template.endswith("/loads"))
         call = SimpleNamespace(
             labels={"warehouse": "lake"},
