@@ -142,11 +142,11 @@ class LateSql:
 
 
 def _import_sql() -> None:
-    """Import all that the SQL floor needs, one module after the other."""
+    """Import all that the SQL floor needs, one module after the other, and what Arrow then does."""
     from sql import engine, opening
     from sql.rest import opening as face_opening
 
-    assert engine
+    engine.warm_up()
     assert opening
     assert face_opening
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import server, stalls, users
+from tests.kit import hostile_sql, server, stalls, users
 
 pytestmark = pytest.mark.alone
 
@@ -72,3 +72,18 @@ def test_a_hostile_request_neither_stalls_others_nor_grows_the_server(
 ) -> None:
     cost = campaigns.of(table).run(row)
     assert cost.faults == [], str(cost)
+
+
+def test_the_first_login_and_the_first_query_hold_up_no_other_request(tmp_path: Path) -> None:
+    running = server.start(tmp_path / "data")
+    campaign = stalls.Campaign(running=running)
+
+    def query(target: stalls.Target) -> None:
+        assert hostile_sql.Connection(target).run("select 1 + 1")["success"]
+
+    try:
+        for name, send in (("login", hostile_sql.Connection), ("query", query)):
+            row = stalls.Hostile(name=name, principal=stalls.ROOT, growth_mib=200, send=send)
+            assert campaign.run(row).faults == []
+    finally:
+        assert running.stop() == 0
