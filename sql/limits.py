@@ -63,6 +63,9 @@ READER_KEPT_BYTES_MAX: Final = 256 << 20
 """A child that is larger after a statement is not kept for the next."""
 
 # What is remembered of tables.
+FILES_AT_ONCE: Final = 250
+"""Files of a table that are opened or grouped, some milliseconds, before other requests get their
+turn."""
 FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500

@@ -13,9 +13,9 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -36,6 +36,8 @@ from sql import engine, errors, limits, tabletypes
 from sql.dialect import predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
+
+_Item = TypeVar("_Item")
 
 QUERY_ID = "boathouse.query-id"
 """Key of a snapshot's summary: the SQL statement that made it."""
@@ -163,15 +165,16 @@ class Relations:
             predicate=_predicate(conditions, table.fields),
             schema=table.schema,
         )
-        files = [self._file(table, task) for task in plan.tasks]
+        files = await self._opened(table, plan.tasks)
         await self._learn_footers(files, owner)
-        ways = [self._way(table, file, zone) for file in files]
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
-        for file, way in zip(files, ways, strict=True):
-            key = (way, _equality_key(file.task), bool(_position_deletes(file.task)))
-            grouped.setdefault(key, []).append(file)
-            ways_by_key[key] = way
+        async for part in _in_steps(files):
+            for file in part:
+                way = self._way(table, file, zone)
+                key = (way, _equality_key(file.task), bool(_position_deletes(file.task)))
+                grouped.setdefault(key, []).append(file)
+                ways_by_key[key] = way
         groups = [
             await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
             for key, members in grouped.items()
@@ -188,10 +191,10 @@ class Relations:
         plan = await self._scans.plan(
             table.reader, snapshot_id=table.snapshot_id, schema=table.schema
         )
-        files = [self._file(table, task) for task in plan.tasks]
-        if any(file.task.deletes for file in files):
+        await self._opened(table, plan.tasks)
+        if any(task.deletes for task in plan.tasks):
             return None
-        return sum(file.task.data_file.record_count for file in files)
+        return sum(task.data_file.record_count for task in plan.tasks)
 
     async def count_files(
         self, table: Table, conditions: Sequence[predicates.Condition]
@@ -218,14 +221,25 @@ class Relations:
 
     # Files
 
-    def _file(self, table: Table, task: scans.FileTask) -> _File:
+    async def _opened(self, table: Table, tasks: Sequence[scans.FileTask]) -> list[_File]:
+        files: list[_File] = []
+        readable: set[str] = set()
+        async for part in _in_steps(tasks):
+            files += [self._file(table, task, readable) for task in part]
+        return files
+
+    def _file(self, table: Table, task: scans.FileTask, readable: set[str]) -> _File:
+        """Return a file, opened. readable: paths of delete files that were looked at before."""
         file = task.data_file
         if file.file_format != "PARQUET":
             raise errors.unsupported(f"data files in {file.file_format}")
         for delete in task.deletes:
+            if delete.file_path in readable:
+                continue
             if delete.file_format not in ("PARQUET", "PUFFIN"):
                 raise errors.unsupported(f"delete files in {delete.file_format}")
             table.reader.file(delete.file_path)  # refused here, before a thread opens it
+            readable.add(delete.file_path)
         return _File(task=task, info=self._info(table, file.file_path))
 
     def _info(self, table: Table, uri: str) -> storage_model.ObjectInfo:
@@ -237,7 +251,9 @@ class Relations:
             ) from None
 
     async def _learn_footers(self, files: Sequence[_File], owner: str) -> None:
-        unknown = [file for file in files if _identity(file.info) not in self._footers]
+        unknown: list[_File] = []
+        async for part in _in_steps(files):
+            unknown += [file for file in part if _identity(file.info) not in self._footers]
         if not unknown:
             return
         paths = await asyncio.to_thread(
@@ -246,11 +262,12 @@ class Relations:
         query = engine.Query(purpose="footers", owner=owner, paths=tuple(paths))
         table, _ = await engine.collect(await self._engine.run(query))
         shared = {footer: footer for footer in self._footers.values()}
-        for path, schema in zip(
-            table["path"].to_pylist(), table["schema"].to_pylist(), strict=True
-        ):
-            assert isinstance(schema, bytes)
-            self._footers[_identity(paths[str(path)].info)] = shared.setdefault(schema, schema)
+        for batch in table.to_batches(max_chunksize=limits.FILES_AT_ONCE):
+            columns = (batch.column(name).to_pylist() for name in ("path", "schema"))
+            for path, schema in zip(*columns, strict=True):
+                assert isinstance(schema, bytes)
+                self._footers[_identity(paths[str(path)].info)] = shared.setdefault(schema, schema)
+            await asyncio.sleep(0)
         while len(self._footers) > max(limits.FOOTERS_KEPT_MAX, len(files)):
             self._footers.popitem(last=False)
 
@@ -384,6 +401,14 @@ class Relations:
 
     def _local(self, table: Table, uri: str) -> str:
         return str(self._links.path_of(self._info(table, uri)))
+
+
+async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
+    """Yield some items at a time; other requests get their turn in between."""
+    for start in range(0, len(items), limits.FILES_AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + limits.FILES_AT_ONCE]
 
 
 def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> Table:

@@ -6,6 +6,7 @@ known without asking the code under test.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import uuid
 import zlib
@@ -20,7 +21,7 @@ import pyroaring
 import pytest
 
 from catalog import manifests, parquet_stats
-from sql import errors, relations
+from sql import errors, limits, relations
 from storage import model
 from tests.kit import collisions, folders, lakes, sql_house
 
@@ -852,5 +853,38 @@ def test_a_file_with_the_length_and_crc_of_the_one_before_is_read_anew(tmp_path:
         await objects.put("lake", info.key, received, attributes=info.attributes)
         expected = sorted(struct.unpack("<qq", forged[at : at + len(stored)]))
         assert await house.rows("select id from t order by id") == [(n,) for n in expected]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_the_files_of_a_table_are_opened_in_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FILES_AT_ONCE", 2)
+
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        for number in range(7):
+            await house.run(f"insert into t values ({number})")
+        assert await house.rows("select count(*) from t") == [(7,)]
+        assert sorted(await house.rows("select a from t")) == [(n,) for n in range(7)]
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.ensure_future(count_turns())
+        await asyncio.sleep(0)
+        table = relations.snapshot_at(house.reader("ns.t"), None)
+        read = house.statements._relations
+        plan = await house.scans.plan(table.reader, schema=table.schema)
+        before = turns
+        opened = await read._opened(table, plan.tasks)
+        assert [file.task for file in opened] == list(plan.tasks)
+        assert turns - before >= 3
+        counting.cancel()
 
     sql_house.in_house(tmp_path, work)
