@@ -1,0 +1,206 @@
+"""The sweep beside a plain set of what is retained: nothing of it goes, and all else does in time.
+
+Tables share files, are expired, dropped with and without purge, unregistered, registered again,
+while time passes and sweeps run. The states that a user may still ask for are remembered here, not
+read from the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from catalog import errors
+from catalog.commits import LoadedTable
+from tests.kit import datafiles, lakes, sweeps
+
+NAME = st.sampled_from(["a", "b", "c"])
+
+
+class Sweeping(RuleBasedStateMachine):
+    """live, left: the newest state of each table that is there, and of those that were dropped or
+    unregistered: (state, when its files may go; None is never)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.stack = contextlib.ExitStack()
+        self.lake = self.stack.enter_context(lakes.opened(self.folder / "d", clock=lakes.Clock()))
+        self.bench = datafiles.bench(self.lake)
+        self.sweep = sweeps.sweep_of(self.lake)
+        self.live: dict[str, LoadedTable] = {}
+        self.left: list[tuple[LoadedTable, int | None]] = []
+        self.numbers = 0
+
+    def teardown(self) -> None:
+        self.stack.close()
+        shutil.rmtree(self.folder)
+
+    def ident(self, name: str) -> Any:
+        return self.lake.ident(f"ns.{name}")
+
+    def rows(self) -> list[dict[str, Any]]:
+        self.numbers += 1
+        return [{"id": self.numbers, "name": "x"}]
+
+    @rule(name=NAME)
+    def create(self, name: str) -> None:
+        if name not in self.live:
+            self.live[name] = self.lake.run(self.bench.create(f"ns.{name}"))
+
+    @rule(name=NAME)
+    def append(self, name: str) -> None:
+        if name in self.live:
+            self.live[name] = self.lake.run(self.bench.add(self.live[name], self.rows()))
+
+    @rule(name=NAME)
+    def replace(self, name: str) -> None:
+        async def work(table: LoadedTable) -> LoadedTable:
+            live = await self.bench.scans.live_files(self.bench.reader(table))
+            return await self.bench.appends.commit_files(
+                table.ident,
+                [await self.bench.write(table, self.rows())],
+                operation="overwrite",
+                removed=live,
+                based_on=table.metadata.current_snapshot_id,
+                principal=lakes.ROOT,
+            )
+
+        if name in self.live:
+            self.live[name] = self.lake.run(work(self.live[name]))
+
+    @rule(name=NAME, other=NAME)
+    def share(self, name: str, other: str) -> None:
+        """Have one table name the files of another."""
+
+        async def work() -> LoadedTable:
+            files = await self.bench.scans.live_files(self.bench.reader(self.live[name]))
+            mine = await self.bench.scans.live_files(self.bench.reader(self.live[other]))
+            fresh = {each.file_path: each for each in files}
+            for each in mine:
+                fresh.pop(each.file_path, None)
+            if not fresh:
+                return self.live[other]
+            return await self.bench.appends.commit_files(
+                self.live[other].ident,
+                list(fresh.values()),
+                operation="append",
+                principal=lakes.ROOT,
+            )
+
+        if name in self.live and other in self.live and name != other:
+            self.live[other] = self.lake.run(work())
+
+    @rule(name=NAME)
+    def expire(self, name: str) -> None:
+        if name not in self.live:
+            return
+        table = self.live[name]
+        current = table.metadata.current_snapshot_id
+        old = [each for each in table.metadata.snapshot_ids if each != current]
+        update = {"action": "remove-snapshots", "snapshot-ids": old}
+        self.live[name] = self.lake.run(
+            self.lake.tables.commit(table.ident, [], [update], by=lakes.BY)
+        )
+
+    @rule(name=NAME, how=st.sampled_from(["drop", "purge", "unregister"]))
+    def leave(self, name: str, how: str) -> None:
+        if name not in self.live:
+            return
+        table = self.live.pop(name)
+        if how == "unregister":
+            self.lake.run(self.lake.tables.unregister(table.ident, by=lakes.BY))
+            self.left.append((table, None))
+            return
+        self.lake.run(self.lake.tables.drop(table.ident, purge=how == "purge", by=lakes.BY))
+        if how == "drop":
+            self.left.append((table, self.lake.clock.now_ms + 30 * sweeps.DAY_MS))
+
+    @rule(name=NAME, pick=st.integers(0, 9))
+    def register(self, name: str, pick: int) -> None:
+        """Bring back a table that was dropped or unregistered, and is kept."""
+        kept = [row for row in self.left if self.is_kept(row[1])]
+        if name in self.live or not kept:
+            return
+        row = kept[pick % len(kept)]
+        location = row[0].pointer.metadata_location
+        assert location is not None
+        with contextlib.suppress(errors.InvalidLocation):
+            self.live[name] = self.lake.run(
+                self.lake.tables.register(
+                    self.ident(name), location, by=lakes.BY, permit=lakes.permit_all
+                )
+            )
+            self.left.remove(row)
+
+    @rule(days=st.sampled_from([0.5, 3.0, 8.0, 11.0, 31.0]))
+    def wait(self, days: float) -> None:
+        sweeps.pass_days(self.lake, days)
+
+    @rule()
+    def run_sweep(self) -> None:
+        sweeps.run(self.lake, sweep=self.sweep)
+
+    def is_kept(self, until_ms: int | None) -> bool:
+        return until_ms is None or self.lake.clock.now_ms < until_ms
+
+    def needed(self, table: LoadedTable) -> set[str]:
+        """Every file that a state names, found by opening it."""
+        metadata = table.metadata
+        assert table.pointer.metadata_location is not None
+        keys = {table.pointer.metadata_location}
+        keys |= {each["metadata-file"] for each in metadata.metadata_log}
+        reader = self.bench.reader(table)
+        for snapshot_id in metadata.snapshot_ids:
+            snapshot = metadata.snapshot(snapshot_id)
+            assert snapshot is not None
+            keys.add(snapshot["manifest-list"])
+            listed = self.lake.run(self.bench.scans.manifests_of(reader, snapshot_id))
+            keys |= {each.manifest_path for each in listed}
+            files = self.lake.run(self.bench.scans.live_files(reader, snapshot_id=snapshot_id))
+            keys |= {each.file_path for each in files}
+        return {key.removeprefix("s3://lake/") for key in keys}
+
+    def retained(self) -> set[str]:
+        states = [*self.live.values(), *(row[0] for row in self.left if self.is_kept(row[1]))]
+        return {key for state in states for key in self.needed(state)}
+
+    @invariant()
+    def everything_retained_is_there(self) -> None:
+        assert self.retained() <= sweeps.keys_in(self.lake)
+
+    def settle(self) -> None:
+        """Let all days pass that do not count for ever; then only what is retained is there."""
+        for days in (31, 8, 11):
+            sweeps.pass_days(self.lake, days)
+            sweeps.run(self.lake, sweep=self.sweep)
+        assert self.retained() == sweeps.keys_in(self.lake)
+
+
+class Settling(Sweeping):
+    """The same, and at the end everything unreachable and old is gone."""
+
+    def teardown(self) -> None:
+        try:
+            self.settle()
+        finally:
+            super().teardown()
+
+
+def test_sweeps_between_commits_drops_and_registrations_free_all_but_what_is_retained() -> None:
+    run_state_machine_as_test(
+        Settling,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
