@@ -198,8 +198,11 @@ class Request:
         """The path, split at `/` and then decoded once; `/` itself is the empty tuple."""
         if self._segments is None:
             path = self.raw_path.removeprefix(b"/")
-            parts = path.split(b"/") if path else []
-            self._segments = tuple(map(_unquote, parts))
+            if b"%" in path:
+                self._segments = tuple(map(_unquote, path.split(b"/")))
+            else:
+                # Most paths have no escape: one text is cut, not seven decoded one by one.
+                self._segments = tuple(_unquote(path).split("/")) if path else ()
         return self._segments
 
     @property

@@ -9,6 +9,7 @@ the same inputs give the same answer whichever protocol asked.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from storage import model as storage_model
 
 READING: Final = ("get", "list", "head", "describe", "query")
 """What the action names begin with that change nothing."""
+ACTIONS_REMEMBERED: Final = 1024
+"""More than the faces have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +79,7 @@ def authorise(
     return model.Decision(allow=True, reason="allow", statements=allowed)
 
 
+@functools.lru_cache(ACTIONS_REMEMBERED)
 def is_write(action: str) -> bool:
     """Say whether an action can change anything; what is not known to read, writes."""
     return not action.partition(":")[2].lower().startswith(READING)

@@ -52,6 +52,7 @@ def send(response, *, method="GET", files=None, receive=None):
         ("/a%252Fb", ("a%2Fb",)),
         ("/%E6%97%A5+x", ("日+x",)),
         ("/a/../b", ("a", "..", "b")),
+        ("/日//x/", ("日", "", "x", "")),
     ],
 )
 def test_segments_are_split_first_and_decoded_once(target, expected):
