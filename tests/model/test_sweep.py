@@ -38,6 +38,9 @@ class Sweeping(RuleBasedStateMachine):
         self.live: dict[str, LoadedTable] = {}
         self.left: list[tuple[LoadedTable, int | None]] = []
         self.numbers = 0
+        for name in ("a", "b"):
+            self.create(name)
+            self.append(name)
 
     def teardown(self) -> None:
         self.stack.close()
@@ -140,9 +143,11 @@ class Sweeping(RuleBasedStateMachine):
             )
             self.left.remove(row)
 
-    @rule(days=st.sampled_from([0.5, 3.0, 8.0, 11.0, 31.0]))
-    def wait(self, days: float) -> None:
-        sweeps.pass_days(self.lake, days)
+    @rule(days=st.sampled_from([0.5, 3.0, 8.0, 31.0]), rounds=st.integers(1, 3))
+    def wait_and_sweep(self, days: float, rounds: int) -> None:
+        for _ in range(rounds):
+            sweeps.pass_days(self.lake, days)
+            self.run_sweep()
 
     @rule()
     def run_sweep(self) -> None:
