@@ -302,7 +302,7 @@ class _Child:
         good, result, self.resident_bytes = pickle.loads(body)
         if good:
             return result
-        raise errors.of_parts(result)
+        raise errors.SqlError.of_parts(result)
 
     async def _answer(self, request: bytes) -> bytes:
         length = compiling_child.LENGTH

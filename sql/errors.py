@@ -46,11 +46,11 @@ class SqlError(Exception):
             self.phase,
         )
 
-
-def of_parts(parts: tuple[Any, ...]) -> SqlError:
-    """Return the fault of these parts."""
-    *plain, phase = parts
-    return SqlError(*plain, phase=phase)
+    @classmethod
+    def of_parts(cls, parts: tuple[Any, ...]) -> SqlError:
+        """Return the fault of these parts."""
+        *plain, phase = parts
+        return cls(*plain, phase=phase)
 
 
 def _compilation(

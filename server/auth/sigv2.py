@@ -89,6 +89,14 @@ def string_to_sign(
     return b"\n".join(lines)
 
 
+def resources_of(raw_path: bytes, bucket_of_host: str | None) -> tuple[bytes, ...]:
+    """Return the paths that a client may have signed for a request: the one sent; for a bucket
+    alone also the one that ends in a slash, as botocore signs it (its `authPath`)."""
+    if bucket_of_host is None and len(raw_path) > 1 and b"/" not in raw_path[1:]:
+        return raw_path, raw_path + b"/"
+    return (raw_path,)
+
+
 def canonical_resource(raw_path: bytes, query: bytes, bucket_of_host: str | None) -> bytes:
     """Return the resource: bucket and path as sent, and the sub-resources, sorted."""
     resource = raw_path or b"/"

@@ -470,17 +470,21 @@ class Verifier:
         expires: str | None,
         token: str | None,
     ) -> model.Principal:
-        text = sigv2.string_to_sign(
-            method=request.method,
-            raw_path=request.raw_path,
-            query=request.query,
-            headers=request.headers.raw,
-            bucket_of_host=dispatch.bucket_of_host(request.host, self._domain),
-            expires=expires,
-        )
         known = self._known(proof.access_key, token)
-        computed = sigv2.sign(NO_SECRET if known is None else known.secret_key, text)
-        same = sigv4.matches(computed, proof.signature)
+        secret_key = NO_SECRET if known is None else known.secret_key
+        bucket = dispatch.bucket_of_host(request.host, self._domain)
+        texts = [
+            sigv2.string_to_sign(
+                method=request.method,
+                raw_path=raw_path,
+                query=request.query,
+                headers=request.headers.raw,
+                bucket_of_host=bucket,
+                expires=expires,
+            )
+            for raw_path in sigv2.resources_of(request.raw_path, bucket)
+        ]
+        same = any(sigv4.matches(sigv2.sign(secret_key, text), proof.signature) for text in texts)
         if known is None:
             raise _no_access_key(proof.access_key)
         if not same:
@@ -489,7 +493,7 @@ class Verifier:
                 "how the request is signed",
                 access_key=proof.access_key,
                 signature_provided=proof.signature,
-                string_to_sign=text.decode("latin-1"),
+                string_to_sign=texts[0].decode("latin-1"),
                 canonical_request="",
             )
         return known.principal

@@ -41,9 +41,12 @@ STRICTER = {
 """What the transport refuses and h11 takes. One Host per request is the application's to check."""
 
 
-LENIENT = re.compile(rb"[A-Z]+ [^ \r\n]*  +HTTP/1|[A-Z]+  +[/*]")
+LENIENT = re.compile(
+    rb"[A-Z]+ [^ \r\n]*  +HTTP/1|[A-Z]+  +[/*]|(?i:transfer-encoding):[ \t]*,|,[ \t]*\r\n"
+)
 """What the transport takes beyond h11: several spaces within a request line (RFC 9112, section 3,
-allows that), besides empty lines before one."""
+allows that) and empty members of a list (RFC 9110, section 5.6.1), besides empty lines before a
+request line."""
 
 
 class Seen(NamedTuple):

@@ -216,6 +216,7 @@ def test_more_statements_or_tokens_than_a_request_may_have_are_refused() -> None
     with_compiler(work)
 
 
+@pytest.mark.alone
 def test_reading_in_a_child_leaves_the_loop_to_others() -> None:
     async def work(made: compiler.Compiler) -> float:
         await bound(made, LARGE, environment())
@@ -230,7 +231,9 @@ def test_reading_in_a_child_leaves_the_loop_to_others() -> None:
         await reading
         return worst
 
-    assert with_compiler(work) < 0.05
+    worst = with_compiler(work)
+    print("worst",worst)
+    assert worst < 0.05
 
 
 BOUND: dict[str, list[str | None]] = {
