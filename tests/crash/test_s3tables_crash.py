@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 
 from catalog import errors as catalog_errors
 from s3tables import labels, resources, tables, tags
+from server import calls
 from server.access import decide, model
+from server.auth import callers, chunked
+from server.aws import face
 from storage import errors as storage_errors
 from tests.kit import lakes
 from tests.kit.faulty_disk import FaultyDisk, PowerCut
+from tests.server import requesting
 
 ROOT = model.Principal(
     kind="root",
@@ -43,6 +48,19 @@ def services(lake: lakes.Lake) -> resources.Resources:
     )
 
 
+def ask(function: face.Function, lake: lakes.Lake, members: dict[str, Any]) -> Any:
+    """Call the function of an operation with members that were checked."""
+    value = types.SimpleNamespace(members=members)
+    call = calls.Call(calls.Operation(name=""), value, requesting.request())
+    call.caller = callers.Caller(
+        principal=ROOT,
+        payload=chunked.UNSIGNED_PAYLOAD,
+        credential_id="",
+        signing=callers.Signing(scheme="open"),
+    )
+    return asyncio.run(function(services(lake), call))
+
+
 def create(place: Path, members: dict[str, Any], *, stop_at: int) -> bool:
     """Create a table on a disk that loses power at an event of it; say if it was acknowledged."""
     disk = FaultyDisk(place / "aside")
@@ -50,7 +68,7 @@ def create(place: Path, members: dict[str, Any], *, stop_at: int) -> bool:
         lake.run(lake.namespaces.create("lake", ("sales",), by=lakes.BY))
         disk.stop_at = disk.events + stop_at
         try:
-            asyncio.run(tables.create_table(services(lake), members, ROOT))
+            ask(tables.create_table, lake, members)
         except (PowerCut, storage_errors.StorageError, catalog_errors.CatalogError):
             assert disk.off
             return False
@@ -70,15 +88,14 @@ def test_after_a_power_cut_at_any_event_a_table_has_all_its_tags_or_is_not_there
         place = tmp_path / str(stop_at)
         acknowledged = create(place, members, stop_at=stop_at)
         with lakes.opened(place / "data", first_id=10_000) as lake:
-            services_again = services(lake)
             try:
-                found = asyncio.run(tables.get_table(services_again, WHERE, ROOT))
+                found = ask(tables.get_table, lake, WHERE)
             except catalog_errors.NoSuchTable:
                 assert not acknowledged
                 there.add(False)
             else:
                 arn = {"resourceArn": found["tableARN"]}
-                kept = asyncio.run(tags.list_tags_for_resource(services_again, arn, ROOT))
+                kept = ask(tags.list_tags_for_resource, lake, arn)
                 assert kept == {"tags": TAGS}
                 assert ("metadataLocation" in found) is (metadata is not None)
                 there.add(True)

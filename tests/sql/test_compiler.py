@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -231,9 +232,12 @@ def test_reading_in_a_child_leaves_the_loop_to_others() -> None:
         await reading
         return worst
 
-    worst = with_compiler(work)
-    print("worst",worst)
-    assert worst < 0.05
+    gc.collect()
+    gc.freeze()  # as the program does at its start: a collection need not look at all of pytest
+    try:
+        assert with_compiler(work) < 0.05
+    finally:
+        gc.unfreeze()
 
 
 BOUND: dict[str, list[str | None]] = {

@@ -381,7 +381,15 @@ def test_how_a_table_bucket_was_made_is_shown_to_whoever_may_see_it(tmp_path: Pa
             "name": "lake",
             "arn": BUCKET,
             "created_at_ms": lakes.NOW_MS,
-            "settings": {"layout": "off", "require_registered": False, "aws_strict": False},
+            "settings": {
+                "layout": "off",
+                "require_registered": False,
+                "aws_strict": False,
+                "unreferenced_days": 3,
+                "noncurrent_days": 10,
+                "history_days": 7,
+                "dropped_table_days": 30,
+            },
         }
         assert ask("lake", "nobody").status == 403
         assert ask("none", "nobody").status == 403
