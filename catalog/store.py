@@ -538,6 +538,8 @@ class CatalogStore:
             for _ in range(ATTEMPTS_MAX):
                 try:
                     planned = await plan()
+                except (errors.CatalogError, metadata_errors.MetadataError):
+                    raise  # a fact of its own, which every face can tell
                 except Exception as error:
                     error.add_note(errors.NOTHING_WRITTEN)
                     raise

@@ -62,6 +62,7 @@ FaultKind = Literal[
     "timed_out",
     "busy",
     "crashed",
+    "panicked",
     "internal",
 ]
 

@@ -309,7 +309,7 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
     if "resources exhausted" in lowered:
         return engine.EngineFault("resources", "not enough memory for this query")
     if "panicked" in lowered:
-        return engine.EngineFault("crashed", message[:600])
+        return engine.EngineFault("panicked", message[:600])
     if "no space left on device" in lowered or "disk quota exceeded" in lowered:
         return engine.EngineFault("disk_full", "the disk has no room left")
     if "divide by zero" in lowered:

@@ -29,13 +29,13 @@ def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlErr
             return errors.canceled()
         case "timed_out":
             return errors.timed_out(round(float(fault.message)))
-        case "resources" | "planning" | "busy":
+        case "resources" | "planning" | "busy" | "crashed":
             return errors.resources_exhausted(fault.message)
         case "disk_full":
             return errors.disk_full()
         case "plan":
             return _of_plan(fault.message, query_id)
-        case "crashed":
+        case "panicked":
             return errors.resources_exhausted(
                 "the query's computation broke off; it may have been too large"
             )

@@ -122,6 +122,16 @@ class View:
             if self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
         ]
 
+    def lists_schema(self, database: str, namespace: idents.Namespace) -> bool:
+        """Say whether a namespace is among `schemas`, without listing them."""
+        place = self._place(database)
+        return (
+            place is not None
+            and self._store.find_namespace(self._reading, place, namespace) is not None
+            and self._permits(self._access.on_bucket(database, "ListNamespaces"))
+            and self._permits(self._access.on_namespace(database, namespace, "GetNamespace"))
+        )
+
     def tables(self, database: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
         """Return the tables of a namespace that the caller may list, in byte order."""
         if not self._permits(self._access.on_namespace(database, namespace, "ListTables")):

@@ -148,8 +148,11 @@ class Planning:
         """Look up every table of a query, all of them in one view of the catalog."""
         session = call.session
         needs = await call.compiled.needs(await self.environment(call))
-        with self._places.view(session.principal) as catalog:
-            places_of = self._find(call, needs.uses, catalog)
+        if any(_lists_names(use, session) for use in needs.uses):
+            # A database may hold very many names, and each is judged.
+            places_of = await asyncio.to_thread(self._find_all, call, needs.uses)
+        else:
+            places_of = self._find_all(call, needs.uses)
         loaded: dict[names.Name, tables.LoadedTable] = {}
         stored: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
@@ -170,6 +173,12 @@ class Planning:
             described.append(self._relations.shape(table, name, ends))
             stored.append(table)
         return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
+
+    def _find_all(
+        self, call: Call, uses: Sequence[shapes.TableUse]
+    ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
+        with self._places.view(call.session.principal) as catalog:
+            return self._find(call, uses, catalog)
 
     def _find(
         self, call: Call, uses: Sequence[shapes.TableUse], catalog: places.View
@@ -250,3 +259,9 @@ class Planning:
         asked = int(call.parameters.get(name) or call.session.parameter(name))
         ours = self._limits.timeout_seconds
         return float(min(asked, ours) if asked else ours)
+
+
+def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:
+    """Say whether a name may be a view of INFORMATION_SCHEMA, which lists a whole database."""
+    schema = use.name[-2].folded if len(use.name) > 1 else (session.schema or "")
+    return schema.lower() == places.INFORMATION_SCHEMA

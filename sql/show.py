@@ -7,6 +7,7 @@ listing shows of a table comes from `sql.information_schema`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -147,14 +148,11 @@ class Shows:
         if kind == "COLUMNS" and statement.scope_kind in ("table", "name"):
             rows = await self._columns_of_one(session, statement)
         elif kind in OF_TABLES:
-            with self._places.view(session.principal) as catalog:
-                listed = list(_tables_in(catalog, session, statement))
+            listed = await asyncio.to_thread(self._tables_of, session, statement)
             described = await self._described.describe_all(listed)
             rows = [row for table in described for row in OF_TABLES[kind](table)]
         else:
-            with self._places.view(session.principal) as catalog:
-                build = LISTINGS.get(kind)
-                rows = list(build(self, catalog, session, statement)) if build is not None else []
+            rows = await asyncio.to_thread(self._rows, session, statement)
         columns = COLUMNS[kind]
         rows = _paged(rows, columns, statement)
         if statement.terse and kind in TERSE:
@@ -170,7 +168,7 @@ class Shows:
     ) -> outcomes.Outcome:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
         if statement.kind in ("schema", "database"):
-            return self._describe_container(session, statement)
+            return await asyncio.to_thread(self._describe_container, session, statement)
         loaded = await self._load(session, statement.name, kind=statement.kind.title())
         if statement.kind == "view":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
@@ -213,6 +211,22 @@ class Shows:
                 raise
             raise errors.described_does_not_exist(kind, names.dotted(name)) from None
         return await self._tables.fetch_at(table.ident, table.pointer)
+
+    # A database may hold very many names, and each is judged: threads list them, in views of
+    # their own, so that the event loop goes on.
+
+    def _tables_of(
+        self, session: sessions.Session, statement: operations.Show
+    ) -> list[information_schema.Listed]:
+        with self._places.view(session.principal) as catalog:
+            return list(_tables_in(catalog, session, statement))
+
+    def _rows(self, session: sessions.Session, statement: operations.Show) -> list[Row]:
+        listing = LISTINGS.get(statement.kind)
+        if listing is None:
+            return []
+        with self._places.view(session.principal) as catalog:
+            return list(listing(self, catalog, session, statement))
 
     def _describe_container(
         self, session: sessions.Session, statement: operations.Describe

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from catalog import errors as catalog_errors
-from catalog import idents, rights, tables
+from catalog import rights, tables
 from catalog.metadata import errors as metadata_errors
 from sql import (
     bindings,
@@ -362,9 +362,9 @@ class Statements:
     def _use_database(self, session: sessions.Session, ident: names.Ident) -> None:
         with self._places.view(session.principal) as catalog:
             database = catalog.visible_database(ident)
-            listed = [idents.dotted(namespace) for namespace in catalog.schemas(database)]
+            has_default = catalog.lists_schema(database, (DEFAULT_SCHEMA,))
         session.database = database
-        session.schema = DEFAULT_SCHEMA if DEFAULT_SCHEMA in listed else None
+        session.schema = DEFAULT_SCHEMA if has_default else None
 
     async def _set_variables(
         self, call: planning.Call, statement: operations.SetVariables
@@ -488,7 +488,7 @@ async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:
 
 def _told(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
     """Return fault as the client hears it; the log keeps the engine's own words."""
-    if fault.kind in ("plan", "internal", "crashed"):
+    if fault.kind in ("plan", "internal", "crashed", "panicked"):
         log = logging.getLogger("boathouse.sql.engine")
         log.warning("query %s: %s: %s", query_id, fault.kind, fault.message)
     return faults.of_engine(fault, query_id=query_id)

@@ -210,7 +210,8 @@ def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
         (
             "[table_buckets.lake]\nlayuot = 'strict'",
             "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; known are layout, "
-            "require_registered, aws_strict",
+            "require_registered, aws_strict, unreferenced_days, noncurrent_days, history_days, "
+            "dropped_table_days",
         ),
         (
             "[table_buckets.lake]\nlayout = 'strickt'",

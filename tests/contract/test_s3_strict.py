@@ -208,6 +208,15 @@ def tables_client(running: server.Running) -> Any:
     )
 
 
+DAYS = {
+    "unreferenced_days": 3,
+    "noncurrent_days": 10,
+    "history_days": 7,
+    "dropped_table_days": 30,
+}
+"""What the sweep of tables waits for, unless set otherwise."""
+
+
 def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_later(
     tmp_path: Path,
 ) -> None:
@@ -220,11 +229,13 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
             "layout": "strict",
             "require_registered": False,
             "aws_strict": False,
+            **DAYS,
         }
     finally:
         assert first.stop() == 0
     banner = (
-        '  bucket      lake: layout = "strict", require_registered = false, aws_strict = false\n'
+        '  bucket      lake: layout = "strict", require_registered = false, aws_strict = false, '
+        "unreferenced_days = 3, noncurrent_days = 10, history_days = 7, dropped_table_days = 30\n"
     )
     assert banner in first.log.read_text()
     assert "WARNING" not in first.log.read_text()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +15,7 @@ from typing import Any, Final
 from tests.kit import stalls
 
 TIMEOUT_SECONDS: Final = 120
+SCHEMAS: Final = 5_000
 MIB: Final = stalls.MIB
 GROWTH_MIB: Final = 96
 """How much the serving process may grow for one statement: its text a few times over, and the SQL
@@ -73,6 +76,31 @@ def doubling(levels: int) -> str:
     parts = ["c0 as (select 1 a)"]
     parts += [f"c{n} as (select x.a from c{n - 1} x, c{n - 1} y)" for n in range(1, levels)]
     return f"with {', '.join(parts)} select count(*) from c{levels - 1}"
+
+
+def make_many_schemas(place: stalls.Target) -> None:
+    """SCHEMAS namespaces, made by the catalog's own API."""
+    token = json.load(
+        urllib.request.urlopen(
+            place.url + "/iceberg/v1/oauth/tokens",
+            data=urllib.parse.urlencode(
+                {
+                    "grant_type": "client_credentials",
+                    "client_id": place.access_key,
+                    "client_secret": place.secret_key,
+                }
+            ).encode(),
+        )
+    )["access_token"]
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection(place.host, place.port, timeout=TIMEOUT_SECONDS)
+    for number in range(SCHEMAS):
+        body = json.dumps({"namespace": [f"s{number:05}"]})
+        connection.request("POST", "/iceberg/v1/lake/namespaces", body, headers)
+        answer = connection.getresponse()
+        assert answer.status in (200, 409), answer.read()
+        answer.read()
+    connection.close()
 
 
 def statement(
@@ -233,6 +261,19 @@ ROWS: Final = (
         + ", ".join(f"c{n} as (select x.*, x.* from c{n - 1} x)" for n in range(1, 30))
         + " select * from c29",
         ["000625"],
+    ),
+    statement(
+        "schemas-of-a-database-of-very-many",
+        stalls.ROOT,
+        "show schemas in database lake",
+        [None],
+        prepare=make_many_schemas,
+    ),
+    statement(
+        "information-schema-of-a-database-of-very-many",
+        stalls.ROOT,
+        "select count(*) from lake.information_schema.schemata",
+        [None],
     ),
     stalls.Hostile(
         name="a-query-beside-an-endless-one",

@@ -226,7 +226,7 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
             writer.writelines(frames.encode(frames.Kind.QUERY, query))
             kind, payload = await asyncio.wait_for(incoming.next(), 20)
             assert kind is frames.Kind.FAULT
-            assert msgspec.msgpack.decode(payload) == ["internal", "panicked at ...:7", ""]
+            assert msgspec.msgpack.decode(payload) == ["panicked", "panicked at ...:7", ""]
         writer.close()
         await serving
 
