@@ -219,7 +219,7 @@ class Access:
         return f"{self._shown_arn(ident.table_bucket)}, table {ident.dotted()}"
 
     def _shown_arn(self, table_bucket: str) -> str:
-        """Return a table bucket's ARN with the server's account, whoever owns it, if it exists."""
+        """Return a table bucket's ARN with the server's account, though another may own it."""
         return arns.table_bucket_arn(self.region, self.account_id, table_bucket)
 
     def _account_of(self, table_bucket: str) -> str:

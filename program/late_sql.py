@@ -91,7 +91,11 @@ class LateSql:
         if self._face is None:
             if self._importing is None:
                 self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
-            await asyncio.shield(self._importing)
+            try:
+                await asyncio.shield(self._importing)
+            except Exception:
+                self._importing = None  # the next request tries again
+                raise
         if self._face is None:
             self._join()
         joined = self._face.identify(call.request)

@@ -1,4 +1,4 @@
-"""rule: every bound that a SQL client can meet, in one table.
+"""rule: bounds that a SQL client can meet, in one table.
 
 Sizes are bytes, lengths are characters, times are what the name's last word says. A setting may
 choose some of them (docs/CONFIG.md); the formulas that make a process's bound of it stand here too.

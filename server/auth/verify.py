@@ -405,7 +405,7 @@ class Verifier:
             )
 
     def _remember(self, request: asgi.Request, signed: _Signed, verdict: _Verdict) -> None:
-        """Remember a right signature, so that nobody without a credential can fill the tables."""
+        """Remember a right signature; wrong ones would let any caller fill the tables."""
         if signed.head:
             _keep(
                 self._proven, signed.head, (signed.claim, signed.signing), limits.SIGNED_CLAIMS_MAX

@@ -145,7 +145,7 @@ class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Rulings:
-    """A Guard for one request: it asks about each key once, until it is told to forget."""
+    """A Guard for one request: it asks about each key once, until `forget`."""
 
     __slots__ = ("_guard", "_rulings")
 

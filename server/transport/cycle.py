@@ -154,7 +154,7 @@ class Cycle:
         self.wake()
 
     def stall(self) -> None:
-        """Take the news that the client has stopped within the body; the application is told."""
+        """Take the news that the client has stopped within the body, and end `receive`'s wait."""
         self.keep_alive = False
         self.scope["extensions"][asgi.STALLED] = {}
         self.wake()
