@@ -21,7 +21,7 @@ HEAD_BYTES_MAX: Final = 256 * 1024
 HEAD_SECONDS_MAX: Final = 30.0
 HEAD_UNCOUNTED_BYTES_MAX: Final = 16 * 1024
 """A head up to this size is not counted among what connections hold."""
-CONNECTIONS_BYTES_MAX: Final = 64 * 1024 * 1024
+CONNECTIONS_BYTES_MAX: Final = 48 * 1024 * 1024
 """What all connections together hold of heads and of answers; `server.held.Holdings`."""
 HELD_BACK_BYTES_MIN: Final = 64 * 1024
 """From this size on an answer that is sent whole is counted among what connections hold."""

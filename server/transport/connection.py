@@ -5,6 +5,9 @@ own protocol is used. httptools parses. What this class adds is bounds: a head, 
 comes without moving a body on (trailers, chunk extensions), has `limits.HEAD_BYTES_MAX` bytes and
 `limits.HEAD_SECONDS_MAX` seconds; a connection without a request has `KEEP_ALIVE_SECONDS`.
 
+Requests may be pipelined. The next one is answered once the transport takes more bytes: answers that
+a client does not read are no more than one, and that one is counted by `server.held`.
+
 A body may take as long as it likes, and so may an answer, as long as they move. `look`, which a
 `transport.watch.Watch` calls, ends what stands still: a client that owes more of its body and sends
 none gets its request ended by `errors.BodyStalled`; one that takes nothing of its answer is cut
@@ -172,6 +175,8 @@ class Connection(asyncio.Protocol):
         if self._drained is not None:
             self._drained.set()
             self._drained = None
+        if self._answering is None and self._waiting and not self.transport.is_closing():
+            self._start(self._waiting.popleft())
 
     # What uvicorn calls.
 
@@ -268,7 +273,7 @@ class Connection(asyncio.Protocol):
             cycle.feed_end()
         scope["extensions"] = {asgi.WRITER: cycle}
         self.newest = cycle
-        if self._answering is None:
+        if self._answering is None and not self._waiting and not self._write_paused:
             self._start(cycle)
         else:
             self._waiting.append(cycle)
@@ -349,22 +354,22 @@ class Connection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         self.resume_reading()
-        if self._waiting:
-            self._start(self._waiting.popleft())
-        else:
+        if not self._waiting:
             self._answered += 1
+        elif not self._write_paused:
+            self._start(self._waiting.popleft())
 
     # What `server.held` asks and does; see held.Holder.
 
     @property
     def answering(self) -> bool:
         """Whether a request's head is whole and its answer is not out."""
-        return self._answering is not None
+        return self._answering is not None or self.transport.get_write_buffer_size() > 0
 
     def give_way(self) -> None:
         """End, and let go of everything."""
         self._reported_bytes = 0
-        if self._answering is not None:
+        if self.answering:
             self.transport.abort()
         else:
             self._end(TOO_CROWDED)
@@ -449,20 +454,20 @@ class Connection(asyncio.Protocol):
 
     def _time_out(self) -> None:
         self._timer = None
-        if self._answering is not None:
+        if self._answering is not None or self._waiting:
             self._start_timer()  # the next head may come late while this answer is going out
         elif not self.transport.is_closing():
             self._end(TOO_SLOW)
 
     def _end(self, status: bytes) -> None:
-        if self._answering is None:
+        if self._answering is None and not self._waiting:
             self.transport.write(status + CLOSING)
         self.transport.close()
 
     def _refuse(self) -> None:
         """Answer what is no request with 400, if it is its turn, and close."""
         if self._in_head or self._between:
-            in_turn = self._answering is None
+            in_turn = self._answering is None and not self._waiting
         else:
             # The body of the newest request is broken; its answer may have begun.
             in_turn = not self._waiting and self.newest is not None and not self.newest.started

@@ -595,6 +595,55 @@ def test_too_many_requests_before_the_first_is_answered_end_the_connection():
     assert answered <= limits.PIPELINED_MAX + 1
 
 
+def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before():
+    begun = 0
+    answer = bytes(8 << 20)
+
+    async def large(scope, receive, send):
+        nonlocal begun
+        begun += 1
+        headers = [(b"content-length", b"%d" % len(answer))]
+        await scope["extensions"][asgi.WRITER].send_whole(200, headers, answer)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, large, watching) as (reader, writer):
+            writer.write(PIPELINED * 4)
+            await until(lambda: begun)
+            await settled(watching)
+            assert begun == 1
+            (only,) = watching.connections
+            assert only.answering, "what waits in the transport counts as an answer under way"
+            for _ in range(4):
+                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                await asyncio.wait_for(reader.readexactly(len(answer)), 20)
+            assert begun == 4
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_an_answer_that_is_not_read_is_let_go_of_when_it_has_to_give_way():
+    async def large(scope, receive, send):
+        answer = bytes(8 << 20)
+        headers = [(b"content-length", b"%d" % len(answer))]
+        await scope["extensions"][asgi.WRITER].send_whole(200, headers, answer)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, large, watching) as (_reader, writer):
+            writer.write(PIPELINED)
+            await until(lambda: watching.connections)
+            await settled(watching)
+            (only,) = watching.connections
+            only.give_way()
+            await until(lambda: not watching.connections)
+            assert only.transport.get_write_buffer_size() == 0
+            writer.close()
+
+    asyncio.run(talk())
+
+
 def test_a_draining_server_waits_for_a_slow_body_but_not_for_ever():
     async def talk():
         app, watching = Bodies(), Watching()
