@@ -258,14 +258,20 @@ class Request:
                 budget = self._bodies.budget_for(share_bytes, proven=self.proven)
                 await budget.take(share_bytes)
                 self._share = (budget, share_bytes)
-            # Its last growth is its value: a body is never twice in memory.
+            # Its last growth is its value: a body is never twice in memory. A large one takes its
+            # room at once, since growing step by step leaves holes as large as itself.
             parts = io.BytesIO()
             size_bytes = 0
             async for data in self.chunks():
+                if declared and declared > limits.SMALL_BODY_BYTES_MAX and not size_bytes:
+                    parts.seek(declared - 1)
+                    parts.write(b"\0")
+                    parts.seek(0)
                 size_bytes += len(data)
                 if size_bytes > limit_bytes:
                     raise _too_large(limit_bytes)
                 parts.write(data)
+            parts.truncate(size_bytes)
             self._body = parts.getvalue()
         if len(self._body) > limit_bytes:
             raise _too_large(limit_bytes)
