@@ -69,6 +69,10 @@ instead of a reset; beyond it the connection ends after the answer."""
 UNREAD_BODY_SECONDS_MAX: Final = 30.0
 """How long the rest of a body is received and dropped before a connection that ends after its
 answer is closed: closed at once, the client would read a reset instead of the answer."""
+UNREAD_HEAD_SECONDS_MAX: Final = 5.0
+UNREAD_HEAD_BYTES_MAX: Final = 8 * 1024 * 1024
+"""How long, and how many bytes, a connection receives and drops behind a head that was refused by
+431, 400 or 503, for the same reason."""
 
 # XML bodies. CompleteMultipartUpload with 10,000 parts and checksums stays under 4 MiB.
 XML_BYTES_MAX: Final = 4 * 1024 * 1024

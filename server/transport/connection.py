@@ -18,7 +18,8 @@ for the server itself is never ended here.
 A connection that ends after an answer receives and drops what is left of the request's body first,
 for `limits.UNREAD_BODY_SECONDS_MAX` at most: a socket that is closed while bytes wait in it answers
 with a reset, and the client loses the answer. Bytes that are no request are answered with 400 in
-their own turn, and otherwise end the connection.
+their own turn, and otherwise end the connection. What follows a head that is refused has no known
+end: `limits.UNREAD_HEAD_BYTES_MAX` of it are dropped, for `limits.UNREAD_HEAD_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ class Connection(asyncio.Protocol):
         self._upgrading = False
         self._resuming = False
         self._deaf = False
+        self._dropping = False
+        self._dropped_bytes = 0
         self._ending: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._received_bytes = 0
@@ -150,6 +153,9 @@ class Connection(asyncio.Protocol):
             self._duplicate.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._dropping:
+            self._drop(data)
+            return
         if self._deaf:
             return
         self._head_bytes += len(data)
@@ -158,7 +164,7 @@ class Connection(asyncio.Protocol):
             self._between = False
             self._in_head = True
         self._feed(data)
-        if self.transport.is_closing():
+        if self._dropping or self.transport.is_closing():
             return
         if self._head_bytes > self.head_bytes_max:
             self._end(TOO_LARGE)
@@ -182,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Take no further request: close now, or after the answers that are under way."""
-        if self.newest is None or self.newest.complete:
+        if self._dropping or self.newest is None or self.newest.complete:
             self.transport.close()
         else:
             self.newest.keep_alive = False
@@ -332,9 +338,7 @@ class Connection(asyncio.Protocol):
         if cycle.request_complete or transport.is_closing():
             transport.close()
         elif self._ending is None:
-            self._ending = self._loop.call_later(limits.UNREAD_BODY_SECONDS_MAX, transport.close)
-            if transport.can_write_eof():  # not with TLS, whose client reads the answer's length
-                transport.write_eof()
+            self._end_within(limits.UNREAD_BODY_SECONDS_MAX)
 
     def finish(self, cycle: cycles.Cycle) -> None:
         """Go on to the next request."""
@@ -373,8 +377,6 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         else:
             self._end(TOO_CROWDED)
-            self._headers = []
-            self._target = b""
 
     # What `transport.watch` calls.
 
@@ -411,7 +413,7 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(_framing_of(self._headers))
                 continue
             except httptools.HttpParserError:
-                if not self.transport.is_closing():
+                if not self._dropping and not self.transport.is_closing():
                     self._refuse()
             return
 
@@ -461,8 +463,9 @@ class Connection(asyncio.Protocol):
 
     def _end(self, status: bytes) -> None:
         if self._answering is None and not self._waiting:
-            self.transport.write(status + CLOSING)
-        self.transport.close()
+            self._answer_last(status + CLOSING)
+        else:
+            self.transport.close()
 
     def _refuse(self) -> None:
         """Answer what is no request with 400, if it is its turn, and close."""
@@ -472,8 +475,44 @@ class Connection(asyncio.Protocol):
             # The body of the newest request is broken; its answer may have begun.
             in_turn = not self._waiting and self.newest is not None and not self.newest.started
         if in_turn:
-            self.transport.write(INVALID)
-        self.transport.close()
+            self._answer_last(INVALID)
+        else:
+            self.transport.close()
+
+    def _answer_last(self, answer: bytes) -> None:
+        """Send answer, take no further request, and close once the client can read the answer."""
+        transport = self.transport
+        if self._dropping or transport.is_closing():
+            return
+        if self._ending is not None:  # an answer is out, and no byte may follow it
+            transport.close()
+            return
+        transport.write(answer)
+        self._dropping = True
+        self._stop_timer()
+        if self._answering is not None:  # its body is broken, and this is its answer
+            self._answering.lose()
+        self._parser = _new_parser(self)
+        self._headers = []
+        self._target = b""
+        self._head_bytes = 0
+        self._report()
+        self._end_within(limits.UNREAD_HEAD_SECONDS_MAX)
+        if self._read_paused:
+            self.resume_reading()
+
+    def _drop(self, data: bytes) -> None:
+        """Drop bytes behind the last answer; too many of them end the connection."""
+        self._dropped_bytes += len(data)
+        if self._dropped_bytes > limits.UNREAD_HEAD_BYTES_MAX:
+            self.transport.close()
+
+    def _end_within(self, seconds: float) -> None:
+        """Say that no more bytes follow, and close in seconds, or earlier if the client does."""
+        transport = self.transport
+        self._ending = self._loop.call_later(seconds, transport.close)
+        if transport.can_write_eof():  # not with TLS, whose client reads the answer's length
+            transport.write_eof()
 
     def _owed(self) -> tuple[str, int, int] | None:
         """Return what the client is to do next and how far it is: `take` its answer, `send` its
@@ -483,6 +522,8 @@ class Connection(asyncio.Protocol):
             answering = self._answering
             unsent_bytes = 0 if answering is None else answering.unsent_bytes
             return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
+        if self._dropping:
+            return None
         newest = self.newest
         if self._in_head or self._between:
             if self._between and self._answering is None:

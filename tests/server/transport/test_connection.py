@@ -71,6 +71,60 @@ def test_a_head_of_many_headers_is_answered_and_one_of_very_many_is_cut_off(serv
     assert ask(limits.HEADERS_RECEIVED_MAX + 1).startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /b HTTP/1.1\r\nHost: a\r\n" + b"x: 1\r\n" * limits.HEADERS_RECEIVED_MAX, b"431"),
+        (b"GET /b HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * limits.HEAD_BYTES_MAX, b"431"),
+        (b"NO REQUEST AT ALL\r\n\r\n", b"400"),
+        (b"GET /b HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
+    ],
+)
+def test_a_client_that_goes_on_sending_reads_why_its_head_was_refused(head, status):
+    async def talk():
+        async with serving(connection.Connection) as (reader, writer):
+            writer.write(head)
+            await writer.drain()
+            await asyncio.sleep(0.1)
+            writer.write(b"b" * 4_000_000)
+            await writer.drain()
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return answer
+
+    answer = asyncio.run(talk())
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_client_that_never_stops_sending_behind_a_refused_head_is_cut_off(monkeypatch):
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, watching=watching) as (_, writer):
+            writer.write(b"NO REQUEST AT ALL\r\n\r\n")
+            with pytest.raises(ConnectionError):
+                for _ in range(20):
+                    writer.write(b"b" * (limits.UNREAD_HEAD_BYTES_MAX // 4))
+                    await writer.drain()
+            assert not watching.connections
+
+    asyncio.run(talk())
+
+
+def test_a_connection_whose_head_was_refused_does_not_stay_open(monkeypatch):
+    monkeypatch.setattr(limits, "UNREAD_HEAD_SECONDS_MAX", 0.2)
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, watching=watching) as (reader, writer):
+            writer.write(b"NO REQUEST AT ALL\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+            await until(lambda: not watching.connections)
+            writer.close()
+
+    asyncio.run(talk())
+
+
 class Impatient(connection.Connection):
     head_seconds_max = 0.2
 
@@ -399,6 +453,24 @@ def test_no_request_behind_a_refused_body_is_served_by_a_connection_that_ends():
 
     asyncio.run(talk())
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("rest", [b"no size\r\n", b"1;" + b"x" * limits.HEAD_BYTES_MAX * 2])
+def test_nothing_follows_the_answer_of_a_connection_that_ends(rest, caplog):
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, refuse, watching) as (reader, writer):
+            writer.write(CHUNKED.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(rest)
+            await until(lambda: not watching.connections)
+            with contextlib.suppress(ConnectionError):
+                head += await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return head
+
+    assert asyncio.run(talk()).count(b"HTTP/1.1") == 1
+    assert not caplog.records
 
 
 def test_a_connection_that_ends_does_not_wait_for_a_body_for_ever(monkeypatch):
