@@ -5,8 +5,8 @@ own protocol is used. httptools parses. What this class adds is bounds: a head, 
 comes without moving a body on (trailers, chunk extensions), has `limits.HEAD_BYTES_MAX` bytes and
 `limits.HEAD_SECONDS_MAX` seconds; a connection without a request has `KEEP_ALIVE_SECONDS`.
 
-Requests may be pipelined. The next one is answered once the transport takes more bytes: answers that
-a client does not read are no more than one, and that one is counted by `server.held`.
+Requests may be pipelined. The next one is answered once the transport takes more bytes: answers
+that a client does not read are no more than one, and that one is counted by `server.held`.
 
 A body may take as long as it likes, and so may an answer, as long as they move. `look`, which a
 `transport.watch.Watch` calls, ends what stands still: a client that owes more of its body and sends
