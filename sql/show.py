@@ -1,8 +1,9 @@
 """engine: SHOW and DESCRIBE: listings of what the caller may see, column by column as drivers read.
 
-Column names are lower case and stand in Snowflake's order, because drivers read some by position.
-Kinds of objects that Boathouse has none of are empty listings with their right columns. What a
-listing shows of a table comes from `sql.information_schema`.
+Each thing that SHOW lists is one row of LISTINGS. Column names are lower case and stand in
+Snowflake's order, because drivers read some by position. Objects that Boathouse does not have are
+empty listings with their right columns. What a listing shows of a table comes from
+`sql.information_schema`.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from catalog import idents, rights, tables
 from sql import errors, information_schema, outcomes, places, sessions
 from sql import parameters as session_parameters
-from sql.dialect import names, operations, sqltypes
+from sql.dialect import functions, names, operations, sqltypes
 
 ROWS_MAX = 10_000
 Row = tuple[Any, ...]
@@ -55,58 +57,7 @@ ROUTINES = _words(
     """
 )
 
-COLUMNS: Mapping[str, Sequence[str]] = {
-    "TERSE": _words("created_on name kind database_name schema_name"),
-    "DATABASES": _words(
-        """
-        created_on name is_default is_current origin owner comment options retention_time kind
-        budget owner_role_type object_visibility
-        """
-    ),
-    "SCHEMAS": _words(
-        """
-        created_on name is_default is_current database_name owner comment options retention_time
-        owner_role_type
-        """
-    ),
-    "OBJECTS": OBJECTS,
-    "TABLES": OBJECTS[:11]
-    + _words(
-        """
-        automatic_clustering change_tracking search_optimization search_optimization_progress
-        search_optimization_bytes is_external enable_schema_evolution owner_role_type is_event
-        budget is_hybrid is_iceberg is_dynamic is_immutable
-        """
-    ),
-    "VIEWS": _words(
-        """
-        created_on name reserved database_name schema_name owner comment text is_secure
-        is_materialized owner_role_type change_tracking
-        """
-    ),
-    "COLUMNS": _words(
-        """
-        table_name schema_name column_name data_type null? default kind expression comment
-        database_name autoincrement schema_evolution_record
-        """
-    ),
-    "PARAMETERS": _words("key value default level description type"),
-    "VARIABLES": _words("session_id created_on updated_on name value type comment"),
-    "WAREHOUSES": _words("name state type size running queued is_default is_current comment"),
-    "PRIMARY KEYS": KEYS,
-    "UNIQUE KEYS": KEYS,
-    "IMPORTED KEYS": FOREIGN_KEYS,
-    "EXPORTED KEYS": FOREIGN_KEYS,
-    "FUNCTIONS": ROUTINES,
-    "PROCEDURES": ROUTINES,
-    "SEQUENCES": _words(
-        """
-        name database_name schema_name next_value interval created_on owner comment owner_role_type
-        ordered
-        """
-    ),
-    "INDEXES": _words("name table is_unique columns included_columns"),
-}
+TERSE = _words("created_on name kind database_name schema_name")
 
 DESCRIBE_COLUMNS = (
     "name",
@@ -142,21 +93,23 @@ class Shows:
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
         """Return the listing; raises SqlError 002043 for one in what is not there."""
-        kind = statement.kind
+        listing = LISTINGS.get(statement.kind)
+        if listing is None:
+            raise errors.unsupported(f"SHOW {statement.kind}")
         if statement.history:
-            raise errors.unsupported(f"SHOW {kind} HISTORY")
-        if kind == "COLUMNS" and statement.scope_kind in ("table", "name"):
+            raise errors.unsupported(f"SHOW {statement.kind} HISTORY")
+        if listing.is_of_one_table and statement.scope_kind in ("table", "name"):
             rows = await self._columns_of_one(session, statement)
-        elif kind in OF_TABLES:
+        elif listing.of_table is not None:
             listed = await asyncio.to_thread(self._tables_of, session, statement)
             described = await self._described.describe_all(listed)
-            rows = [row for table in described for row in OF_TABLES[kind](table)]
+            rows = [row for table in described for row in listing.of_table(table)]
         else:
-            rows = await asyncio.to_thread(self._rows, session, statement)
-        columns = COLUMNS[kind]
-        rows = _paged(rows, columns, statement)
-        if statement.terse and kind in TERSE:
-            rows, columns = _terse(rows, columns, kind), COLUMNS["TERSE"]
+            rows = await asyncio.to_thread(self._rows, listing, session, statement)
+        columns = listing.columns
+        rows = _paged(rows, listing, statement)
+        if statement.terse and listing.has_terse:
+            rows, columns = _terse(rows, columns, statement.kind), TERSE
         return outcomes.Outcome(
             columns=tuple(_column(name) for name in columns),
             rows=rows,
@@ -221,12 +174,13 @@ class Shows:
         with self._places.view(session.principal) as catalog:
             return list(_tables_in(catalog, session, statement))
 
-    def _rows(self, session: sessions.Session, statement: operations.Show) -> list[Row]:
-        listing = LISTINGS.get(statement.kind)
-        if listing is None:
+    def _rows(
+        self, listing: Listing, session: sessions.Session, statement: operations.Show
+    ) -> list[Row]:
+        if listing.rows is None:
             return []
         with self._places.view(session.principal) as catalog:
-            return list(listing(self, catalog, session, statement))
+            return list(listing.rows(self, catalog, session, statement))
 
     def _describe_container(
         self, session: sessions.Session, statement: operations.Describe
@@ -327,6 +281,36 @@ class Shows:
     ) -> Iterator[Row]:
         current = session.warehouse
         yield (current, "STARTED", "STANDARD", "X-Small", "0", "0", "Y", "Y", "DataFusion")
+
+    def functions(
+        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+    ) -> Iterator[Row]:
+        """Every function that a text may call; they belong to no database and to no schema."""
+        if statement.scope_kind not in ("", "account"):
+            return
+        for name, function in functions.FUNCTIONS.items():
+            yield (
+                None,
+                name,
+                "",
+                "Y",
+                "Y" if function.kind == "aggregate" else "N",
+                None,
+                function.low,
+                function.high,
+                functions.signature(name),
+                "",
+                "",
+                "N",
+                "N",
+                "N",
+                None,
+                None,
+                "N",
+                "",
+                "N",
+                "N",
+            )
 
 
 # Where it is looked for
@@ -430,30 +414,126 @@ def _columns(table: information_schema.Description) -> Iterator[Row]:
     yield from _column_rows(table.ident, table.columns)
 
 
-OF_TABLES: Mapping[str, Callable[[information_schema.Description], Iterator[Row]]] = {
-    "OBJECTS": _objects,
-    "TABLES": _tables,
-    "COLUMNS": _columns,
-}
-"""Listings that say something of each table: the rows of one."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """One thing that SHOW lists, after its words.
 
-Listing = Callable[[Shows, places.View, sessions.Session, operations.Show], Iterator[Row]]
+    columns: in Snowflake's order. rows: what there is in a session; None: Boathouse has no such
+    objects, and the listing is empty. of_table: the rows of one table, for listings that go over
+    tables. named_by: the column that LIKE, STARTS WITH and LIMIT FROM compare. is_sorted: by that
+    column, else in the order of rows. has_terse: SHOW TERSE gives the five columns of TERSE.
+    is_of_one_table: IN names a table, whose columns are listed.
+    """
+
+    columns: Sequence[str]
+    rows: Callable[[Shows, places.View, sessions.Session, operations.Show], Iterator[Row]] | None
+    of_table: Callable[[information_schema.Description], Iterator[Row]] | None = None
+    named_by: str = "name"
+    is_sorted: bool = True
+    has_terse: bool = False
+    is_of_one_table: bool = False
+
+
+_LISTING_OF_TABLES = Listing(
+    columns=OBJECTS[:11]
+    + _words(
+        """
+        automatic_clustering change_tracking search_optimization search_optimization_progress
+        search_optimization_bytes is_external enable_schema_evolution owner_role_type is_event
+        budget is_hybrid is_iceberg is_dynamic is_immutable
+        """
+    ),
+    rows=None,
+    of_table=_tables,
+    has_terse=True,
+)
+
 LISTINGS: Mapping[str, Listing] = {
-    "DATABASES": Shows.databases,
-    "SCHEMAS": Shows.schemas,
-    "PARAMETERS": Shows.parameters,
-    "VARIABLES": Shows.variables,
-    "WAREHOUSES": Shows.warehouses,
+    "DATABASES": Listing(
+        columns=_words(
+            """
+            created_on name is_default is_current origin owner comment options retention_time kind
+            budget owner_role_type object_visibility
+            """
+        ),
+        rows=Shows.databases,
+        has_terse=True,
+    ),
+    "SCHEMAS": Listing(
+        columns=_words(
+            """
+            created_on name is_default is_current database_name owner comment options
+            retention_time owner_role_type
+            """
+        ),
+        rows=Shows.schemas,
+        has_terse=True,
+    ),
+    "OBJECTS": Listing(columns=OBJECTS, rows=None, of_table=_objects, has_terse=True),
+    "TABLES": _LISTING_OF_TABLES,
+    "ICEBERG TABLES": _LISTING_OF_TABLES,
+    "VIEWS": Listing(
+        columns=_words(
+            """
+            created_on name reserved database_name schema_name owner comment text is_secure
+            is_materialized owner_role_type change_tracking
+            """
+        ),
+        rows=None,
+        has_terse=True,
+    ),
+    "COLUMNS": Listing(
+        columns=_words(
+            """
+            table_name schema_name column_name data_type null? default kind expression comment
+            database_name autoincrement schema_evolution_record
+            """
+        ),
+        rows=None,
+        of_table=_columns,
+        named_by="column_name",
+        is_sorted=False,
+        is_of_one_table=True,
+    ),
+    "PARAMETERS": Listing(
+        columns=_words("key value default level description type"),
+        rows=Shows.parameters,
+        named_by="key",
+    ),
+    "VARIABLES": Listing(
+        columns=_words("session_id created_on updated_on name value type comment"),
+        rows=Shows.variables,
+    ),
+    "WAREHOUSES": Listing(
+        columns=_words("name state type size running queued is_default is_current comment"),
+        rows=Shows.warehouses,
+    ),
+    "PRIMARY KEYS": Listing(columns=KEYS, rows=None),
+    "UNIQUE KEYS": Listing(columns=KEYS, rows=None),
+    "IMPORTED KEYS": Listing(columns=FOREIGN_KEYS, rows=None),
+    "EXPORTED KEYS": Listing(columns=FOREIGN_KEYS, rows=None),
+    "FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
+    "BUILTIN FUNCTIONS": Listing(columns=ROUTINES, rows=Shows.functions),
+    "USER FUNCTIONS": Listing(columns=ROUTINES, rows=None),
+    "PROCEDURES": Listing(columns=ROUTINES, rows=None),
+    "USER PROCEDURES": Listing(columns=ROUTINES, rows=None),
+    "SEQUENCES": Listing(
+        columns=_words(
+            """
+            name database_name schema_name next_value interval created_on owner comment
+            owner_role_type ordered
+            """
+        ),
+        rows=None,
+    ),
+    "INDEXES": Listing(columns=_words("name table is_unique columns included_columns"), rows=None),
 }
-
-IN_OWN_ORDER = frozenset({"COLUMNS"})
-TERSE = frozenset({"DATABASES", "SCHEMAS", "OBJECTS", "TABLES", "VIEWS"})
-NAMED_BY = {"PARAMETERS": "key", "COLUMNS": "column_name"}
+"""Everything that SHOW lists, by its words: one row, and one function where there is something."""
 
 
 def _may_match(stored: str, statement: operations.Show) -> bool:
     """Whether a table can be in the listing; spares describing the others."""
-    if statement.kind == "COLUMNS":
+    if LISTINGS[statement.kind].named_by != "name":
         return True
     shown = names.shown(stored)
     if statement.like is not None and not names.like_pattern(statement.like).fullmatch(shown):
@@ -461,20 +541,18 @@ def _may_match(stored: str, statement: operations.Show) -> bool:
     return statement.starts_with is None or shown.startswith(statement.starts_with)
 
 
-def _paged(rows: list[Row], columns: Sequence[str], statement: operations.Show) -> list[Row]:
-    place = columns.index(NAMED_BY.get(statement.kind, "name")) if rows else 0
-    found = rows
-    if statement.kind not in IN_OWN_ORDER:
-        found = sorted(rows, key=lambda row: str(row[place]))
+def _paged(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
+    named_by = listing.columns.index(listing.named_by) if rows else 0
+    page = sorted(rows, key=lambda row: str(row[named_by])) if listing.is_sorted else rows
     if statement.like is not None:
         pattern = names.like_pattern(statement.like)
-        found = [row for row in found if pattern.fullmatch(str(row[place]))]
+        page = [row for row in page if pattern.fullmatch(str(row[named_by]))]
     if statement.starts_with is not None:
-        found = [row for row in found if str(row[place]).startswith(statement.starts_with)]
+        page = [row for row in page if str(row[named_by]).startswith(statement.starts_with)]
     if statement.limit_from is not None:
-        found = [row for row in found if str(row[place]) > statement.limit_from]
+        page = [row for row in page if str(row[named_by]) > statement.limit_from]
     limit = ROWS_MAX if statement.limit is None else min(statement.limit, ROWS_MAX)
-    return found[:limit]
+    return page[:limit]
 
 
 def _terse(rows: list[Row], columns: Sequence[str], kind: str) -> list[Row]:

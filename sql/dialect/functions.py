@@ -44,6 +44,24 @@ def is_aggregate(name: str) -> bool:
     return found is not None and found.kind == "aggregate"
 
 
+def signature(name: str) -> str:
+    """Return a function's arguments and result as SHOW FUNCTIONS writes them.
+
+    The table of functions declares numbers of arguments and no types, so every type is ANY;
+    arguments that may be absent stand in brackets.
+    """
+    function = FUNCTIONS[name]
+    optional = function.high - function.low
+    required = ", ".join(["ANY"] * function.low)
+    rest = " [, ANY ...]" if optional > SIGNATURE_OPTIONAL_MAX else " [, ANY]" * optional
+    if not required:
+        rest = rest.replace(" [, ", "[", 1)
+    return f"{name}({required}{rest}) RETURN ANY"
+
+
+SIGNATURE_OPTIONAL_MAX = 8
+
+
 def _arity(call: Call, function: calls.Function) -> errors.SqlError:
     few = len(call.nodes) < function.low
     wanted = function.low if few else function.high

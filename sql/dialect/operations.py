@@ -135,7 +135,7 @@ class Rollback:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Show:
-    """SHOW. kind: "TABLES", "SCHEMAS" and so on.
+    """SHOW. kind: the words that name what is listed, in upper case: "TABLES", "USER FUNCTIONS".
 
     scope_kind: what IN names; "" means no IN clause. scope: the name after it, if any.
     """

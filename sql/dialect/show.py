@@ -1,7 +1,8 @@
 """rule: the grammar of SHOW and DESCRIBE.
 
 Comments may stand anywhere (the tokenizer drops them); TERSE, HISTORY, LIKE, IN, STARTS WITH and
-LIMIT ... FROM come in Snowflake's order. Kinds that Boathouse cannot answer are refused by name.
+LIMIT ... FROM come in Snowflake's order. Any words may name what is listed: `sql.show` has the
+table of what Boathouse lists, and refuses the rest by name.
 """
 
 from __future__ import annotations
@@ -11,59 +12,9 @@ from typing import Literal
 from sql import errors
 from sql.dialect import names, operations, reading
 
-KINDS = (
-    ("DATABASES",),
-    ("SCHEMAS",),
-    ("OBJECTS",),
-    ("TABLES",),
-    ("ICEBERG", "TABLES"),
-    ("VIEWS",),
-    ("COLUMNS",),
-    ("PARAMETERS",),
-    ("VARIABLES",),
-    ("WAREHOUSES",),
-    ("ROLES",),
-    ("USERS",),
-    ("PRIMARY", "KEYS"),
-    ("UNIQUE", "KEYS"),
-    ("IMPORTED", "KEYS"),
-    ("EXPORTED", "KEYS"),
-    ("USER", "FUNCTIONS"),
-    ("FUNCTIONS",),
-    ("PROCEDURES",),
-    ("USER", "PROCEDURES"),
-    ("SEQUENCES",),
-    ("STAGES",),
-    ("INDEXES",),
-)
-
-SHOWN_AS = {
-    "ICEBERG TABLES": "TABLES",
-    "USER FUNCTIONS": "FUNCTIONS",
-    "USER PROCEDURES": "PROCEDURES",
-}
-
-ANSWERED = frozenset(
-    {
-        "DATABASES",
-        "SCHEMAS",
-        "OBJECTS",
-        "TABLES",
-        "VIEWS",
-        "COLUMNS",
-        "PARAMETERS",
-        "VARIABLES",
-        "WAREHOUSES",
-        "PRIMARY KEYS",
-        "UNIQUE KEYS",
-        "IMPORTED KEYS",
-        "EXPORTED KEYS",
-        "FUNCTIONS",
-        "PROCEDURES",
-        "SEQUENCES",
-        "INDEXES",
-    }
-)
+KIND_WORDS_MAX = 4
+CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
+"""Words that end the name of what is listed."""
 
 SCOPES: tuple[Literal["database", "schema", "table"], ...] = ("database", "schema", "table")
 
@@ -72,12 +23,7 @@ def read_show(reader: reading.Reader) -> operations.Show:
     """Return the SHOW statement that begins here."""
     reader.expect("SHOW")
     terse = reader.accept("TERSE")
-    kind = next((" ".join(words) for words in KINDS if reader.accept(*words)), None)
-    if kind is None:
-        raise errors.unsupported(f"SHOW {reader.peek_word()}".rstrip())
-    kind = SHOWN_AS.get(kind, kind)
-    if kind not in ANSWERED:
-        raise errors.unsupported(f"SHOW {kind}")
+    kind = _read_kind(reader)
     history = reader.accept("HISTORY")
     like = reader.string() if reader.accept("LIKE") else None
     scope_kind, scope = _read_scope(reader)
@@ -88,6 +34,8 @@ def read_show(reader: reading.Reader) -> operations.Show:
     if reader.accept("LIMIT"):
         limit = reader.number()
         limit_from = reader.string() if reader.accept("FROM") else None
+    if not reader.is_finished and reading.is_word(reader.peek_text()):
+        raise errors.unsupported(f"SHOW {kind} ... {reader.peek_word()}")
     reader.finish()
     return operations.Show(
         kind=kind,
@@ -100,6 +48,22 @@ def read_show(reader: reading.Reader) -> operations.Show:
         limit=limit,
         limit_from=limit_from,
     )
+
+
+def _read_kind(reader: reading.Reader) -> str:
+    """Return the words that name what is listed: `PRIMARY KEYS`."""
+    words: list[str] = []
+    while len(words) < KIND_WORDS_MAX and _is_of_kind(reader.peek_word()):
+        words += reader.next_word().split()
+    if not words:
+        raise errors.unsupported("SHOW")
+    return " ".join(words)
+
+
+def _is_of_kind(text: str) -> bool:
+    # sqlglot joins some pairs of words into one token.
+    words = text.split()
+    return bool(words) and words[0] not in CLAUSES and all(map(reading.is_word, words))
 
 
 def _read_scope(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sql import errors, show
+from sql.dialect import functions
 from tests.kit import sql_house
 
 
@@ -28,14 +29,13 @@ def named(rows: list[tuple[Any, ...]], place: int = 1) -> list[Any]:
 
 def test_every_listing_has_snowflakes_columns_in_their_order(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
-        for kind, expected in show.COLUMNS.items():
-            if kind == "TERSE":
-                continue
-            outcome = await house.run(f"show {kind.lower()}")
-            assert [column.name for column in outcome.columns] == list(expected), kind
-            assert all(len(row) == len(expected) for row in outcome.rows or ()), kind
-        assert show.COLUMNS["TABLES"][:11] == show.COLUMNS["OBJECTS"][:11]
-        assert len(show.COLUMNS["TABLES"]) == 25
+        for words, listing in show.LISTINGS.items():
+            outcome = await house.run(f"show {words.lower()}")
+            assert [column.name for column in outcome.columns] == list(listing.columns), words
+            assert all(len(row) == len(listing.columns) for row in outcome.rows or ()), words
+        tables = show.LISTINGS["TABLES"].columns
+        assert tables[:11] == show.LISTINGS["OBJECTS"].columns[:11]
+        assert len(tables) == 25
 
     sql_house.in_house(tmp_path, work)
 
@@ -81,6 +81,14 @@ def test_show_tables_lists_the_schema_with_counts(tmp_path: Path) -> None:
         ("show views", []),
         ("show primary keys", []),
         ("show user functions in schema ns", []),
+        ("show user functions", []),
+        ("show functions like 'greatest%'", ["GREATEST"]),
+        ("show functions like '%_SHA%' in account", []),
+        ("show builtin functions starts with 'BITA'", ["BITAND", "BITAND_AGG"]),
+        ("show functions starts with 'bita'", []),
+        ("show functions limit 2 from 'COSH'", ["COT", "COUNT"]),
+        ("show functions in schema ns", []),
+        ("show functions in database lake", []),
     ],
 )
 def test_listings_are_filtered_scoped_and_paged(
@@ -89,6 +97,41 @@ def test_listings_are_filtered_scoped_and_paged(
     async def work(house: sql_house.House) -> None:
         await build(house)
         assert named(await house.rows(text)) == expected
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_show_functions_lists_exactly_what_a_text_may_call(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        outcome = await house.run("show functions")
+        columns = [column.name for column in outcome.columns]
+        rows = {row[1]: dict(zip(columns, row, strict=True)) for row in outcome.rows or ()}
+        assert (await house.rows("select upper('a')")) == [("A",)]
+        with pytest.raises(errors.SqlError) as caught:
+            await house.run("select input_file_name()")
+        assert caught.value.code == "002140"
+        assert "UPPER" in rows
+        assert "INPUT_FILE_NAME" not in rows
+        assert set(rows) == set(functions.FUNCTIONS)
+        assert {row["is_builtin"] for row in rows.values()} == {"Y"}
+        substr = rows["SUBSTR"]
+        assert (substr["min_num_arguments"], substr["max_num_arguments"]) == (2, 3)
+        assert substr["arguments"] == "SUBSTR(ANY, ANY [, ANY]) RETURN ANY"
+        assert rows["PI"]["arguments"] == "PI() RETURN ANY"
+        assert rows["RANDOM"]["arguments"] == "RANDOM([ANY]) RETURN ANY"
+        assert rows["COALESCE"]["arguments"] == "COALESCE(ANY [, ANY ...]) RETURN ANY"
+        assert (substr["is_aggregate"], rows["SUM"]["is_aggregate"]) == ("N", "Y")
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize("words", ["roles", "users", "stages", "functions history", "shares"])
+def test_show_of_what_is_not_built_is_refused_by_its_name(tmp_path: Path, words: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        with pytest.raises(errors.SqlError) as caught:
+            await house.run(f"show {words}")
+        assert caught.value.code == "000002"
+        assert caught.value.message.endswith(f"Unsupported feature 'SHOW {words.upper()}'.")
 
     sql_house.in_house(tmp_path, work)
 
