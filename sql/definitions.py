@@ -6,10 +6,28 @@ as the first one was.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+
 from catalog import idents, namespaces, receipts, records, rights, tables
 from server.access import model as access_model
 from sql import errors, outcomes, places, planning, replays, writes
 from sql.dialect import names, operations, resolve, sqltypes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """A table that CREATE TABLE asks for, as the catalog was in the statement's view.
+
+    existing: a table of that name. adopts: it has no metadata yet, and gets its first.
+    is_done: the statement was carried out before.
+    """
+
+    ident: idents.TableIdent
+    receipt: receipts.Receipt | None
+    existing: places.FoundTable | None = None
+    adopts: bool = False
+    is_done: bool = False
 
 
 class Definitions:
@@ -38,29 +56,17 @@ class Definitions:
         session = call.session
         shown = statement.name[-1].folded
         done = f"Table {shown} successfully created."
-        with self._places.view(session.principal) as catalog:
-            place = catalog.schema_of(
-                statement.name, database=session.database, schema=session.schema
+        meant = None
+        if statement.query is None:
+            with self._places.view(session.principal) as catalog:
+                wanted = self._wanted(call, statement, catalog)
+        else:
+            wanted, meant = await self._planning.look_up(
+                call, functools.partial(self._wanted, call, statement)
             )
-            if not place.namespace:
-                raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
-            ident = idents.TableIdent(
-                table_bucket=place.database,
-                namespace=place.namespace,
-                name=statement.name[-1].stored,
-            )
-            hidden = catalog.no_table(place, statement.name)
-            catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)
-            receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
-            if self._replays.is_done(receipt):  # only its answer was lost
-                return outcomes.status(done)
-            existing = catalog.find_table(place, statement.name[-1])
-            adopts = existing is not None and existing.pointer.metadata_location is None
-            if existing is not None and adopts:
-                # Another API made the table without metadata; here it gets its first.
-                taken = errors.already_exists("Object", shown)
-                catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=taken)
-                ident = existing.ident
+        existing, receipt, adopts = wanted.existing, wanted.receipt, wanted.adopts
+        if wanted.is_done:  # only its answer was lost
+            return outcomes.status(done)
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
             rows = writes.rows_committed(loaded, call.query_id)
@@ -81,13 +87,43 @@ class Definitions:
                 )
                 for column in statement.columns
             ]
-            wanted = writes.new_table(statement, columns)
             await self._create(
-                ident, wanted, principal=session.principal, adopts=adopts, receipt=receipt
+                wanted.ident,
+                writes.new_table(statement, columns),
+                principal=session.principal,
+                adopts=adopts,
+                receipt=receipt,
             )
             return outcomes.status(done)
-        created = await self._create_as(call, statement, ident, adopts=adopts)
+        created = await self._create_as(call, meant, statement, wanted.ident, adopts=adopts)
         return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
+
+    def _wanted(
+        self, call: planning.Call, statement: operations.CreateTable, catalog: places.View
+    ) -> _Wanted:
+        """Return what a CREATE TABLE finds in the catalog; raises SqlError."""
+        session = call.session
+        place = catalog.schema_of(statement.name, database=session.database, schema=session.schema)
+        if not place.namespace:
+            raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
+        ident = idents.TableIdent(
+            table_bucket=place.database,
+            namespace=place.namespace,
+            name=statement.name[-1].stored,
+        )
+        hidden = catalog.no_table(place, statement.name)
+        catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)
+        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        if self._replays.is_done(receipt):
+            return _Wanted(ident=ident, receipt=receipt, is_done=True)
+        existing = catalog.find_table(place, statement.name[-1])
+        adopts = existing is not None and existing.pointer.metadata_location is None
+        if existing is not None and adopts:
+            # Another API made the table without metadata; here it gets its first.
+            taken = errors.already_exists("Object", statement.name[-1].folded)
+            catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=taken)
+            ident = existing.ident
+        return _Wanted(ident=ident, receipt=receipt, existing=existing, adopts=adopts)
 
     async def _create(
         self,
@@ -116,13 +152,14 @@ class Definitions:
     async def _create_as(
         self,
         call: planning.Call,
+        meant: planning.Names | None,
         statement: operations.CreateTable,
         ident: idents.TableIdent,
         *,
         adopts: bool,
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
-        found, opened = await self._planning.bound(call)
+        found, opened = await self._planning.bound(call, meant)
         columns = _new_columns(statement, found)
         wanted = writes.new_table(statement, columns)
         loaded = await self._create(

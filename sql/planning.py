@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from catalog import readers, tables
 from sql import (
@@ -29,7 +29,9 @@ from sql import (
     transactions,
     writes,
 )
-from sql.dialect import expressions, names, resolve, shapes
+from sql.dialect import compilation, expressions, names, resolve, shapes
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +73,18 @@ class Opened:
     ready: Mapping[int, engine.Relation]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Names:
+    """What the names of a query mean, read in one view of the catalog.
+
+    fault: why one of them means nothing to the caller; raised when the query is bound.
+    """
+
+    needs: compilation.Needs
+    meanings: Mapping[names.Name, places.FoundTable | information_schema.Gathered]
+    fault: errors.SqlError | None = None
+
+
 class Planning:
     """Binds queries and plans them. Owns nothing but what it is given."""
 
@@ -91,25 +105,53 @@ class Planning:
         self._described = described
         self._limits = limits or Limits()
 
-    async def bound(self, call: Call) -> tuple[resolve.BoundQuery, Opened]:
-        """Return the statement's query bound to its tables, and these."""
-        opened = await self._open(call)
+    async def look_up(
+        self, call: Call, read: Callable[[places.View], _Read]
+    ) -> tuple[_Read, Names]:
+        """Return what read returns, and what the names of the statement's query mean.
+
+        Both see the catalog in one view, so that one statement sees each commit whole or not at
+        all. read: what else the statement reads there; it raises what it raises.
+        """
+        needs = await call.compiled.needs(await self.environment(call))
+
+        def look() -> tuple[_Read, Names]:
+            with self._places.view(call.session.principal) as catalog:
+                return read(catalog), self._names(call, needs, catalog)
+
+        if any(_lists_names(use, call.session) for use in needs.uses):
+            # A database may hold very many names, and each is judged.
+            return await asyncio.to_thread(look)
+        return look()
+
+    async def bound(
+        self, call: Call, meant: Names | None = None
+    ) -> tuple[resolve.BoundQuery, Opened]:
+        """Return the statement's query bound to its tables, and these.
+
+        meant: its names, looked up before.
+        """
+        opened = await self._open(call, meant)
         environment = await self.environment(call, opened.shapes)
         return await call.compiled.bind_query(environment), opened
 
     async def bound_into(
         self,
         call: Call,
+        meant: Names,
         loaded: tables.LoadedTable,
         given: Sequence[Mapping[str, Any]],
         target: writes.Target,
     ) -> tuple[resolve.BoundQuery, engine.Query]:
-        """Return the statement's rows as columns of a table take them, and the query for them."""
+        """Return the statement's rows as columns of a table take them, and the query for them.
+
+        meant: the names of its query, looked up before.
+        """
         declared = tabletypes.declared_types(loaded.metadata.properties)
         targets = [
             tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
         ]
-        opened = await self._open(call)
+        opened = await self._open(call, meant)
         environment = await self.environment(call, opened.shapes)
         found = await call.compiled.bind_into(environment, targets)
         text = writes.plan_text(found, target, given)
@@ -144,22 +186,20 @@ class Planning:
             columns_max=limits.COLUMNS_HERE_MAX,
         )
 
-    async def _open(self, call: Call) -> Opened:
-        """Look up every table of a query, all of them in one view of the catalog."""
-        session = call.session
-        needs = await call.compiled.needs(await self.environment(call))
-        if any(_lists_names(use, session) for use in needs.uses):
-            # A database may hold very many names, and each is judged.
-            places_of = await asyncio.to_thread(self._find_all, call, needs.uses)
-        else:
-            places_of = self._find_all(call, needs.uses)
+    async def _open(self, call: Call, meant: Names | None) -> Opened:
+        """Load every table of a query, as it was in the view that its names were looked up in."""
+        if meant is None:
+            _, meant = await self.look_up(call, lambda _: None)
+        if meant.fault is not None:
+            raise meant.fault
+        session, needs = call.session, meant.needs
         loaded: dict[names.Name, tables.LoadedTable] = {}
         stored: list[relations.Table | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
         for use in needs.uses:
             name = f"{use.index}:{names.dotted(use.name)}"
-            place = places_of[use.name]
+            place = meant.meanings[use.name]
             if isinstance(place, information_schema.Gathered):
                 shape, ready[use.index] = await self._described.relation(place, name)
                 described.append(shape)
@@ -174,11 +214,12 @@ class Planning:
             stored.append(table)
         return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
 
-    def _find_all(
-        self, call: Call, uses: Sequence[shapes.TableUse]
-    ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
-        with self._places.view(call.session.principal) as catalog:
-            return self._find(call, uses, catalog)
+    def _names(self, call: Call, needs: compilation.Needs, catalog: places.View) -> Names:
+        try:
+            meanings = self._find(call, needs.uses, catalog)
+        except errors.SqlError as fault:
+            return Names(needs=needs, meanings={}, fault=fault)
+        return Names(needs=needs, meanings=meanings)
 
     def _find(
         self, call: Call, uses: Sequence[shapes.TableUse], catalog: places.View

@@ -293,13 +293,16 @@ class Statements:
         if statement.overwrite:
             raise errors.unsupported("INSERT OVERWRITE")
         session = call.session
-        with self._places.view(session.principal) as catalog:
-            table = catalog.table(
+
+        def find_target(catalog: places.View) -> places.FoundTable:
+            return catalog.table(
                 statement.name,
                 database=session.database,
                 schema=session.schema,
                 actions=rights.READ_ACTIONS[:2] if call.describe_only else rights.COMMIT_ACTIONS,
             )
+
+        table, meant = await self._planning.look_up(call, find_target)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         written, given = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
@@ -322,7 +325,7 @@ class Statements:
             fields=tuple(written),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
-        found, query = await self._planning.bound_into(call, loaded, given, target)
+        found, query = await self._planning.bound_into(call, meant, loaded, given, target)
         staged = await self._writes.stage(query, target, by=call.by)
         await self._commit_or_wait(call, staged)
         stats = outcomes.Stats(rows_inserted=staged.rows)

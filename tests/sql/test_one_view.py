@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from catalog import manifest_encoding, manifests, tables
 from catalog.commits import TableChange
-from sql import errors
+from sql import bindings, errors, places
 from tests.kit import lakes, sql_house
 
 STEPS = 25
@@ -210,5 +212,110 @@ def test_drop_schema_takes_along_a_table_that_comes_meanwhile_or_leaves_all(
             )
             assert not house.lake.namespaces.exists("lake", ("s",)), number
         assert house.lake.broken_chain() is None
+
+    sql_house.in_house(tmp_path, work)
+
+
+def second_column(house: sql_house.House, dotted: str) -> TableChange:
+    """Return the change that gives a table of one column a second one, named m."""
+    loaded = house.lake.tables.load(house.lake.ident(dotted))
+    schema = loaded.metadata.current_schema()
+    field = {"id": loaded.metadata.last_column_id + 1, "name": "m", "required": False}
+    fields = [*schema["fields"], {**field, "type": "long"}]
+    return TableChange(
+        ident=loaded.ident,
+        requirements=[],
+        updates=[
+            {"action": "add-schema", "schema": {"type": "struct", "fields": fields}},
+            {"action": "set-current-schema", "schema-id": -1},
+        ],
+    )
+
+
+def test_an_insert_sees_its_target_and_its_source_in_one_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table a (n int)")
+        await house.run("create table b as select 7 as n")
+        fetch = tables.Tables.fetch_at
+        widened = []
+
+        async def fetch_and_widen(self: tables.Tables, *arguments: Any) -> Any:
+            loaded = await fetch(self, *arguments)
+            if not widened:
+                widened.append(True)
+                changes = [second_column(house, "ns.a"), second_column(house, "ns.b")]
+                await house.lake.tables.commit_many(changes, by=lakes.BY)
+            return loaded
+
+        monkeypatch.setattr(tables.Tables, "fetch_at", fetch_and_widen)
+        # Both have one column, or both have two; the statement began when both had one.
+        await house.run("insert into a select * from b")
+        assert widened
+        assert await house.rows("select * from a") == [(7, None)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_inserts_beside_commits_that_widen_both_tables_never_see_half_of_one(
+    tmp_path: Path,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        pairs = 12
+        for number in range(pairs):
+            await house.run(f"create table a{number} (n int)")
+            await house.run(f"create table b{number} as select {number} as n")
+
+        async def widen(number: int) -> None:
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            changes = [second_column(house, f"ns.{name}{number}") for name in "ab"]
+            await house.lake.tables.commit_many(changes, by=lakes.BY)
+
+        for number in range(pairs):
+            text = f"insert into a{number} select * from b{number}"
+            await asyncio.gather(house.run(text), widen(number))
+            assert await house.rows(f"select * from a{number}") == [(number, None)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_repeated_insert_is_answered_though_its_source_is_gone(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table a (n int)")
+        await house.run("create table b as select 7 as n")
+        text = "insert into a select n from b where n > ?"
+        bound = bindings.parse({"1": {"type": "FIXED", "value": "1"}})
+        first = await house.run(text, bindings=bound)
+        repeated_id = house.last_id
+        await house.run("drop table b")
+        again = await house.run(text, bindings=bound, query_id=repeated_id)
+        assert again.stats == first.stats
+        assert again.bind_count == first.bind_count == 1
+        assert await house.rows("select n from a") == [(7,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_statement_that_writes_opens_one_view_for_all_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table b as select 7 as n")
+        opened = places.Places.view
+        views = []
+
+        @contextmanager
+        def counted(self: places.Places, principal: Any) -> Iterator[places.View]:
+            views.append(principal)
+            with opened(self, principal) as view:
+                yield view
+
+        monkeypatch.setattr(places.Places, "view", counted)
+        await house.run("create table if not exists a as select n from b")
+        assert len(views) == 1
+        await house.run("insert into a select n from b")
+        assert len(views) == 2
 
     sql_house.in_house(tmp_path, work)
