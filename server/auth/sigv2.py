@@ -69,7 +69,8 @@ def string_to_sign(
             value = b" ".join(value.split())
             found[name] = found[name] + b"," + value if name in found else value
     if expires is not None:
-        for name, meant in _meant(query):
+        for parameter, meant in _meant(query):
+            name = parameter.lower()
             if name.startswith(b"x-amz-") or name in (b"content-md5", b"content-type"):
                 found.setdefault(name, meant or b"")
     if expires is not None:

@@ -49,6 +49,8 @@ class Face:
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the operation that a request means, with its value and rulings of its own."""
         headers = fields.select_headers(request.headers.raw)
+        if request.query:
+            fields.take_headers_of_query(headers, request.pairs)
         row, value = rows.TABLE.identify(
             method=request.method,
             raw_path=request.raw_path,

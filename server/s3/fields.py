@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ _PLAIN_HEADERS = frozenset(name.encode() for name in STORED_HEADERS) | {
     b"range",
 }
 
-# Headers with S3's prefix that are for those who authenticate, or for nobody.
+# Headers with S3's prefix that belong to authentication, or that S3 ignores.
 _FOREIGN_HEADERS = frozenset(
     {
         b"x-amz-api-version",
@@ -108,6 +109,21 @@ _FOREIGN_HEADERS = frozenset(
         b"x-amz-user-agent",
     }
 )
+
+# What a presigned URL's query has of the signature itself.
+_OF_SIGNATURE = frozenset(
+    {
+        "x-amz-algorithm",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-expires",
+        "x-amz-signature",
+        "x-amz-signedheaders",
+    }
+)
+_PRESIGNED_V2 = "AWSAccessKeyId"
+_PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
+_UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 
 # Headers that ask for more than Boathouse does, and the values that ask for nothing.
 _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
@@ -206,6 +222,41 @@ def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
             text, shown = name.decode("latin-1"), value.decode("latin-1")
             found[text] = f"{found[text]},{shown}" if text in found else shown
     return found
+
+
+def is_header(name: str) -> bool:
+    """Whether a query parameter means a header: all with S3's prefix do."""
+    return name[:6].lower() == "x-amz-"
+
+
+def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, str]]) -> None:
+    """Add to headers, in place, those that stand in the query.
+
+    Clients that presign put them there: boto3, by version 2 of the signature, all that begin with
+    `x-amz-`, Content-MD5 and Content-Type; SDKs that sign by version 4 the former. Signatures cover
+    them there. Raises InvalidRequest for one that comes twice, that a header contradicts, or whose
+    value no header can have.
+    """
+    plain = any(name == _PRESIGNED_V2 for name, _ in pairs)
+    taken = set()
+    for parameter, text in pairs:
+        name = parameter.lower()
+        if not is_header(name):
+            # Beside a header of this name the signature covers the header, not the parameter.
+            if not (plain and name in _PLAIN_HEADERS_OF_V2) or name in headers:
+                continue
+        elif name in _OF_SIGNATURE or name.encode() in _FOREIGN_HEADERS:
+            continue
+        # One character per byte, as headers are read.
+        value = text.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")
+        if _UNFIT_FOR_HEADERS.search(value):
+            raise errors.InvalidRequest(f"The query parameter {parameter} has a control character")
+        if name in taken or headers.get(name, value) != value:
+            raise errors.InvalidRequest(
+                f"The header {name} has two values: it may stand once, as a header or in the query"
+            )
+        taken.add(name)
+        headers[name] = value
 
 
 def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:

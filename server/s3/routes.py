@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from server import calls
-from server.s3 import errors, operations
+from server.s3 import errors, fields, operations
 
 Scope: TypeAlias = Literal["service", "bucket", "object"]
 Status: TypeAlias = Literal["yes", "partly", "no"]
@@ -80,9 +80,10 @@ class Table:
         """
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"
-        # What a presigned URL adds means nothing to an operation.
         query = (
-            {name: value for name, value in pairs if name[:6] != "X-Amz-"} if pairs else _NO_QUERY
+            {name: value for name, value in pairs if not fields.is_header(name)}
+            if pairs
+            else _NO_QUERY
         )
         subresource = ""
         if query and method != "HEAD":
