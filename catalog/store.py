@@ -47,6 +47,8 @@ CACHE_OVERHEAD: Final = 3
 
 NAMES_AT_ONCE: Final = 2_000
 """Names of a listing that are read before other requests get their turn."""
+NAMES_JUDGED_AT_ONCE: Final = 200
+"""Names that a principal's policies are asked about before other requests get their turn."""
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
 
@@ -303,19 +305,24 @@ class CatalogStore:
         *,
         after: str = "",
         limit: int,
+        is_shown: Callable[[str], bool] | None = None,
     ) -> list[str]:
         """Return up to limit names of a namespace, read in steps between which others are answered.
 
+        is_shown: says of each name whether it is among them; all are by default.
         Raises NoSuchWarehouse, NoSuchNamespace.
         """
         found: list[str] = []
+        at_once = NAMES_AT_ONCE if is_shown is None else NAMES_JUDGED_AT_ONCE
+        wanted = min(at_once, limit)
         while True:
-            wanted = min(NAMES_AT_ONCE, limit - len(found))
             names = self._step(table_bucket, kind, namespace, after, wanted)
-            found += names
+            found += names if is_shown is None else filter(is_shown, names)
             if len(names) < wanted or len(found) >= limit:
-                return found
+                return found[:limit]
             after = names[-1]
+            # Where names are left out, as many more are read as one step may judge.
+            wanted = min(at_once, limit - len(found)) if is_shown is None else at_once
             await asyncio.sleep(0)
 
     def name_of_object(

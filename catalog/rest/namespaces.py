@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from catalog import idents, namespaces, receipts, records
+from catalog import errors, idents, namespaces, receipts, records
 from catalog.metadata import reading
 from catalog.rest import answers, idempotency, pages, wire
 from catalog.rest.service import Service
@@ -14,14 +14,31 @@ from server import asgi, calls
 
 
 async def list_namespaces(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer with the direct children of a namespace, or of the warehouse."""
+    """Answer with the direct children of a namespace, or of the warehouse.
+
+    Those that the caller may not get are left out, and so is every child of such a parent.
+    """
     table_bucket = service.table_bucket(call)
     text = call.value.query.get("parent", "")
     parent = idents.parse_namespace(text) if text else ()
     parameters = call.value.query
     listing = f"namespaces of {text}"
     after, limit = pages.span(parameters, listing=listing)
-    names = await service.store.page(table_bucket, "namespace", parent, after=after, limit=limit)
+
+    def is_shown(namespace: idents.Namespace) -> bool:
+        demand = service.access.on_namespace(table_bucket, namespace, "GetNamespace")
+        return service.access.permits(call.principal, (demand,))
+
+    if parent and not is_shown(parent):
+        raise errors.NoSuchNamespace(f"Namespace does not exist: {idents.dotted(parent)}")
+    names = await service.store.page(
+        table_bucket,
+        "namespace",
+        parent,
+        after=after,
+        limit=limit,
+        is_shown=lambda name: is_shown((*parent, name)),
+    )
     page, token = pages.cut(names, parameters, listing=listing)
     return await answers.answer_listing(
         "namespaces", page, lambda part: [[*parent, name] for name in part], token
@@ -34,6 +51,8 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
     namespace = wire.get_namespace(values)
     properties = wire.get_texts(values, "properties")
     table_bucket = service.table_bucket(call)
+    demand = service.access.on_namespace(table_bucket, namespace, "CreateNamespace")
+    service.access.check(call.principal, (demand,))
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         made = await service.namespaces.create(

@@ -159,7 +159,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(
         "createNamespace",
         "POST /v1/{prefix}/namespaces",
-        _on_bucket("CreateNamespace"),
+        _IN_BODY,
         namespaces.create_namespace,
         body_bytes_max=wire.NAMESPACE_BYTES_MAX,
     ),

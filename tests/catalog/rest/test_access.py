@@ -191,6 +191,10 @@ def peopled(tmp_path: Path) -> Iterator[houses.House]:
                 houses.allow(everything, "*"),
                 houses.deny("s3tables:PutTableData", "*"),
             ],
+            "no_hr": [
+                houses.allow(everything, "*"),
+                houses.deny("*", "*", Condition={"StringEquals": {"s3tables:namespace": "hr"}}),
+            ],
         },
     ) as house:
         for dotted in ("sales.t", "hr.t", "hr.pub_t"):
@@ -216,6 +220,42 @@ def test_a_namespace_is_a_condition(peopled: houses.House) -> None:
     made = {"name": "n", "schema": houses.SCHEMA}
     assert peopled.ask("POST", "namespaces/hr/tables", made, user="sales").status == 403
     assert peopled.ask("POST", "namespaces/sales/tables", made, user="sales").status == 200
+
+
+def test_a_namespaces_name_is_a_condition_of_making_and_listing_it(
+    peopled: houses.House,
+) -> None:
+    """As at the other doors: the right to make or see a namespace is about its name."""
+    for user, namespace, status in (
+        ("sales", ["hr", "new"], 403),
+        ("sales", ["other"], 403),
+        ("no_hr", ["new"], 200),
+    ):
+        asked = peopled.ask("POST", "namespaces", {"namespace": namespace}, user=user)
+        assert asked.status == status, asked.body
+    assert peopled.ask("POST", "namespaces", {"namespace": ["hr", "below"]}).status == 200
+    listed = peopled.ask("GET", "namespaces", user="no_hr").json
+    assert listed == {"namespaces": [["new"], ["sales"]], "next-page-token": None}
+    first = peopled.ask("GET", "namespaces?pageSize=1&pageToken=", user="no_hr").json
+    assert first["namespaces"] == [["new"]]
+    token = first["next-page-token"]
+    last = peopled.ask("GET", f"namespaces?pageSize=1&pageToken={token}", user="no_hr").json
+    assert last == {"namespaces": [["sales"]], "next-page-token": None}
+    hidden = peopled.ask("GET", "namespaces?parent=hr", user="no_hr")
+    absent = peopled.ask("GET", "namespaces?parent=xy", user="no_hr")
+    assert hidden.error == (404, "NoSuchNamespaceException", "Namespace does not exist: hr")
+    assert absent.error == (404, "NoSuchNamespaceException", "Namespace does not exist: xy")
+    everything = peopled.ask("GET", "namespaces").json["namespaces"]
+    assert everything == [["hr"], ["new"], ["sales"]]
+    # A namespace of the forbidden name is not made either, where it is gone.
+    for name in ("t", "pub_t"):
+        assert peopled.ask("DELETE", f"namespaces/hr/tables/{name}").status == 204
+    for namespace in ("hr%1Fbelow", "hr"):
+        assert peopled.ask("DELETE", f"namespaces/{namespace}").status == 204
+    refused = peopled.ask("POST", "namespaces", {"namespace": ["hr"]}, user="no_hr")
+    assert refused.status == 403
+    assert peopled.ask("GET", "namespaces").json["namespaces"] == [["new"], ["sales"]]
+    assert peopled.ask("POST", "namespaces", {"namespace": ["hr"]}).status == 200
 
 
 def test_a_tables_name_is_a_condition(peopled: houses.House) -> None:
