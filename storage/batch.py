@@ -99,9 +99,13 @@ class Reading(Lookup, Protocol):
 
 
 class Entering(Reading, Protocol):
-    """A view that also finds the first row of a range without the cost of a scan."""
+    """A view that also finds the first rows of a range without the cost of a scan."""
 
     def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None: ...
+
+    def take(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> list[tuple[bytes, bytes]]: ...
 
 
 Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]

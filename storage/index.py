@@ -17,8 +17,10 @@ every later one is refused. A failure before that page is definite, for the old 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import concurrent.futures
 import contextlib
+import itertools
 import queue
 import struct
 import threading
@@ -106,6 +108,18 @@ class View:
             return None
         row: tuple[bytes, bytes] = cursor.item()
         return row if row[0] < stop else None
+
+    def take(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first count rows with start <= key < stop, ascending."""
+        with self._transaction.cursor(db=self._databases[store]) as cursor:
+            if not cursor.set_range(start):
+                return []
+            rows = list(itertools.islice(cursor, count))
+        if rows and rows[-1][0] >= stop:
+            del rows[bisect.bisect_left(rows, (stop,)) :]
+        return rows
 
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False

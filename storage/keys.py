@@ -34,6 +34,8 @@ _SCOPE = struct.Struct(">II")
 _NODE = struct.Struct(">I")
 _UP = bytes((value + 1) & 0xFF for value in range(256))
 _DOWN = bytes((value - 1) & 0xFF for value in range(256))
+_ENDED = END.translate(_DOWN)
+"""What END becomes with the rest of an address: a byte that UTF-8 never uses."""
 
 
 def bucket_range(bucket_id: int) -> tuple[bytes, bytes]:
@@ -150,6 +152,27 @@ def first(
         if end >= 0:
             return row[_SCOPE.size : end].translate(_DOWN), row[end + 1 :], value
     return next(walk(entering, store, bucket_id, start), None)
+
+
+def take(
+    entering: Entering, store: Store, bucket_id: int, start: bytes, stop: bytes | None, count: int
+) -> list[tuple[bytes, bytes]] | None:
+    """Return (key, value) of the first count rows with start <= key < stop, read at once.
+
+    For stores whose rows have no suffix. None if a key among them, or one of the bounds, is long:
+    only `walk` finds those. A page of 1,000 keys costs a fifth of what it costs through `walk`
+    (tests/bench, "LIST").
+    """
+    if len(start) > CHUNK_BYTES or (stop is not None and len(stop) > CHUNK_BYTES):
+        return None
+    scope = _SCOPE.pack(bucket_id, ROOT)
+    end = _SCOPE.pack(bucket_id, ROOT + 1) if stop is None else scope + stop.translate(_UP)
+    rows = entering.take(store, scope + start.translate(_UP), end, count)
+    names = b"".join([row[_SCOPE.size :] for row, _ in rows]).translate(_DOWN).split(_ENDED)
+    if len(names) != len(rows) + 1:  # a marker has no END, which it shares with the next key
+        return None
+    names.pop()  # behind the last END is nothing
+    return list(zip(names, [value for _, value in rows], strict=True))
 
 
 def _walk_node(

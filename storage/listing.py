@@ -7,8 +7,7 @@ counts as one entry, appears once over all pages, and stands where its first key
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -26,6 +25,9 @@ class Rows(Protocol[RowOut]):
 
     def first(self, start: bytes) -> tuple[bytes, RowOut] | None:
         """Return what walk would yield first."""
+
+    def take(self, start: bytes, stop: bytes | None, count: int) -> Sequence[tuple[bytes, RowOut]]:
+        """Return the first count of what walk yields; it may leave out keys from stop on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,8 +80,8 @@ def _page_of_keys(
 ) -> Page[Row]:
     """A page without a delimiter, cut out of the walk without looking at each key."""
     after = start_after + b"\x00" if start_after else b""  # the lowest key behind it
-    found = list(itertools.islice(rows.walk(max(prefix, after, enter_at)), entries_max + 1))
     stop = keys.successor(prefix)
+    found = list(rows.take(max(prefix, after, enter_at), stop, entries_max + 1))
     if stop is not None:
         while found and found[-1][0] >= stop:
             found.pop()

@@ -177,9 +177,10 @@ class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedPage:
-    """A ListPage whose objects are keys and what a listing says of them."""
+    """A ListPage whose objects are keys in UTF-8 with their records, of which
+    `records.listed_object` reads what a listing shows."""
 
-    objects: tuple[tuple[str, ListedObject], ...]
+    objects: tuple[tuple[bytes, bytes], ...]
     common_prefixes: tuple[str, ...]
     next_after: str | None
 

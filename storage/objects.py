@@ -13,6 +13,7 @@ that knows the tables deletes it. Which key may be written or deleted is decided
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -54,7 +55,6 @@ from storage.model import (
     ByteRange,
     FileSlice,
     InlineBody,
-    ListedObject,
     ListedPage,
     ListPage,
     NewId,
@@ -528,17 +528,16 @@ class Objects:
         start_after: str = "",
         max_keys: int = 1000,
     ) -> ListedPage:
-        """Return what `list` finds, as a listing shows it.
+        """Return what `list` finds, as it is stored.
 
         Other tasks have their turn after HIDDEN_MAX tombstones. The page is then no longer of one
         moment, and a full one that ends before tombstones says that there is more without looking
         behind them.
         """
         max_keys = min(max_keys, PAGE_ENTRIES_MAX)
-        rows: list[tuple[str, ListedObject]] = []
-        common_prefixes: list[str] = []
+        rows: list[tuple[bytes, bytes]] = []
+        common_prefixes: list[bytes] = []
         enter_at = b""
-        listed = records.listed_object
         while True:
             page, paused_at = self._list(
                 bucket,
@@ -549,9 +548,9 @@ class Objects:
                 enter_at=enter_at,
                 hidden_max=HIDDEN_MAX,
             )
-            rows += [(key.decode(), listed(value)) for key, value in page.rows]
-            common_prefixes += [each.decode() for each in page.common_prefixes]
-            next_after = None if page.next_after is None else page.next_after.decode()
+            rows += page.rows
+            common_prefixes += page.common_prefixes
+            next_after = page.next_after
             if paused_at is None or len(rows) + len(common_prefixes) >= max_keys:
                 break
             enter_at = paused_at
@@ -559,7 +558,9 @@ class Objects:
         if paused_at is not None:
             next_after = max([key for key, _ in rows[-1:]] + common_prefixes[-1:])
         return ListedPage(
-            objects=tuple(rows), common_prefixes=tuple(common_prefixes), next_after=next_after
+            objects=tuple(rows),
+            common_prefixes=tuple([each.decode() for each in common_prefixes]),
+            next_after=None if next_after is None else next_after.decode(),
         )
 
     def _list(
@@ -629,6 +630,16 @@ class _Rows:
         found = keys.first(self._view, self._store, self._bucket_id, start)
         return None if found is None else (found[0], found[2])
 
+    def take(self, start: bytes, stop: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
+        rows = keys.take(self._view, self._store, self._bucket_id, start, stop, count)
+        if rows is None or not self._are_shown(rows):
+            return list(itertools.islice(self.walk(start), count))
+        return rows
+
+    def _are_shown(self, rows: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Say whether walk yields each of these rows."""
+        return True
+
 
 class _ShownRows(_Rows):
     """The same without tombstoned objects, as far as hidden_max of them; None means all.
@@ -658,6 +669,9 @@ class _ShownRows(_Rows):
         if found is None or not records.is_tombstoned(found[1]):
             return found
         return next(self.walk(found[0]), None)
+
+    def _are_shown(self, rows: Sequence[tuple[bytes, bytes]]) -> bool:
+        return not any(map(records.is_tombstoned, [value for _, value in rows]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,6 @@ Never touches the index: bytes in, values out. What it cannot read is a CorruptR
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -33,10 +32,6 @@ VERSION = 1
 HEAD_BYTES = 2
 FLAG_TOMBSTONED = 1
 """Flag of an object that listings hide and only the sweep may remove."""
-
-LISTED_MAX = 8192
-LISTED_BYTES_MAX = 1024
-"""Records of at most so many bytes whose objects listings remember."""
 
 _VERSION_BYTE = bytes((VERSION,))
 
@@ -246,11 +241,7 @@ def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
 
 
 def listed_object(value: bytes) -> ListedObject:
-    """Return what a listing says of an object. Listings come again, so it is remembered."""
-    return _remembered_listed(value) if len(value) <= LISTED_BYTES_MAX else _listed_object(value)
-
-
-def _listed_object(value: bytes) -> ListedObject:
+    """Return what a listing says of an object, without decoding the rest."""
     record = _decode(_listed, value)
     attributes = record.attributes
     return ListedObject(
@@ -261,9 +252,6 @@ def _listed_object(value: bytes) -> ListedObject:
         checksum_algorithms=tuple(attributes.checksums),
         checksum_type=attributes.checksum_type,
     )
-
-
-_remembered_listed = functools.lru_cache(LISTED_MAX)(_listed_object)
 
 
 def bucket_info(name: str, value: bytes) -> BucketInfo:

@@ -9,6 +9,7 @@ same transaction. The object remembers its upload's id, so that a completion rep
 from __future__ import annotations
 
 import base64
+import itertools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -404,6 +405,9 @@ class _Rows:
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
         return next(self.walk(start), None)
+
+    def take(self, start: bytes, stop: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
+        return list(itertools.islice(self.walk(start), count))
 
 
 def find(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import datetime
 import email.utils
 import functools
+import itertools
 import re
 import urllib.parse
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from server import xmltext
-from storage import checksums, model
+from storage import checksums, model, records
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -31,9 +32,13 @@ SECONDS_REMEMBERED = 1024
 ROWS_REMEMBERED = 8192
 """Rows of listings whose text is kept: readers of tables list the same folders again and again."""
 
+RECORD_BYTES_REMEMBERED_MAX = 1024
+"""The longest record of an object whose row is kept."""
+
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - an offset would be formatted, at twice the cost
 _MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~/-]*")
+_UNRESERVED_BYTES = bytes(code for code in range(128) if _UNRESERVED.fullmatch(chr(code)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +68,12 @@ def encode_key(key: str, *, encode: bool) -> str:
 def document(root: str, content: str) -> bytes:
     """Return an XML document of S3's namespace."""
     return f'{PROLOGUE}<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+
+
+def _listing(before: str, contents: bytes, behind: str) -> bytes:
+    """Return a ListBucketResult. before, behind: what stands around its Contents."""
+    head = f'{PROLOGUE}<ListBucketResult xmlns="{NAMESPACE}">{before}'
+    return b"".join((head.encode(), contents, f"{behind}</ListBucketResult>".encode()))
 
 
 def format_timestamp(at_ms: int) -> str:
@@ -175,17 +186,16 @@ def list_objects(
     owner: Owner,
 ) -> bytes:
     next_marker = page.next_after if delimiter else None
-    return document(
-        "ListBucketResult",
+    return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
         f"<Marker>{encode_key(marker, encode=encode)}</Marker>"
         + _encoded("NextMarker", next_marker, encode=encode)
         + f"<MaxKeys>{max_keys}</MaxKeys>"
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + _encoding_type(encode=encode)
-        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
-        + _contents(page.objects, encode=encode, owner=owner)
-        + _common_prefixes(page.common_prefixes, encode=encode),
+        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>",
+        _contents(page.objects, encode=encode, owner=owner),
+        _common_prefixes(page.common_prefixes, encode=encode),
     )
 
 
@@ -204,8 +214,7 @@ def list_objects_v2(
 ) -> bytes:
     """Return ListObjectsV2's answer. owner: None leaves the owners out."""
     key_count = len(page.objects) + len(page.common_prefixes)
-    return document(
-        "ListBucketResult",
+    return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
         + _encoded("StartAfter", start_after, encode=encode)
         + _element("ContinuationToken", continuation_token)
@@ -213,9 +222,9 @@ def list_objects_v2(
         + f"<KeyCount>{key_count}</KeyCount><MaxKeys>{max_keys}</MaxKeys>"
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + _encoding_type(encode=encode)
-        + f"<IsTruncated>{_boolean(next_token is not None)}</IsTruncated>"
-        + _contents(page.objects, encode=encode, owner=owner)
-        + _common_prefixes(page.common_prefixes, encode=encode),
+        + f"<IsTruncated>{_boolean(next_token is not None)}</IsTruncated>",
+        _contents(page.objects, encode=encode, owner=owner),
+        _common_prefixes(page.common_prefixes, encode=encode),
     )
 
 
@@ -403,34 +412,40 @@ def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _contents(
-    objects: Sequence[tuple[str, model.ListedObject]], *, encode: bool, owner: Owner | None
-) -> str:
+    objects: Sequence[tuple[bytes, bytes]], *, encode: bool, owner: Owner | None
+) -> bytes:
     # An object belongs to its bucket's owner, whoever wrote it (S3's BucketOwnerEnforced).
     shown_owner = "" if owner is None else _owner(owner)
     keys = [key for key, _ in objects]
-    if not _UNRESERVED.fullmatch("".join(keys)):
-        keys = [encode_key(key, encode=encode) for key in keys]
-    rows = []
-    for key, (_, listed) in zip(keys, objects, strict=True):
-        head, tail = _shown(listed)
-        rows.append(f"<Contents><Key>{key}</Key>{head}{shown_owner}{tail}")
-    return "".join(rows)
+    if b"".join(keys).translate(None, _UNRESERVED_BYTES):
+        keys = [encode_key(key.decode(), encode=encode).encode() for key in keys]
+    values = [value for _, value in objects]
+    remembered = max(map(len, values), default=0) <= RECORD_BYTES_REMEMBERED_MAX
+    rows = map(_remembered_row if remembered else _row, values, itertools.repeat(shown_owner))
+    # Three pieces per object, put in place a whole column at a time.
+    pieces = [b"<Contents><Key>"] * (3 * len(keys))
+    pieces[1::3] = keys
+    pieces[2::3] = rows
+    return b"".join(pieces)
 
 
-@functools.lru_cache(ROWS_REMEMBERED)
-def _shown(listed: model.ListedObject) -> tuple[str, str]:
-    """Return what stands between an object's key and its owner in a listing, and behind that."""
+def _row(value: bytes, shown_owner: str) -> bytes:
+    """Return what a listing shows of an object behind its key. value: its record."""
+    listed = records.listed_object(value)
     algorithms = "".join(
         f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
         for name in listed.checksum_algorithms or ("crc64nvme",)
     )
     checksum_type = listed.checksum_type if listed.checksum_algorithms else "FULL_OBJECT"
     return (
-        f"<LastModified>{format_timestamp(listed.modified_at_ms)}</LastModified>"
+        f"</Key><LastModified>{format_timestamp(listed.modified_at_ms)}</LastModified>"
         f"<ETag>&quot;{listed.etag}&quot;</ETag>{algorithms}"
-        f"<ChecksumType>{checksum_type}</ChecksumType><Size>{listed.size_bytes}</Size>",
-        f"<StorageClass>{listed.storage_class}</StorageClass></Contents>",
-    )
+        f"<ChecksumType>{checksum_type}</ChecksumType><Size>{listed.size_bytes}</Size>"
+        f"{shown_owner}<StorageClass>{listed.storage_class}</StorageClass></Contents>"
+    ).encode()
+
+
+_remembered_row = functools.lru_cache(ROWS_REMEMBERED)(_row)
 
 
 def _common_prefixes(prefixes: Sequence[str], *, encode: bool) -> str:

@@ -285,6 +285,16 @@ def test_first_gives_what_a_scan_would_begin_with(index: Index) -> None:
         assert view.first(Store.LOG, b"a", b"z") is None
 
 
+def test_take_gives_the_first_rows_of_a_scan(index: Index) -> None:
+    index.commit_now(Batch(writes=tuple(put(key) for key in (b"b", b"bb", b"d"))))
+    with index.view() as view:
+        for start in (b"d", b"a", b"c", b"b", b"e", b"bb"):
+            for stop in (b"a", b"b", b"c", b"d", b"z"):
+                for count in (1, 2, 9):
+                    expected = list(view.scan(STORE, start, stop))[:count]
+                    assert view.take(STORE, start, stop, count) == expected
+
+
 def test_stores_do_not_share_keys(index: Index) -> None:
     index.commit_now(Batch(writes=(put(b"a"),)))
     assert index.get(Store.LOG, b"a") is None

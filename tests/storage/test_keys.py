@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator
 
 from hypothesis import given, settings
@@ -34,6 +35,11 @@ class Table:
 
     def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
         return next(self.scan(store, start, stop), None)
+
+    def take(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> list[tuple[bytes, bytes]]:
+        return list(itertools.islice(self.scan(store, start, stop), count))
 
     def do(self, *writes: Write) -> None:
         for write in writes:
@@ -84,6 +90,29 @@ def test_walk_yields_every_key_from_start_on_in_byte_order(
         assert found == [(key, b"v" + key) for key in expected]
         entered = keys.first(table, Store.OBJECTS, 7, begin)
         assert entered == next(keys.walk(table, Store.OBJECTS, 7, begin), None)
+
+
+@given(
+    st.lists(key_bytes, unique=True, max_size=12),
+    key_bytes | st.just(b""),
+    key_bytes | st.none(),
+    st.integers(1, 6),
+)
+@settings(max_examples=150, deadline=None)
+def test_take_returns_what_walk_yields_first_or_none_where_a_key_is_long(
+    wanted: list[bytes], start: bytes, stop: bytes | None, count: int
+) -> None:
+    table = Table()
+    for key in wanted:
+        table.put(Store.OBJECTS, 7, key)
+        table.put(Store.OBJECTS, 8, key + b"!")
+    expected = sorted(key for key in wanted if key >= start and (stop is None or key < stop))
+    taken = keys.take(table, Store.OBJECTS, 7, start, stop, count)
+    if taken is None:
+        bounds = (start, stop or b"")
+        assert any(len(key) > keys.CHUNK_BYTES for key in (*bounds, *expected[:count]))
+    else:
+        assert taken == [(key, b"v" + key) for key in expected[:count]]
 
 
 @given(st.lists(key_bytes, unique=True, max_size=12), st.randoms(use_true_random=False))

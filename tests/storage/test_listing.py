@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from hypothesis import given, settings
@@ -46,6 +47,9 @@ class Sorted:
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
         return next(self.walk(start), None)
+
+    def take(self, start: bytes, stop: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
+        return list(itertools.islice(self.walk(start), count))
 
 
 def pages(

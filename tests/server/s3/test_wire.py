@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.s3 import wire
-from storage import model
+from storage import model, records
 
 
 def info(key: str = "k", **attributes: object) -> model.ObjectInfo:
@@ -23,6 +23,21 @@ def info(key: str = "k", **attributes: object) -> model.ObjectInfo:
         modified_at_ms=1_700_000_000_120,
         attributes=model.ObjectAttributes(**attributes),  # type: ignore[arg-type]
         body=model.SegmentBody(segments=()),
+    )
+
+
+def record(**attributes: object) -> bytes:
+    return records.encode(
+        records.ObjectRecord(
+            sequence=1,
+            version_id="null",
+            size_bytes=3,
+            etag="abc",
+            crc64nvme=1,
+            modified_at_ms=1_700_000_000_120,
+            segments=(),
+            attributes=model.ObjectAttributes(**attributes),  # type: ignore[arg-type]
+        )
     )
 
 
@@ -47,15 +62,9 @@ def test_dates_in_headers_are_whole_seconds_gmt() -> None:
 def test_any_key_survives_a_listing_in_both_encodings(key: str) -> None:
     if any(ord(c) in (0xFFFE, 0xFFFF) for c in key):
         return  # XML 1.0 has no form for these two; AWS asks for encoding-type=url
-    listed = model.ListedObject(
-        size_bytes=3,
-        etag="abc",
-        modified_at_ms=1_700_000_000_120,
-        storage_class="STANDARD",
-        checksum_algorithms=(),
-        checksum_type="FULL_OBJECT",
+    page = model.ListedPage(
+        objects=((key.encode(), record()),), common_prefixes=(), next_after=None
     )
-    page = model.ListedPage(objects=((key, listed),), common_prefixes=(), next_after=None)
     owner = wire.Owner(canonical_id="1", display_name="x")
     for encode in (False, True):
         body = wire.list_objects(
@@ -66,6 +75,41 @@ def test_any_key_survives_a_listing_in_both_encodings(key: str) -> None:
         assert found is not None
         shown = found.text or ""
         assert (wire.urllib.parse.unquote(shown) if encode else shown) == key
+
+
+def test_a_listing_shows_each_object_in_aws_order_with_its_owner_if_asked() -> None:
+    # The order of the elements is AWS's, from the ListObjectsV2 page of its API reference.
+    plain = record()
+    stated = record(
+        checksums={"crc32": "AAAAAA=="}, checksum_type="COMPOSITE", storage_class="GLACIER_IR"
+    )
+    long = record(user_metadata={"m": "x" * 2048})
+    page = model.ListedPage(
+        objects=((b"a", plain), (b"b&c", stated), (b"d", long)), common_prefixes=(), next_after=None
+    )
+    shown = "<LastModified>2023-11-14T22:13:20.120Z</LastModified><ETag>&quot;abc&quot;</ETag>"
+    computed = (
+        "<ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>"
+        "<Size>3</Size>"
+    )
+    sent = (
+        "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>COMPOSITE</ChecksumType>"
+        "<Size>3</Size>"
+    )
+    named = "<Owner><ID>1</ID><DisplayName>x</DisplayName></Owner>"
+    for owner, element in ((None, ""), (wire.Owner(canonical_id="1", display_name="x"), named)):
+        body = wire.list_objects_v2(
+            page, bucket="b", prefix="", delimiter="", start_after=None, continuation_token=None,
+            next_token=None, max_keys=3, encode=False, owner=owner,
+        ).decode()  # fmt: skip
+        standard = f"{element}<StorageClass>STANDARD</StorageClass></Contents>"
+        assert body.endswith(
+            "<IsTruncated>false</IsTruncated>"
+            f"<Contents><Key>a</Key>{shown}{computed}{standard}"
+            f"<Contents><Key>b&amp;c</Key>{shown}{sent}{element}"
+            "<StorageClass>GLACIER_IR</StorageClass></Contents>"
+            f"<Contents><Key>d</Key>{shown}{computed}{standard}</ListBucketResult>"
+        )
 
 
 def test_object_headers_hold_what_was_stored_and_no_checksum_unasked() -> None:
