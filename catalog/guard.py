@@ -120,6 +120,11 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
     owner: content.Owner | None = None
 
     @property
+    def table_path(self) -> str | None:
+        """Where the table begins that the key lies at or below."""
+        return None if self.location is None else self.location.path
+
+    @property
     def is_aws_strict(self) -> bool:
         """Whether the bucket offers on objects only what AWS offers on tables' storage."""
         return self.bucket.settings.get(AWS_STRICT) is True

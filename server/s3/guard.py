@@ -81,6 +81,10 @@ class Ruling(Protocol):
         """The rows of the index that the ruling was made of, beside the bucket's id."""
 
     @property
+    def table_path(self) -> str | None:
+        """Where the table begins that the key lies at or below, if it lies in one."""
+
+    @property
     def is_aws_strict(self) -> bool:
         """Whether objects of the bucket cannot be listed, deleted, copied or tagged."""
 
@@ -124,6 +128,7 @@ class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     bucket: model.BucketInfo | None
     expects: tuple[batch.Expect, ...] = ()
+    table_path: str | None = None
     is_aws_strict: bool = False
     is_write_once: bool = False
     on_delete: OnDelete = "remove"

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from server import asgi, calls
-from server.s3 import engines, fields, operations, tokens, wire
+from server.s3 import engines, fields, operations, tokens, visible, wire
 from storage import model
 
 
 async def list_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListObjects = call.value
     bucket = services.buckets.get(operation.bucket)
-    page = await _page(
-        services,
-        operation.bucket,
-        prefix=operation.prefix,
-        delimiter=operation.delimiter,
-        after=operation.marker,
-        max_keys=operation.max_keys,
-    )
+    page = await _page(services, call, operation, after=operation.marker)
     body = wire.list_objects(
         page,
         bucket=bucket.name,
@@ -41,14 +34,7 @@ async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)
         after = redeemed
-    page = await _page(
-        services,
-        operation.bucket,
-        prefix=operation.prefix,
-        delimiter=operation.delimiter,
-        after=after,
-        max_keys=operation.max_keys,
-    )
+    page = await _page(services, call, operation, after=after)
     owner = None
     if operation.fetch_owner:
         owner = engines.owner_of(services, bucket.owner, call.principal)
@@ -69,16 +55,21 @@ async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.
 
 async def _page(
     services: engines.Services,
-    bucket: str,
+    call: calls.Call,
+    operation: operations.ListObjects | operations.ListObjectsV2,
     *,
-    prefix: str,
-    delimiter: str,
     after: str,
-    max_keys: int,
 ) -> model.ListedPage:
-    if max_keys == 0:
+    if operation.max_keys == 0:
         # Nothing was asked for, so nothing is left: a truncated page would be asked for again.
         return model.ListedPage(objects=(), common_prefixes=(), next_after=None)
+    visibility = visible.across_tables(services, call, operation.bucket, operation.prefix)
+    if visibility is not None:
+        return await visibility.page_of_objects(operation, after=after)
     return await services.objects.list_patiently(
-        bucket, prefix=prefix, delimiter=delimiter, start_after=after, max_keys=max_keys
+        operation.bucket,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        start_after=after,
+        max_keys=operation.max_keys,
     )

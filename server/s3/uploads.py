@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from server import asgi, calls
-from server.s3 import documents, engines, errors, guard, incoming, objects, operations, wire
+from server.s3 import (
+    documents,
+    engines,
+    errors,
+    guard,
+    incoming,
+    objects,
+    operations,
+    visible,
+    wire,
+)
 from storage import checksums, model
 from storage import errors as storage_errors
 
@@ -187,14 +197,19 @@ async def list_parts(services: engines.Services, call: calls.Call) -> asgi.Respo
 async def list_uploads(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListMultipartUploads = call.value
     bucket = services.buckets.get(operation.bucket)
-    page = services.uploads.list(
-        operation.bucket,
-        prefix=operation.prefix,
-        delimiter=operation.delimiter,
-        key_marker=operation.key_marker,
-        upload_id_marker=operation.upload_id_marker,
-        uploads_max=operation.max_uploads,
-    )
+
+    visibility = visible.across_tables(services, call, operation.bucket, operation.prefix)
+    if visibility is None:
+        page = services.uploads.list(
+            operation.bucket,
+            prefix=operation.prefix,
+            delimiter=operation.delimiter,
+            key_marker=operation.key_marker,
+            upload_id_marker=operation.upload_id_marker,
+            uploads_max=operation.max_uploads,
+        )
+    else:
+        page = await visibility.page_of_uploads(operation)
     body = wire.list_multipart_uploads(
         page,
         bucket=bucket.name,

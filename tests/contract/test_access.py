@@ -6,6 +6,7 @@ The server is a process as a user starts it, with tests/kit/users.py as its sett
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
@@ -212,15 +213,7 @@ def test_s3tables_tells_carol_nothing_of_what_exists(running: server_kit.Running
 
 
 def test_s3_tells_carol_nothing_of_what_exists(running: server_kit.Running) -> None:
-    keys = login_of(running, "carol")
-    client = boto3.client(
-        "s3",
-        endpoint_url=running.url,
-        region_name="us-east-1",
-        aws_access_key_id=keys.access_key,
-        aws_secret_access_key=keys.secret_key,
-        config=botocore.client.Config(s3={"addressing_style": "path"}),
-    )
+    client = s3_client(running, "carol")
 
     def answers(database: str, namespace: str, table: str) -> list[str]:
         key = f"{namespace}/{table}/data/x.parquet"
@@ -237,6 +230,72 @@ def test_s3_tells_carol_nothing_of_what_exists(running: server_kit.Running) -> N
     hidden = answers("lake", "bob", "secret")
     for names in ABSENT:
         assert answers(*names) == hidden
+
+
+def s3_client(server: server_kit.Running, name: str) -> Any:
+    keys = login_of(server, name)
+    return boto3.client(
+        "s3",
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+        config=botocore.client.Config(s3={"addressing_style": "path"}),
+    )
+
+
+def test_a_listing_across_tables_shows_dave_nothing_of_bobs(running: server_kit.Running) -> None:
+    """Dave may list the bucket, and is denied what lies in the namespace bob."""
+    root, dave = s3_client(running, "root"), s3_client(running, "dave")
+
+    def keys_of(client: Any, **asked: Any) -> list[str]:
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket="lake", **asked)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+    def prefixes_of(client: Any, **asked: Any) -> list[str]:
+        pages = client.get_paginator("list_objects_v2").paginate(
+            Bucket="lake", Delimiter="/", **asked
+        )
+        return [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", ())]
+
+    for key in ("alice/mine/data/f.parquet", "boa/loose/data/f.parquet", "bobby/t/data/f.parquet"):
+        root.put_object(Bucket="lake", Key=key, Body=b"x")
+    everything = keys_of(root)
+    allowed = [key for key in everything if not key.startswith("bob/")]
+    assert len(everything) > len(allowed) > 3
+    assert keys_of(dave) == allowed
+    old = dave.get_paginator("list_objects").paginate(
+        Bucket="lake", PaginationConfig={"PageSize": 2}
+    )
+    assert [each["Key"] for page in old for each in page["Contents"]] == allowed
+    for size in (1, 2, 3, 7, len(allowed)):
+        for page in dave.get_paginator("list_objects_v2").paginate(
+            Bucket="lake", PaginationConfig={"PageSize": size}
+        ):
+            token = page.get("NextContinuationToken", "")
+            named = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            assert b"bob/" not in named
+            assert page["KeyCount"] == len(page["Contents"]) <= size
+        assert keys_of(dave, PaginationConfig={"PageSize": size}) == allowed
+    assert prefixes_of(root) == ["alice/", "boa/", "bob/", "bobby/", "dave/"]
+    assert prefixes_of(dave) == ["alice/", "boa/", "bobby/", "dave/"]
+    assert prefixes_of(dave, PaginationConfig={"PageSize": 1}) == prefixes_of(dave)
+    assert prefixes_of(dave, Prefix="bob") == ["bobby/"]
+    for prefix in ("bob/", "bob/sec", "bob/secret"):
+        assert prefixes_of(dave, Prefix=prefix) == keys_of(dave, Prefix=prefix) == []
+    key = "bob/secret/data/upload.parquet"
+    started = s3_client(running, "bob").create_multipart_upload(Bucket="lake", Key=key)
+    try:
+        for asked in ({}, {"Delimiter": "/"}, {"Prefix": "bob/"}, {"MaxUploads": 1}):
+            listed = dave.list_multipart_uploads(Bucket="lake", **asked)
+            assert "bob/" not in repr([listed.get("Uploads"), listed.get("CommonPrefixes")])
+            assert not listed["IsTruncated"]
+        uploads = root.list_multipart_uploads(Bucket="lake")["Uploads"]
+        assert [each["Key"] for each in uploads] == [key]
+    finally:
+        s3_client(running, "bob").abort_multipart_upload(
+            Bucket="lake", Key=key, UploadId=started["UploadId"]
+        )
 
 
 @pytest.mark.parametrize(
