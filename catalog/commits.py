@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -51,6 +51,15 @@ STEPS_AT_ONCE: Final = 8
 
 
 Result = TypeVar("Result")
+
+
+class Placed(Protocol):
+    """Metadata of a table or view, as far as it says where files go."""
+
+    @property
+    def location(self) -> str: ...
+    @property
+    def properties(self) -> Mapping[str, str]: ...
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,7 +236,12 @@ class Commits:
             data = await run(model.encode, step.made, large=step.large)
             _check_size(step, len(data))
             codec = properties.metadata_codec(step.made.properties)
-            location = _next_file(step, codec=codec, new_id=sites.hyphenated(self._store.new_id()))
+            location = next_file(
+                None if step.before is None else step.before.pointer.metadata_location,
+                step.made,
+                codec=codec,
+                new_id=sites.hyphenated(self._store.new_id()),
+            )
             check_file(location, step.made, place)
             # Ten megabytes take half a second to compress: in a thread, nobody else waits for it.
             body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
@@ -294,22 +308,23 @@ class Commits:
         file = await self._store.fetch_metadata(pointer.metadata_location, place=place)
         return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
 
-    def check_name_free(
-        self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
-    ) -> None:
-        if self._store.find_pointer(reading, place, "table", ident) is not None:
-            raise errors.TableAlreadyExists(f"Table already exists: {ident.dotted()}")
-        if self._store.find_pointer(reading, place, "view", ident) is not None:
-            raise errors.ViewAlreadyExists(f"View with same name already exists: {ident.dotted()}")
+    def keys(
+        self,
+        place: records.Place,
+        tables: Sequence[idents.TableIdent],
+        *,
+        kind: Literal["table", "view"] = "table",
+    ) -> list[bytes]:
+        """Return what writers of these tables or views queue for.
 
-    def keys(self, place: records.Place, tables: Sequence[idents.TableIdent]) -> list[bytes]:
-        """Return what writers of these tables queue for. A namespace without id has no tables."""
+        A namespace without id has none.
+        """
         keys = []
         for ident in tables:
             namespace_id = self._store.namespace_id(self._store.index, place, ident.namespace)
             if namespace_id:
                 name = ident.name.encode("utf-8", "replace").decode()
-                keys.append(records.pointer_key(place, "table", namespace_id, name))
+                keys.append(records.pointer_key(place, kind, namespace_id, name))
         return keys
 
     def find_site(
@@ -335,7 +350,7 @@ class Commits:
             return sites.adopt(
                 reading, place, ident, holder, entry=entry, requested=requested, now_ms=now_ms
             )
-        self.check_name_free(reading, place, ident)
+        sites.check_name_free(self._store, reading, place, ident, kind="table")
         return sites.find_site(
             reading,
             place,
@@ -559,10 +574,11 @@ def change(
     after: records.Pointer | None,
     summary: Mapping[str, Any],
     holder: store.FoundNamespace | None = None,
+    kind: Literal["table", "view"] = "table",
 ) -> commit.Change:
-    """Return one table's part of a commit. holder: the namespace it is put into, if it is."""
+    """Return a table's or view's part of a commit. holder: the namespace it is put into, if any."""
     return commit.Change(
-        kind="table",
+        kind=kind,
         namespace=ident.namespace,
         namespace_id=namespace_id,
         name=ident.name,
@@ -573,7 +589,7 @@ def change(
     )
 
 
-def check_placement(metadata: model.TableMetadata, place: records.Place) -> None:
+def check_placement(metadata: Placed, place: records.Place) -> None:
     """Raise InvalidProperty if properties send writers where the layout would refuse them."""
     properties.check_paths(metadata.properties, location=metadata.location)
     properties.metadata_codec(metadata.properties)
@@ -591,7 +607,7 @@ def check_placement(metadata: model.TableMetadata, place: records.Place) -> None
             raise errors.InvalidProperty(f"Cannot set {name} to {value}: {refused}") from None
 
 
-def check_file(uri: str, metadata: model.TableMetadata, place: records.Place) -> None:
+def check_file(uri: str, metadata: Placed, place: records.Place) -> None:
     """Raise InvalidProperty if the layout would refuse a metadata file to a client.
 
     Properties are checked when they are set, but a bucket may have become stricter since.
@@ -681,14 +697,15 @@ def location_asked(given: Sequence[Any]) -> str | None:
 _VERSION = re.compile(r"(\d{1,9})-[^/]*$")
 
 
-def _next_file(step: Step, *, codec: properties.MetadataCodec, new_id: str) -> str:
-    """Return where the step's metadata goes: the next number, and a name never used before."""
+def next_file(
+    previous: str | None, metadata: Placed, *, codec: properties.MetadataCodec, new_id: str
+) -> str:
+    """Return where metadata goes: the number after previous, and a name never used before."""
     number = 0
-    if step.before is not None and step.before.pointer.metadata_location is not None:
-        name = step.before.pointer.metadata_location.rpartition("/")[2]
-        match = _VERSION.match(name)
+    if previous is not None:
+        match = _VERSION.match(previous.rpartition("/")[2])
         number = int(match[1]) + 1 if match else 0
-    directory = properties.metadata_directory(step.made.properties, location=step.made.location)
+    directory = properties.metadata_directory(metadata.properties, location=metadata.location)
     middle = ".gz" if codec == "gzip" else ""
     return f"{directory}/{number:05d}-{new_id}{middle}.metadata.json"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -232,10 +232,11 @@ class Namespaces:
         via: str = "rest",
         receipt: receipts.Receipt | None = None,
     ) -> None:
-        """Drop a namespace with all its tables, as one commit.
+        """Drop a namespace with all its tables and views, as one commit.
 
-        check: raises for a table that may not go; then nothing goes. Raises NoSuchNamespace,
-        NamespaceNotEmpty for views and namespaces in it, InvalidArgument for too many tables.
+        check: raises for a table or view that may not go; then nothing goes. Raises
+        NoSuchNamespace, NamespaceNotEmpty for namespaces in it, InvalidArgument for too many
+        tables and views.
         """
         place = self._store.place(table_bucket)
 
@@ -244,28 +245,33 @@ class Namespaces:
                 found = self._store.namespace(view, place, namespace)
                 parent = self._parent(view, place, namespace)
                 namespace_id = found.row.namespace_id
-                _check_empty(view, place, namespace, namespace_id, kinds=("view", "namespace"))
-                names = self._store.names(view, place, "table", namespace_id)
+                _check_empty(view, place, namespace, namespace_id, kinds=("namespace",))
+                kinds: tuple[Literal["table", "view"], ...] = ("table", "view")
+                names = [
+                    (kind, name)
+                    for kind in kinds
+                    for name in self._store.names(view, place, kind, namespace_id)
+                ]
                 if len(names) > TABLES_DROPPED_MAX:
                     raise errors.InvalidArgument(
                         f"Namespace {idents.dotted(namespace)} holds more than"
-                        f" {TABLES_DROPPED_MAX} tables: drop some of them first"
+                        f" {TABLES_DROPPED_MAX} tables and views: drop some of them first"
                     )
                 changes = []
-                for name in names:
+                for kind, name in names:
                     ident = idents.TableIdent(
                         table_bucket=table_bucket, namespace=namespace, name=name
                     )
-                    table = self._store.find_pointer(view, place, "table", ident)
-                    assert table is not None, "one reading lists and finds"
-                    check(ident, table.pointer)
+                    entry = self._store.find_pointer(view, place, kind, ident)
+                    assert entry is not None, "one reading lists and finds"
+                    check(ident, entry.pointer)
                     changes.append(
                         commit.Change(
-                            kind="table",
+                            kind=kind,
                             namespace=namespace,
                             namespace_id=namespace_id,
                             name=name,
-                            before=table.value,
+                            before=entry.value,
                             after=None,
                             summary={"operation": "drop", "purge": False},
                         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog import claims, errors, idents, locations, owners, properties, records, store
+from catalog import claims, errors, idents, layout, locations, owners, properties, records, store
+from catalog import guard as table_guard
+from server.s3 import guard
 from storage import batch
 
 
@@ -119,6 +121,58 @@ def adopt(
         claim=claim,
         entry=entry,
     )
+
+
+def check_named(location: str) -> None:
+    """Raise InvalidMetadataFile unless a file is named like metadata."""
+    if not location.endswith((".metadata.json", ".metadata.json.gz")):
+        raise errors.InvalidMetadataFile(
+            f"{location} is not named like a metadata file (*.metadata.json)"
+        )
+
+
+def check_below(
+    place: records.Place, path: str, metadata_location: str, *, kind: Literal["table", "view"]
+) -> None:
+    """Raise InvalidMetadataFile unless a file lies where a thing at path has its metadata.
+
+    There the file is the thing's from the commit on: it is not overwritten, and a DELETE hides it.
+    """
+    key = locations.path_in(metadata_location, table_bucket=place.table_bucket) or ""
+    home = locations.format_uri(place.table_bucket, path)
+    if not key.startswith(path + "/"):
+        raise errors.InvalidMetadataFile(
+            f"{metadata_location} does not lie below the {kind}'s location {home}"
+        )
+    check_named(metadata_location)
+    if table_guard.layout_mode(place.bucket) == "off":
+        return
+    try:
+        verdict = layout.judge(key, location=layout.Location(path=path, kind=kind))
+    except guard.LayoutRefused as refused:
+        raise errors.InvalidMetadataFile(
+            f"{metadata_location} is no metadata file of a {kind} at {home}: {refused}"
+        ) from refused
+    if verdict.kind != "metadata":
+        raise errors.InvalidMetadataFile(f"{metadata_location} does not lie in {home}/metadata")
+
+
+def check_name_free(
+    catalog: store.CatalogStore,
+    reading: batch.Reading,
+    place: records.Place,
+    ident: idents.TableIdent,
+    *,
+    kind: Literal["table", "view"],
+) -> None:
+    """Raise TableAlreadyExists or ViewAlreadyExists if the name of a new thing is taken."""
+    name = ident.dotted()
+    same_name = "" if kind == "table" else " with same name"
+    if catalog.find_pointer(reading, place, "table", ident) is not None:
+        raise errors.TableAlreadyExists(f"Table{same_name} already exists: {name}")
+    same_name = "" if kind == "view" else " with same name"
+    if catalog.find_pointer(reading, place, "view", ident) is not None:
+        raise errors.ViewAlreadyExists(f"View{same_name} already exists: {name}")
 
 
 def check_rename_free(

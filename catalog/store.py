@@ -36,6 +36,8 @@ NEW_METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
 """What a commit or a registration may lead to: the cache holds it, and decoding it step by step
 never takes the interpreter for more than some 30 milliseconds."""
 INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
+VIEW_METADATA_BYTES_MAX: Final = 2 * 1024 * 1024
+"""A view's metadata: decoding it takes some tens of milliseconds at the most."""
 SMALL_BYTES: Final = 1024 * 1024
 """Metadata files up to here are read where they are asked for: it takes some milliseconds."""
 SMALL_GZIP_BYTES: Final = 64 * 1024
@@ -411,6 +413,40 @@ class CatalogStore:
                 self._read_large_info, location, info, NEW_METADATA_BYTES_MAX
             )
         return loaded, _unchanged(info)
+
+    def read_view(self, location: str, *, place: records.Place) -> bytes:
+        """Return the JSON of the view metadata that a pointer names. Raises MetadataFileMissing."""
+        return self._read_view_info(location, self._find_file(location, place.table_bucket))
+
+    async def fetch_view(self, location: str, *, place: records.Place) -> bytes:
+        """Do what `read_view` does, but read what is not small in a thread."""
+        info = self._find_file(location, place.table_bucket)
+        return await self._fetch_view_info(location, info)
+
+    async def fetch_foreign_view(
+        self, location: str, *, place: records.Place
+    ) -> tuple[bytes, batch.Batch]:
+        """Return view metadata that a client wrote, and what expects the file to stay as read.
+
+        Raises MetadataFileMissing, InvalidMetadataFile for one that is too large.
+        """
+        info = self._find_file(location, place.table_bucket)
+        if info.size_bytes > VIEW_METADATA_BYTES_MAX:
+            raise errors.InvalidMetadataFile(
+                f"{location} is larger than {VIEW_METADATA_BYTES_MAX} bytes"
+            )
+        return await self._fetch_view_info(location, info), _unchanged(info)
+
+    async def _fetch_view_info(self, location: str, info: model.ObjectInfo) -> bytes:
+        if info.size_bytes <= SMALL_GZIP_BYTES:
+            return self._read_view_info(location, info)
+        return await asyncio.to_thread(self._read_view_info, location, info)
+
+    def _read_view_info(self, location: str, info: model.ObjectInfo) -> bytes:
+        data = self.objects.read(info, limit_bytes=VIEW_METADATA_BYTES_MAX)
+        if is_compressed(location):
+            data = _gunzip(data, location, VIEW_METADATA_BYTES_MAX)
+        return data
 
     def _read_info(
         self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX

@@ -22,7 +22,6 @@ from catalog import (
     commits,
     errors,
     idents,
-    layout,
     loads,
     locations,
     owners,
@@ -32,9 +31,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog import guard as table_guard
 from catalog.metadata import checks, creation, reading
-from server.s3 import guard
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -338,12 +335,12 @@ class Tables:
                 holder = self._store.namespace(view, place, ident.namespace)
                 found = self._store.find_pointer(view, place, "table", ident)
                 if found is None or not overwrite:
-                    self._commits.check_name_free(view, place, ident)
+                    sites.check_name_free(self._store, view, place, ident, kind="table")
                 else:
                     _permit_overwrite(permit, place, ident, found)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
-            _check_below(place, path, metadata_location)
+            sites.check_below(place, path, metadata_location, kind="table")
             with self._store.index.view() as view:
                 namespace_id = holder.row.namespace_id
                 owner_uuid = object_uuid
@@ -353,7 +350,8 @@ class Tables:
                     row = claims.find_claimable(
                         view, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
                     )
-                    owner_uuid = object_uuid if row is None else row.object_uuid
+                    if row is not None and row.kind == "table":
+                        owner_uuid = row.object_uuid
                 claim = claims.claim(
                     view,
                     place,
@@ -464,7 +462,7 @@ class Tables:
                 judge(place, ident, old)
             _check_token(old, version_token)
             path = locations.parse_location(old.location, table_bucket=place.table_bucket)
-            _check_below(place, path, metadata_location)
+            sites.check_below(place, path, metadata_location, kind="table")
             file, unchanged = await self._foreign_file(place, metadata_location)
             if properties.plain_uri(file.table.location) != properties.plain_uri(old.location):
                 raise errors.InvalidMetadataFile(
@@ -659,7 +657,7 @@ class Tables:
         self, place: records.Place, location: str
     ) -> tuple[store.LoadedMetadata, batch.Batch]:
         """Return metadata that a client wrote, checked whole, and what expects it to stay."""
-        _check_named(location)
+        sites.check_named(location)
         if locations.path_in(location, table_bucket=place.table_bucket) is None:
             raise errors.InvalidMetadataFile(
                 f"{location} does not lie in s3://{place.table_bucket}/"
@@ -688,37 +686,6 @@ def _permit_overwrite(
         is_live=True,
     )
     permit(path or "", owner)
-
-
-def _check_named(location: str) -> None:
-    if not location.endswith((".metadata.json", ".metadata.json.gz")):
-        raise errors.InvalidMetadataFile(
-            f"{location} is not named like a metadata file (*.metadata.json)"
-        )
-
-
-def _check_below(place: records.Place, path: str, metadata_location: str) -> None:
-    """Raise InvalidMetadataFile unless a file lies where a table at path has its metadata.
-
-    There the file is the table's from the commit on: it is not overwritten, and a DELETE hides it.
-    """
-    key = locations.path_in(metadata_location, table_bucket=place.table_bucket) or ""
-    home = locations.format_uri(place.table_bucket, path)
-    if not key.startswith(path + "/"):
-        raise errors.InvalidMetadataFile(
-            f"{metadata_location} does not lie below the table's location {home}"
-        )
-    _check_named(metadata_location)
-    if table_guard.layout_mode(place.bucket) == "off":
-        return
-    try:
-        verdict = layout.judge(key, location=layout.Location(path=path))
-    except guard.LayoutRefused as refused:
-        raise errors.InvalidMetadataFile(
-            f"{metadata_location} is no metadata file of a table at {home}: {refused}"
-        ) from refused
-    if verdict.kind != "metadata":
-        raise errors.InvalidMetadataFile(f"{metadata_location} does not lie in {home}/metadata")
 
 
 def _together(also: Also | None, object_uuid: str) -> tuple[batch.Batch, ...]:

@@ -19,7 +19,7 @@ import starlette.applications
 import starlette.routing
 import starlette.types
 
-from catalog import access, guard, namespaces, tables
+from catalog import access, guard, namespaces, tables, views
 from catalog import files as catalog_files
 from catalog import store as catalog_store
 from catalog.rest import face as rest_face
@@ -160,6 +160,7 @@ def build(
                 store=catalog,
                 namespaces=all_namespaces,
                 tables=all_tables,
+                views=views.Views(store=catalog),
                 authoriser=authoriser,
                 principals=people,
                 ring=ring,

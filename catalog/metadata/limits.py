@@ -36,6 +36,12 @@ ENCRYPTION_KEYS_MAX: Final = 1_000
 STATISTICS_MAX: Final = 100_000
 """Statistics files of one table, and as many partition statistics files."""
 
+VIEW_UPDATES_MAX: Final = 1_000
+"""Updates of one replacement of a view."""
 VIEW_VERSIONS_MAX: Final = 1_000
+"""Versions of one view, whatever its history size says; older ones are forgotten."""
+VIEW_SCHEMAS_MAX: Final = 1_000
+VIEW_LOG_ENTRIES_MAX: Final = 1_000
+"""Entries of one view's log; older ones are forgotten."""
 REPRESENTATIONS_MAX: Final = 100
 """Dialects of one view version."""

@@ -12,7 +12,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from catalog.metadata import drafts, errors, model, properties, reading, requirements, schemas
+from catalog.metadata import (
+    drafts,
+    errors,
+    limits,
+    model,
+    properties,
+    reading,
+    requirements,
+    schemas,
+)
 from catalog.metadata.reading import Json
 
 VIEW_FORMAT_VERSION = 1
@@ -141,6 +150,10 @@ def new_view(
 
 def check_view_requirements(base: ViewMetadata, given: Sequence[Json]) -> None:
     """Check every requirement against the view. Raises RequirementFailed or BadRequirement."""
+    if len(given) > limits.REQUIREMENTS_MAX:
+        raise errors.BadRequirement(
+            f"A replacement has at most {limits.REQUIREMENTS_MAX} requirements"
+        )
     for requirement in given:
         try:
             checked = reading.check_object(requirement, what="requirement")
@@ -188,6 +201,8 @@ def apply_view_updates(
 
     base: None builds a new view. now_ms: Unix milliseconds. Raises BadUpdate.
     """
+    if len(updates) > limits.VIEW_UPDATES_MAX:
+        raise errors.BadUpdate(f"A replacement has at most {limits.VIEW_UPDATES_MAX} updates")
     draft = ViewDraft(view=base or ViewMetadata(), now_ms=now_ms)
     for given in updates:
         update = reading.check_object(given, what="view update")
@@ -222,13 +237,19 @@ def _finished(draft: ViewDraft, base: ViewMetadata | None) -> ViewMetadata:
             f"{properties.VIEW_HISTORY_SIZE} must be positive but was {history_size}"
         )
     log = view.version_log if draft.entry is None else (*view.version_log, draft.entry)
+    log = log[-limits.VIEW_LOG_ENTRIES_MAX :]
     kept_max = max(len(draft.added_version_ids | {view.current_version_id}), history_size)
+    kept_max = min(kept_max, limits.VIEW_VERSIONS_MAX)
     if len(view.versions) <= kept_max:
         return msgspec.structs.replace(view, version_log=log)
     kept = _newest_ids(view, kept_max)
+    versions = tuple(one for one in view.versions if one["version-id"] in kept)
+    # A schema goes with the last version that has it, so that what is kept stays bounded.
+    expired = {one["schema-id"] for one in view.versions} - {one["schema-id"] for one in versions}
     return msgspec.structs.replace(
         view,
-        versions=tuple(one for one in view.versions if one["version-id"] in kept),
+        versions=versions,
+        schemas=tuple(one for one in view.schemas if one["schema-id"] not in expired),
         version_log=_log_after_last_gap(log, kept),
     )
 
@@ -275,6 +296,10 @@ def _dialects(version: Json) -> set[str]:
 
 def apply_assign_uuid(draft: ViewDraft, update: Json) -> ViewDraft:
     uuid = reading.get_text(update, "uuid")
+    if len(uuid) > limits.UUID_CHARACTERS_MAX:
+        raise errors.BadUpdate(
+            f"A view's uuid is at most {limits.UUID_CHARACTERS_MAX} characters long"
+        )
     known = draft.view.view_uuid
     if known is None:
         return draft.changed(view_uuid=uuid)
@@ -301,8 +326,12 @@ def apply_set_location(draft: ViewDraft, update: Json) -> ViewDraft:
 
 def apply_set_properties(draft: ViewDraft, update: Json) -> ViewDraft:
     name = "updated" if "updated" in update and "updates" not in update else "updates"
-    merged = {**draft.view.properties, **reading.get_text_map(update, name)}
-    return draft if merged == draft.view.properties else draft.changed(properties=merged)
+    given = reading.get_text_map(update, name)
+    merged = {**draft.view.properties, **given}
+    if merged == draft.view.properties:
+        return draft
+    drafts.check_properties(given, count=len(merged), characters=drafts.characters_of(merged))
+    return draft.changed(properties=merged)
 
 
 def apply_remove_properties(draft: ViewDraft, update: Json) -> ViewDraft:
@@ -316,9 +345,14 @@ def apply_remove_properties(draft: ViewDraft, update: Json) -> ViewDraft:
 def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
     """Add a schema, or find the identical one; `-1` then means it in this request."""
     schema = schemas.check_schema(update.get("schema"), format_version=model.FORMAT_VERSION_MAX)
+    identity = schemas.identity_of(schema)
     for known in draft.view.schemas:
-        if schemas.same_schema(known, schema):
+        if schemas.identity_of(known) == identity:
             return draft.noting(last_schema_id=known["schema-id"])
+    if len(draft.view.schemas) >= limits.VIEW_SCHEMAS_MAX:
+        raise errors.BadUpdate(
+            f"A view has at most {limits.VIEW_SCHEMAS_MAX} schemas; keep fewer versions"
+        )
     schema_id = max((known["schema-id"] for known in draft.view.schemas), default=-1) + 1
     added = {**schema, "type": "struct", "schema-id": schema_id}
     return draft.changed(schemas=(*draft.view.schemas, added)).noting(last_schema_id=schema_id)
@@ -352,7 +386,12 @@ def _check_version(given: Json) -> Json:
     reading.get_texts(given, "default-namespace")
     reading.find_text(given, "default-catalog")
     dialects = set()
-    for one in reading.get_list(given, "representations"):
+    representations = reading.get_list(given, "representations")
+    if len(representations) > limits.REPRESENTATIONS_MAX:
+        raise errors.BadUpdate(
+            f"A view version has at most {limits.REPRESENTATIONS_MAX} representations"
+        )
+    for one in representations:
         representation = reading.check_object(one, what="view representation")
         if reading.get_text(representation, "type").lower() != "sql":
             continue  # later kinds are kept as they came

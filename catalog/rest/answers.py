@@ -17,6 +17,7 @@ from catalog.commits import LoadedTable
 from catalog.metadata import model
 from catalog.rest import credentials, pages, wire
 from catalog.rest.service import Service
+from catalog.views import LoadedView
 from server import asgi, calls
 
 DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
@@ -96,6 +97,23 @@ def answer_commit(call: calls.Call, loaded: LoadedTable) -> asgi.Response:
         data=loaded.data,
         etag=wire.format_etag(loaded.etag_seed, "commit", call.principal.arn),
     )
+
+
+def answer_view(loaded: LoadedView) -> asgi.Response:
+    """Return a view. Its readers get no keys: what it selects from they load themselves."""
+    return wire.encode_view(metadata_location=loaded.metadata_location, data=loaded.data)
+
+
+def remembered_view(
+    service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
+) -> LoadedView:
+    """Return the view that an earlier request came to, whatever became of it since.
+
+    Raises MetadataFileMissing once its file is gone.
+    """
+    if row.pointer is None:
+        raise errors.IntegrityBroken("A receipt about a view has no pointer")
+    return service.views.load_at(ident, row.pointer)
 
 
 def answer_unregistered(loaded: LoadedTable) -> asgi.Response:

@@ -13,6 +13,7 @@ from catalog.rest import credentials, errors, idempotency, oauth, rows, wire_err
 from catalog.rest.service import Service
 from catalog.store import CatalogStore
 from catalog.tables import Tables
+from catalog.views import Views
 from server import asgi, calls
 from server import errors as kit_errors
 from server.access import decide, principals, tokens
@@ -31,6 +32,7 @@ class IcebergFace:
         store: CatalogStore,
         namespaces: Namespaces,
         tables: Tables,
+        views: Views,
         authoriser: decide.Authoriser,
         principals: principals.Principals,
         ring: tokens.KeyRing,
@@ -47,6 +49,7 @@ class IcebergFace:
             store=store,
             namespaces=namespaces,
             tables=tables,
+            views=views,
             access=asking,
             credentials=credentials.Credentials(
                 ring=ring, access=asking, region=region, now_ms=now_ms, new_id=new_id

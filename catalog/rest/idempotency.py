@@ -65,9 +65,10 @@ class Idempotency:
                 raise errors.IdempotencyKeyReused(
                     f"The idempotency key {key} was used for another request"
                 )
-            if done.pointer is not None and done.pointer.metadata_location is not None:
+            pointer = done.pointer
+            if pointer is not None and pointer.kind == "table" and pointer.metadata_location:
                 # A large file is decoded in a thread; replay then finds it in the cache.
-                await self._store.fetch_metadata(done.pointer.metadata_location, place=place)
+                await self._store.fetch_metadata(pointer.metadata_location, place=place)
             return _answer(done, replay)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running[row_key] = ended

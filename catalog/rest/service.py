@@ -6,14 +6,22 @@ Resolves a warehouse to its table bucket, and a call to the table that it names.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from catalog import access, errors, idents, owners, records
+from catalog.metadata import reading
 from catalog.namespaces import Namespaces
 from catalog.rest import credentials, idempotency, oauth
+from catalog.rest.idempotency import Replay, Work
 from catalog.store import CatalogStore
 from catalog.tables import Tables
+from catalog.views import Views
 from server import calls
+
+if TYPE_CHECKING:
+    from server import asgi
 
 _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")
 
@@ -28,6 +36,7 @@ class Service:
     store: CatalogStore
     namespaces: Namespaces
     tables: Tables
+    views: Views
     access: access.Access
     credentials: credentials.Credentials
     idempotency: idempotency.Idempotency
@@ -49,6 +58,14 @@ class Service:
             name=call.value.name,
         )
 
+    def new_ident(self, call: calls.Call, values: Mapping[str, Any]) -> idents.TableIdent:
+        """Return the table or view that a body names in the call's namespace. Raises BadUpdate."""
+        return idents.TableIdent(
+            table_bucket=self.table_bucket(call),
+            namespace=call.value.namespace,
+            name=reading.get_text(values, "name"),
+        )
+
     def permit(self, call: calls.Call) -> owners.Permit:
         """Return the check of locations that a call may take."""
         return self.access.permit(call.principal, self.table_bucket(call))
@@ -56,6 +73,26 @@ class Service:
     def judge(self, call: calls.Call, *actions: str) -> owners.Judge:
         """Return the check of the tables that a call may change by these actions."""
         return self.access.judge(call.principal, actions)
+
+    async def once(self, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
+        """Do a call's work, once for its idempotency key if it has one."""
+        parameters = call.value
+        return await self.idempotency.run(
+            idempotency.key_of(call.request),
+            table_bucket=self.table_bucket(call),
+            principal=call.principal.arn,
+            operation=" ".join(
+                (
+                    call.operation.name,
+                    idents.format_namespace(parameters.namespace),
+                    parameters.name,
+                    parameters.query.get("purgeRequested", ""),
+                )
+            ),
+            body=call.body,
+            work=work,
+            replay=replay,
+        )
 
     def warehouse_name(self, text: str | None) -> str:
         """Return the table bucket that a warehouse's name means, there or not.

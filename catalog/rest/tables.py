@@ -10,8 +10,8 @@ from catalog import commits, idents, loads, properties, receipts, records, right
 from catalog import errors as catalog_errors
 from catalog.commits import TableChange
 from catalog.metadata import filenames, reading
-from catalog.rest import answers, errors, idempotency, wire
-from catalog.rest.idempotency import Replay, Work
+from catalog.rest import answers, errors, wire
+from catalog.rest.idempotency import Replay
 from catalog.rest.service import Service
 from server import asgi, calls
 
@@ -27,7 +27,7 @@ async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
 async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     """Create a table, or stage its creation."""
     values = wire.parse_object(call.body)
-    ident = _new_ident(service, call, values)
+    ident = service.new_ident(call, values)
     schema = reading.get_object(values, "schema")
     location = reading.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
@@ -55,13 +55,13 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_table(service, call, loaded)
 
-    return await _once(service, call, work, _replay_table(service, call, ident))
+    return await service.once(call, work, _replay_table(service, call, ident))
 
 
 async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     """Make a table of a metadata file."""
     values = wire.parse_object(call.body)
-    ident = _new_ident(service, call, values)
+    ident = service.new_ident(call, values)
     metadata_location = reading.get_text(values, "metadata-location")
     overwrite = wire.get_flag(values, "overwrite")
     demands = [service.access.on_new_table(ident)[0]]
@@ -81,7 +81,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_table(service, call, loaded)
 
-    return await _once(service, call, work, _replay_table(service, call, ident))
+    return await service.once(call, work, _replay_table(service, call, ident))
 
 
 async def load_table(service: Service, call: calls.Call) -> asgi.Response:
@@ -126,7 +126,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     def replay(row: records.IdempotencyRow) -> asgi.Response:
         return answers.answer_commit(call, answers.remembered(service, ident, row))
 
-    return await _once(service, call, work, replay)
+    return await service.once(call, work, replay)
 
 
 async def commit_transaction(service: Service, call: calls.Call) -> asgi.Response:
@@ -160,7 +160,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
             )
         return wire.no_content()
 
-    return await _once(service, call, work, lambda _: wire.no_content())
+    return await service.once(call, work, lambda _: wire.no_content())
 
 
 async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
@@ -178,7 +178,7 @@ async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await _once(service, call, work, lambda _: wire.no_content())
+    return await service.once(call, work, lambda _: wire.no_content())
 
 
 async def table_exists(service: Service, call: calls.Call) -> asgi.Response:
@@ -205,7 +205,7 @@ async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
     def replay(row: records.IdempotencyRow) -> asgi.Response:
         return answers.answer_unregistered(answers.remembered(service, ident, row))
 
-    return await _once(service, call, work, replay)
+    return await service.once(call, work, replay)
 
 
 async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
@@ -232,7 +232,7 @@ async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await _once(service, call, work, lambda _: wire.no_content())
+    return await service.once(call, work, lambda _: wire.no_content())
 
 
 async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:
@@ -256,14 +256,6 @@ async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
         raise errors.MalformedBody(f"Malformed request: unknown report-type {report_type[:100]}")
     await service.tables.report_metrics(service.ident(call), call.body, by=call.principal.arn)
     return wire.no_content()
-
-
-def _new_ident(service: Service, call: calls.Call, values: Mapping[str, Any]) -> idents.TableIdent:
-    return idents.TableIdent(
-        table_bucket=service.table_bucket(call),
-        namespace=call.value.namespace,
-        name=reading.get_text(values, "name"),
-    )
 
 
 def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
@@ -319,23 +311,3 @@ def _replay_table(service: Service, call: calls.Call, ident: idents.TableIdent) 
         return answers.answer_table(service, call, answers.remembered(service, ident, row))
 
     return replay
-
-
-async def _once(service: Service, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
-    parameters = call.value
-    return await service.idempotency.run(
-        idempotency.key_of(call.request),
-        table_bucket=service.table_bucket(call),
-        principal=call.principal.arn,
-        operation=" ".join(
-            (
-                call.operation.name,
-                idents.format_namespace(parameters.namespace),
-                parameters.name,
-                parameters.query.get("purgeRequested", ""),
-            )
-        ),
-        body=call.body,
-        work=work,
-        replay=replay,
-    )

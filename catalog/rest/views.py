@@ -1,12 +1,157 @@
-"""face: views over HTTP: one function per operation."""
+"""face: views over HTTP: one function per operation.
+
+Rights on a view are those on a table: a view has the ARN of a table with its uuid.
+"""
 
 from __future__ import annotations
 
-from catalog.rest import answers
+from catalog import idents, receipts, records, rights
+from catalog.metadata import reading
+from catalog.rest import answers, errors, wire
 from catalog.rest.service import Service
 from server import asgi, calls
 
 
 async def list_views(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer with the views of a namespace. No operation makes one yet, so there are none."""
+    """Answer with the views of a namespace."""
     return await answers.answer_names(service, call, "view")
+
+
+async def create_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Create a view."""
+    values = wire.parse_object(call.body)
+    ident = service.new_ident(call, values)
+    schema = reading.get_object(values, "schema")
+    view_version = reading.get_object(values, "view-version")
+    location = reading.find_text(values, "location")
+    properties = wire.get_texts(values, "properties")
+    service.access.check(call.principal, service.access.on_new_table(ident))
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.views.create(
+            ident,
+            schema=schema,
+            view_version=view_version,
+            location=location,
+            properties=properties,
+            by=call.principal.arn,
+            permit=service.permit(call),
+            receipt=receipt,
+        )
+        return answers.answer_view(loaded)
+
+    return await service.once(call, work, lambda row: _replay(service, ident, row))
+
+
+async def register_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Make a view of a metadata file."""
+    values = wire.parse_object(call.body)
+    ident = service.new_ident(call, values)
+    metadata_location = reading.get_text(values, "metadata-location")
+    demands = [service.access.on_new_table(ident)[0]]
+    demands.extend(service.access.on_file(metadata_location))
+    service.access.check(call.principal, demands)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.views.register(
+            ident,
+            metadata_location,
+            by=call.principal.arn,
+            permit=service.permit(call),
+            receipt=receipt,
+        )
+        return answers.answer_view(loaded)
+
+    return await service.once(call, work, lambda row: _replay(service, ident, row))
+
+
+async def load_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer with a view's metadata."""
+    return answers.answer_view(await service.views.fetch(service.ident(call)))
+
+
+async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Apply updates to a view."""
+    values = wire.parse_object(call.body)
+    ident = service.ident(call)
+    given = values.get("identifier")
+    if given is not None:
+        named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
+        if named != ident:
+            raise errors.MalformedBody(
+                f"Malformed request: the body is about {named.dotted()}, the path about"
+                f" {ident.dotted()}"
+            )
+    requirements = []
+    if values.get("requirements") is not None:
+        requirements = reading.get_list(values, "requirements")
+    updates = reading.get_list(values, "updates")
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        loaded = await service.views.replace(
+            ident,
+            requirements,
+            updates,
+            by=call.principal.arn,
+            permit=service.permit(call),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS),
+            receipt=receipt,
+        )
+        return answers.answer_view(loaded)
+
+    return await service.once(call, work, lambda row: _replay(service, ident, row))
+
+
+async def drop_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Drop a view."""
+    ident = service.ident(call)
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await service.views.drop(
+            ident,
+            by=call.principal.arn,
+            judge=service.judge(call, *rights.DROP_ACTIONS),
+            receipt=receipt,
+        )
+        return wire.no_content()
+
+    return await service.once(call, work, lambda _: wire.no_content())
+
+
+async def view_exists(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer whether there is such a view."""
+    service.views.pointer(service.ident(call))
+    return wire.no_content()
+
+
+async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Give a view another name."""
+    values = wire.parse_object(call.body)
+    table_bucket = service.table_bucket(call)
+    source = wire.get_ident(values, "source", table_bucket=table_bucket)
+    target = wire.get_ident(values, "destination", table_bucket=table_bucket)
+    service.access.check(
+        call.principal,
+        (
+            *service.access.on_table(source, ("RenameTable",), kind="view"),
+            service.access.on_new_table(target)[0],
+        ),
+    )
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await service.views.rename(
+            source,
+            target,
+            by=call.principal.arn,
+            judge=service.judge(call, "RenameTable"),
+            receipt=receipt,
+        )
+        return wire.no_content()
+
+    return await service.once(call, work, lambda _: wire.no_content())
+
+
+def _replay(
+    service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
+) -> asgi.Response:
+    return answers.answer_view(answers.remembered_view(service, ident, row))

@@ -24,6 +24,8 @@ VARY: Final = ("vary", "X-Iceberg-Access-Delegation")
 
 COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
 """What a commit, a transaction or a new table's definition may be."""
+VIEW_BYTES_MAX: Final = 1024 * 1024
+"""What a view's definition or replacement may be."""
 NAMESPACE_BYTES_MAX: Final = 512 * 1024
 """A namespace's properties are 64 Ki characters at most; JSON may write each as six bytes."""
 NAMES_BYTES_MAX: Final = 64 * 1024
@@ -132,6 +134,14 @@ def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Res
         (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
     )
     return asgi.Response(200, (JSON, VARY, ("etag", etag)), _around(before, data, b"}"))
+
+
+def encode_view(*, metadata_location: str, data: bytes) -> asgi.Response:
+    """Return what load, create, replace and register of a view answer. data: metadata's JSON."""
+    before = b"".join(
+        (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
+    )
+    return asgi.Response(200, (JSON,), _around(before, data, b',"config":{}}'))
 
 
 def _around(before: bytes, data: bytes, after: bytes) -> bytes | tuple[bytes, ...]:

@@ -8,8 +8,8 @@ or an upload that comes between mark and free loses nothing. A crash between two
 the rest to the next run. Metadata files go before the files that they name, so one that can still
 be registered still has its files. Freed bodies leave the disk as all others do (`storage.sweep`).
 
-Keys outside known locations, directory markers, uploads under way, staged creates and views are
-never touched. One run at a time, in the background and on demand.
+Keys outside known locations, directory markers, uploads under way and staged creates are never
+touched. One run at a time, in the background and on demand.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class TableSweep:
     ) -> None:
         """Walk one location: its metadata files first, then everything."""
         now_ms = self._store.now_ms()
-        if location.row.kind == "view" or location.row.reserved_until_ms > now_ms:
+        if location.row.reserved_until_ms > now_ms:
             return
         is_asked = False
         for metadata_only in (True, False):

@@ -15,6 +15,8 @@ import pytest
 
 from catalog import commit, errors, idents, records, tables
 from catalog.metadata import creation
+from catalog.store import CatalogStore
+from catalog.views import Views
 from s3tables import emptiness
 from s3tables import errors as s3tables_errors
 from s3tables.labels import Labels, TableKey
@@ -501,3 +503,146 @@ def test_a_put_and_the_deletion_of_its_table_bucket_do_not_both_succeed(lake: la
             await one_round(number)
 
     lake.run(rounds())
+
+
+# Views.
+
+VIEW_VERSION: dict[str, Any] = {
+    "version-id": 1,
+    "schema-id": 0,
+    "timestamp-ms": lakes.NOW_MS,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+}
+
+
+def make_view(lake: lakes.Lake, name: str = "t") -> Awaitable[Any]:
+    return other_views(lake).create(
+        ident(name), schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY
+    )
+
+
+def make_table(lake: lakes.Lake, name: str = "t") -> Awaitable[Any]:
+    return lake.tables.create(ident(name), schema=lakes.SCHEMA, by=BY)
+
+
+def test_a_name_that_becomes_a_views_meanwhile_is_no_tables(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        meanwhile(ns, monkeypatch, lambda: make_view(ns)),
+        pytest.raises(errors.ViewAlreadyExists, match=r"^View with same name already exists: ns.t"),
+    ):
+        ns.run(make_table(ns))
+    assert not ns.tables.exists(ident())
+
+
+def test_a_name_that_becomes_a_tables_meanwhile_is_no_views(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        meanwhile(ns, monkeypatch, lambda: make_table(ns)),
+        pytest.raises(errors.TableAlreadyExists, match=r"^Table with same name already exists"),
+    ):
+        ns.run(ns.views.create(ident(), schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY))
+    with pytest.raises(errors.NoSuchView):
+        ns.views.pointer(ident())
+
+
+@pytest.mark.parametrize("what", ["table", "view"])
+def test_a_rename_to_a_name_that_is_taken_meanwhile_is_refused(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    ns.run(make_view(ns, "v"))
+    taking = {"table": make_table, "view": make_view}[what]
+    refusal = {"table": errors.TableAlreadyExists, "view": errors.ViewAlreadyExists}[what]
+    with meanwhile(ns, monkeypatch, lambda: taking(ns)), pytest.raises(refusal):
+        ns.run(ns.views.rename(ident("v"), ident(), by=BY))
+    assert ns.views.pointer(ident("v"))
+
+
+def test_a_view_replaced_meanwhile_keeps_both_replacements(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ns.run(make_view(ns))
+
+    def set_property(name: str) -> Awaitable[Any]:
+        update = {"action": "set-properties", "updates": {name: "1"}}
+        return ns.views.replace(ident(), [], [update], by=BY)
+
+    with meanwhile(
+        ns,
+        monkeypatch,
+        lambda: other_views(ns).replace(
+            ident(), [], [{"action": "set-properties", "updates": {"b": "1"}}], by=BY
+        ),
+    ) as tries:
+        ns.run(set_property("a"))
+    assert len(tries) == 2, "planned again on what came first"
+    loaded = ns.run(ns.views.fetch(ident()))
+    assert json.loads(loaded.data)["properties"] == {"a": "1", "b": "1"}
+
+
+def other_views(lake: lakes.Lake) -> Views:
+    """Views over a store of their own: a writer that is under way does not hold up its writers."""
+    return Views(
+        store=CatalogStore(
+            index=lake.storage.index,
+            buckets=lake.storage.buckets,
+            objects=lake.storage.objects,
+            blobs=lake.storage.blobs,
+            now_ms=lake.clock,
+            new_id=lake.store.new_id,
+        )
+    )
+
+
+def test_a_view_dropped_meanwhile_is_not_replaced(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ns.run(make_view(ns))
+    update = {"action": "set-properties", "updates": {"a": "1"}}
+    with (
+        meanwhile(ns, monkeypatch, lambda: other_views(ns).drop(ident(), by=BY)),
+        pytest.raises(errors.NoSuchView),
+    ):
+        ns.run(ns.views.replace(ident(), [], [update], by=BY))
+
+
+def test_a_location_taken_meanwhile_is_not_a_views(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "s3://lake/here/it/is"
+    with (
+        meanwhile(
+            ns,
+            monkeypatch,
+            lambda: ns.tables.create(ident("x"), schema=lakes.SCHEMA, location=place, by=BY),
+        ),
+        pytest.raises(errors.InvalidLocation),
+    ):
+        ns.run(
+            ns.views.create(
+                ident(), schema=lakes.SCHEMA, view_version=VIEW_VERSION, location=place, by=BY
+            )
+        )
+
+
+def test_a_view_is_not_made_in_a_namespace_that_is_dropped_meanwhile(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = lambda: ns.namespaces.drop("lake", ("ns",), by=BY)  # noqa: E731 - one argument
+    with meanwhile(ns, monkeypatch, drop), pytest.raises(errors.NoSuchNamespace):
+        ns.run(make_view(ns))
+
+
+def test_a_view_that_comes_into_a_namespace_dropped_whole_goes_with_it(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ns.run(make_view(ns, "first"))
+    with meanwhile(ns, monkeypatch, lambda: make_view(ns)) as tries:
+        ns.run(ns.namespaces.drop_whole("lake", ("ns",), check=lambda *_: None, by=BY))
+    assert len(tries) == 2
+    assert not ns.namespaces.exists("lake", ("ns",))
+    assert ns.broken_chain() is None

@@ -14,6 +14,7 @@ from catalog import history, idents, owners, records
 from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
 from catalog.tables import Tables
+from catalog.views import Views
 from server.access import model
 from storage import opening
 from storage.disk import Disk
@@ -60,6 +61,7 @@ class Lake:
     store: CatalogStore
     namespaces: Namespaces
     tables: Tables
+    views: Views
     clock: Clock
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -145,6 +147,7 @@ def opened(
             store=store,
             namespaces=Namespaces(store=store),
             tables=Tables(store=store),
+            views=Views(store=store),
             clock=clock,
         )
     finally:

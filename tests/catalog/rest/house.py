@@ -288,6 +288,7 @@ def opened(
                     store=lake.store,
                     namespaces=lake.namespaces,
                     tables=lake.tables,
+                    views=lake.views,
                     authoriser=authoriser,
                     principals=known,
                     ring=ring,

@@ -20,6 +20,19 @@ CHANGE = {
     "updates": [houses.set_property("a", "1")],
 }
 IDENT = {"namespace": ["ns"], "name": "t"}
+VIEW = {"namespace": ["ns"], "name": "v"}
+NEW_VIEW = {
+    "name": "w",
+    "schema": houses.SCHEMA,
+    "view-version": {
+        "version-id": 1,
+        "schema-id": 0,
+        "timestamp-ms": lakes.NOW_MS,
+        "summary": {},
+        "default-namespace": ["ns"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    },
+}
 NEW = {"name": "new", "schema": houses.SCHEMA}
 
 # operation, method, path, body, actions needed, status when allowed
@@ -92,6 +105,33 @@ CASES: list[tuple[str, str, str, Any, list[str], int]] = [
         ["UpdateTableMetadataLocation", "GetTableData", "PutTableData"],
         204,
     ),
+    ("createView", "POST", "namespaces/ns/views", NEW_VIEW, ["CreateTable", "PutTableData"], 200),
+    (
+        "loadView",
+        "GET",
+        "namespaces/ns/views/v",
+        None,
+        ["GetTable", "GetTableMetadataLocation"],
+        200,
+    ),
+    ("viewExists", "HEAD", "namespaces/ns/views/v", None, ["GetTable"], 204),
+    (
+        "replaceView",
+        "POST",
+        "namespaces/ns/views/v",
+        {"requirements": [], "updates": [houses.set_property("a", "1")]},
+        ["UpdateTableMetadataLocation", "GetTableData", "PutTableData"],
+        200,
+    ),
+    ("dropView", "DELETE", "namespaces/ns/views/v", None, ["DeleteTable"], 204),
+    (
+        "renameView",
+        "POST",
+        "views/rename",
+        {"source": VIEW, "destination": {"namespace": ["ns"], "name": "u"}},
+        ["RenameTable", "CreateTable"],
+        204,
+    ),
 ]
 
 
@@ -115,6 +155,7 @@ def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
 ) -> None:
     with houses.opened(tmp_path / "d", users=users(actions)) as house:
         house.make_table("ns.t")
+        house.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
         house.make_namespace("empty")
         prefix = "" if path == "config" else "lake"
         before = house.lake.log()
@@ -126,6 +167,22 @@ def test_each_action_an_operation_needs_is_asked_for_before_anything_changes(
                 assert f"s3tables:{actions[number]}" in answer.error[2]
         assert house.lake.log() == before
         assert house.ask(method, path, body, user="all", prefix=prefix).status == status
+
+
+def test_registering_a_view_needs_rights_on_the_files_of_the_place(tmp_path: Path) -> None:
+    needed = ["CreateTable", "GetTableData", "PutTableData"]
+    with houses.opened(tmp_path / "d", users=users(needed)) as house:
+        house.make_namespace("ns")
+        made = house.ask("POST", "namespaces/ns/views", {**NEW_VIEW, "name": "v"})
+        house.ask("DELETE", "namespaces/ns/views/v")
+        request = {"name": "w", "metadata-location": made.json["metadata-location"]}
+        before = house.lake.log()
+        for number in range(len(needed)):
+            path = "namespaces/ns/register-view"
+            answer = house.ask("POST", path, request, user=f"without{number}")
+            assert answer.error[:2] == (403, "ForbiddenException")
+        assert house.lake.log() == before
+        assert house.ask("POST", path, request, user="all").status == 200
 
 
 def test_every_action_that_the_catalog_asks_for_can_be_named_in_a_policy() -> None:

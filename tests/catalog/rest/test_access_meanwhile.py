@@ -14,7 +14,7 @@ import pytest
 
 from server import asgi
 from tests.catalog.rest import house as houses
-from tests.catalog.rest.test_access import ANY_TABLE, BUCKET
+from tests.catalog.rest.test_access import ANY_TABLE, BUCKET, NEW_VIEW
 from tests.kit import lakes
 
 BY = lakes.BY
@@ -109,6 +109,37 @@ def test_a_table_that_appears_after_the_rights_were_judged_is_not_changed(
     loaded = house.lake.tables.load(house.lake.ident("hr.new"))
     assert "a" not in loaded.metadata.properties
     assert not house.lake.tables.exists(house.lake.ident("hr.mine"))
+
+
+VIEW = "namespaces/hr/views/new"
+
+
+@pytest.mark.parametrize(
+    ("user", "method", "path", "body"),
+    [
+        ("lister", "DELETE", VIEW, None),
+        ("lister", "POST", VIEW, CHANGE),
+        ("creator", "POST", "views/rename", RENAME),
+    ],
+    ids=["drop", "replace", "rename"],
+)
+def test_a_view_that_appears_after_the_rights_were_judged_is_not_changed(
+    house: houses.House, user: str, method: str, path: str, body: Any
+) -> None:
+    def make_view() -> Awaitable[Any]:
+        return house.lake.views.create(
+            house.lake.ident("hr.new"),
+            schema=houses.SCHEMA,
+            view_version=NEW_VIEW["view-version"],
+            by=BY,
+        )
+
+    assert house.ask(method, path, body, user=user).status == 404
+    with before_a_write(house, make_view):
+        answer = house.ask(method, path, body, user=user)
+    assert answer.error[:2] == (403, "ForbiddenException")
+    loaded = house.ask("GET", VIEW)
+    assert (loaded.status, loaded.json["metadata"]["properties"]) == (200, {})
 
 
 def test_a_table_made_without_metadata_meanwhile_is_not_adopted_by_a_creator(

@@ -23,6 +23,19 @@ FOLDER = Path(__file__).resolve().parents[2] / "golden" / "iceberg"
 KEY = "018f2c5e-7b1a-7000-8000-0123456789ab"
 FORM = "grant_type=client_credentials&client_id=ROOTKEY&client_secret="
 CREATE = {"name": "orders", "schema": houses.SCHEMA, "properties": {"owner": "me"}}
+CREATE_VIEW: dict[str, Any] = {
+    "name": "big",
+    "schema": houses.SCHEMA,
+    "view-version": {
+        "version-id": 1,
+        "schema-id": 0,
+        "timestamp-ms": 1_800_000_000_000,
+        "summary": {"engine-name": "spark"},
+        "default-namespace": ["sales"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    },
+}
+BIG = "lake/namespaces/sales/views/big"
 IDENT = {"namespace": ["sales"], "name": "orders"}
 RENAME = {"source": IDENT, "destination": {"namespace": ["sales"], "name": "orders2"}}
 
@@ -209,6 +222,56 @@ STORY = (
         "register-table-no-file",
         "registerTable",
         "POST lake/namespaces/sales/register",
+        {"name": "x", "metadata-location": "s3://lake/a/b/metadata/v1.metadata.json"},
+    ),
+    case("create-view", "createView", "POST lake/namespaces/sales/views", CREATE_VIEW),
+    case("create-view-again", "createView", "POST lake/namespaces/sales/views", CREATE_VIEW),
+    case("load-view", "loadView", f"GET {BIG}"),
+    case("load-view-absent", "loadView", "GET lake/namespaces/sales/views/none"),
+    case("view-exists", "viewExists", f"HEAD {BIG}"),
+    case(
+        "replace-view",
+        "replaceView",
+        f"POST {BIG}",
+        commit(
+            {
+                "action": "add-view-version",
+                "view-version": {
+                    **CREATE_VIEW["view-version"],
+                    "version-id": 2,
+                    "representations": [
+                        {"type": "sql", "sql": "select 2", "dialect": "spark"},
+                    ],
+                },
+            },
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ),
+    ),
+    case(
+        "replace-view-conflict",
+        "replaceView",
+        f"POST {BIG}",
+        commit(
+            requirements=[
+                {"type": "assert-view-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"}
+            ]
+        ),
+    ),
+    case(
+        "rename-view",
+        "renameView",
+        "POST lake/views/rename",
+        {
+            "source": {"namespace": ["sales"], "name": "big"},
+            "destination": {"namespace": ["sales"], "name": "bigger"},
+        },
+    ),
+    case("drop-view", "dropView", f"DELETE {BIG}ger"),
+    case("drop-view-absent", "dropView", f"DELETE {BIG}ger"),
+    case(
+        "register-view-no-file",
+        "registerView",
+        "POST lake/namespaces/sales/register-view",
         {"name": "x", "metadata-location": "s3://lake/a/b/metadata/v1.metadata.json"},
     ),
     case("drop-namespace-not-empty", "dropNamespace", "DELETE lake/namespaces/sales"),

@@ -551,3 +551,62 @@ def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
 def test_a_sweep_of_no_table_bucket_is_refused(lake: lakes.Lake) -> None:
     with pytest.raises(errors.NoSuchWarehouse):
         asyncio.run(sweeps.sweep_of(lake).sweep(["nowhere"]))
+
+
+# Views.
+
+VIEW_VERSION: dict[str, Any] = {
+    "version-id": 1,
+    "schema-id": 0,
+    "timestamp-ms": lakes.NOW_MS,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+}
+
+
+def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
+    lake: lakes.Lake,
+) -> None:
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    ident = lake.ident("ns.v")
+
+    async def prepare() -> tuple[str, str]:
+        first = await lake.views.create(
+            ident, schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY
+        )
+        update = {"action": "set-properties", "updates": {"a": "1"}}
+        second = await lake.views.replace(ident, [], [update], by=BY)
+        return key_of(first.metadata_location), key_of(second.metadata_location)
+
+    first, second = asyncio.run(prepare())
+    sweeps.pass_days(lake, 6.9)
+    assert sweeps.run(lake).hidden.files == 0, "the history window holds it"
+    sweeps.pass_days(lake, 0.2)
+    report = sweeps.run(lake)
+    assert [key for action, key, _ in report.listed if action == "hide"] == [first]
+    sweeps.pass_days(lake, 10.1)
+    assert sweeps.run(lake).freed.files == 1
+    assert sweeps.keys_in(lake) == {second}
+    assert asyncio.run(lake.views.fetch(ident)).metadata_location == f"s3://lake/{second}"
+
+
+def test_the_file_of_a_dropped_view_is_kept_for_its_days_and_then_freed(lake: lakes.Lake) -> None:
+    lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    ident = lake.ident("ns.v")
+    made = lake.run(lake.views.create(ident, schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY))
+    lake.run(lake.views.drop(ident, by=BY))
+    sweeps.pass_days(lake, 29.9)
+    assert sweeps.run(lake).hidden.files == 0
+    restored = lake.run(
+        lake.views.register(ident, made.metadata_location, by=BY, permit=lakes.permit_all)
+    )
+    assert restored.pointer.object_uuid == made.pointer.object_uuid
+    sweeps.pass_days(lake, 30.2)
+    assert sweeps.run(lake).hidden.files == 0, "it stands again"
+    lake.run(lake.views.drop(ident, by=BY))
+    sweeps.pass_days(lake, 30.1)
+    assert sweeps.run(lake).hidden.files == 1
+    sweeps.pass_days(lake, 10.1)
+    assert sweeps.run(lake).freed.files == 1
+    assert sweeps.keys_in(lake) == set()
