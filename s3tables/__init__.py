@@ -1,1 +1,1 @@
-"""The AWS s3tables management API; shapes come from AWS's own service model."""
+"""The AWS s3tables management API; its shapes come from AWS's own service model."""

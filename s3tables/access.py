@@ -1,9 +1,9 @@
-"""engine: what must be allowed before an operation begins, as far as path and query tell.
+"""engine: the permissions that an operation needs, as far as its path and query determine them.
 
-Each operation asks for the action of its own name, on the table or bucket it names. What only the
-body tells (a new name, a target) the handler asks for, before it changes anything. A table that
-does not exist is answered with 404 only to those who may list its bucket: to everybody else it
-looks like one they may not touch.
+Each operation demands the action of its own name on the table or bucket it names. Permissions that
+depend on the body (a new name, a target) are demanded by the handler, before it changes anything.
+A missing table is answered 404 only to a caller who may list its bucket; for any other caller the
+answer is the one for a table that they may not access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ABSENT = (errors.NotFound, catalog_errors.CatalogError)
 def demands(
     resources: Resources, call: calls.Call, *, actions: Sequence[str]
 ) -> tuple[model.Demand, ...]:
-    """Return the demands for actions on what a call's path and query name.
+    """Return the demands for actions on the resource that a call's path and query name.
 
     actions: the first is the operation's own name. Members may still be malformed.
     """
@@ -71,8 +71,8 @@ def _on_table(
 
 
 def _listing(subject: rights.Subject, action: str, shown: str) -> model.Demand:
-    """Return the demand for learning that a table does not exist.
+    """Return the demand for permission to learn that a table does not exist.
 
-    Its refusal shows the action that was asked for, as it does for a table that exists.
+    Its refusal names the requested action, as for a table that exists.
     """
     return rights.demand("ListTables", subject, shown=rights.show(action, shown))

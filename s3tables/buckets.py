@@ -19,7 +19,7 @@ Members = Mapping[str, Any]
 
 
 async def create_table_bucket(resources: Resources, call: calls.Call) -> Members:
-    """CreateTableBucket: the bucket belongs to the account of who makes it."""
+    """CreateTableBucket: the bucket belongs to the caller's account."""
     members, principal = call.value.members, call.principal
     name = members["name"]
     account = principal.account_id
@@ -46,7 +46,7 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
 
 
 async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
-    """ListTableBuckets: the account's own, by name."""
+    """ListTableBuckets: the buckets of the caller's account, by name."""
     members, principal = call.value.members, call.principal
     prefix = members.get("prefix", "")
 
@@ -56,7 +56,7 @@ async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
             return None
         return _describe(resources, bucket)
 
-    found = sorted(
+    buckets = sorted(
         ((bucket.name,), bucket)
         for bucket in resources.buckets.list()
         if bucket.kind == "table"
@@ -65,7 +65,7 @@ async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:
         and members.get("type", "customer") == "customer"
     )
     page = await listings.paginate(
-        found,
+        buckets,
         show,
         listing=f"buckets {prefix}",
         token=members.get("continuationToken"),
@@ -81,13 +81,13 @@ async def get_table_bucket(resources: Resources, call: calls.Call) -> Members:
 
 
 async def get_storage_class(resources: Resources, call: calls.Call) -> Members:
-    """GetTableBucketStorageClass: the one class that bodies are stored in."""
+    """GetTableBucketStorageClass: the one class in which bodies are stored."""
     resources.bucket(call.value.members["tableBucketARN"])
     return {"storageClassConfiguration": {"storageClass": settings.STORAGE_CLASS}}
 
 
 async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members:
-    """DeleteTableBucket: refused while it holds a namespace or a file."""
+    """DeleteTableBucket: refused while the bucket has a namespace or a file."""
     members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     purged = await asyncio.to_thread(_read_log, resources, bucket)
@@ -96,7 +96,7 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
         emptiness.check_empty(reading, bucket, purged)
         return ()
 
-    # One transaction, so that nothing moves in between the look and the deletion.
+    # One transaction, so that the bucket cannot change between the check and the deletion.
     check = batch.Batch(derive=(refuse,), makes_room=True)
     deletion = resources.buckets.plan_delete(bucket.name, discard=True, bucket_id=bucket.bucket_id)
     await resources.index.commit(batch.merge((check, deletion)))

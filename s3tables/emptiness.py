@@ -1,8 +1,8 @@
-"""rule: whether a table bucket may be deleted, read inside the very transaction that deletes it.
+"""rule: whether a table bucket may be deleted, read in the transaction that deletes it.
 
-A bucket is empty when no namespace stands in it and no object is left but files of tables that
-were deleted with their files: to their owner those are gone, though only the sweep frees them.
-Files of a table that was merely dropped, and files of nobody, keep a bucket.
+A bucket is empty if it has no namespace and no objects except files of tables that were deleted
+with their files. To their owner those files are gone, although only the sweep frees them. Files of
+a table that was dropped without purge, and files of no table, keep the bucket.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from storage import model as storage_model
 from storage import records as storage_records
 
 LOCATIONS_MAX: Final = 100_000
-"""Locations of deleted tables that are looked at; a bucket with more has to wait for the sweep."""
+"""Locations of deleted tables that are examined; a bucket with more has to wait for the sweep."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Purged:
-    """What the log said of deleted tables, up to one of its records.
+    """Which deleted tables were purged, read from the log up to one sequence number.
 
     purges: by object uuid, whether the table was deleted with its files.
     """
@@ -35,9 +35,10 @@ class Purged:
 def read_log(
     reading: batch.Reading, bucket: storage_model.BucketInfo, before: Purged | None = None
 ) -> Purged:
-    """Return which tables were deleted with their files. before: what an earlier reading said.
+    """Return which tables were deleted with their files. before: the result of an earlier reading.
 
-    The whole log takes long, so it is read before the transaction, which reads what came since.
+    Reading the whole log takes long, so that happens before the transaction, which then reads only
+    later records.
     """
     bucket_id = bucket.bucket_id
     sequence = 0 if before is None else before.sequence
@@ -63,12 +64,12 @@ def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo)
 def check_empty(
     reading: batch.Reading, bucket: storage_model.BucketInfo, before: Purged | None = None
 ) -> None:
-    """Raise BucketNotEmpty unless nothing is lost when the table bucket is deleted.
+    """Raise BucketNotEmpty if deleting the table bucket would lose a namespace or a file.
 
-    before: of the bucket's log, what was read of it so far.
+    before: an earlier reading of the bucket's log.
 
-    Of a deleted table's files the first is looked at and the rest are passed over: locations never
-    overlap, so all of them go the same way.
+    Only the first file of a deleted table is examined: locations never overlap, so the same answer
+    holds for all files below one.
     """
     check_no_namespace(reading, bucket)
     purges: Mapping[str, bool] | None = None
@@ -77,21 +78,21 @@ def check_empty(
         key = None if passed is None else _first_shown(reading, bucket.bucket_id, passed)
         if key is None:
             return
-        found = claims.find_location(reading, bucket.bucket_id, key.decode())
-        if found is None:
+        claimed = claims.find_location(reading, bucket.bucket_id, key.decode())
+        if claimed is None:
             raise errors.BucketNotEmpty
         if purges is None:
             purges = read_log(reading, bucket, before).purges
-        if not purges.get(found[1].object_uuid, False):
+        if not purges.get(claimed[1].object_uuid, False):
             raise errors.BucketNotEmpty
-        below = found[0].path.encode() + b"/"
-        # A key that is the location itself lies before the location's neighbours.
+        below = claimed[0].path.encode() + b"/"
+        # An object whose key is the location itself sorts before the keys below the location.
         passed = keys.successor(below) if key.startswith(below) else key + b"\0"
     raise errors.BucketNotEmpty
 
 
 def _first_shown(reading: batch.Reading, bucket_id: int, start: bytes) -> bytes | None:
-    """Return the first key from start on whose object is not hidden by a tombstone."""
+    """Return the first key from start on whose object is not tombstoned."""
     for key, _, value in keys.walk(reading, batch.Store.OBJECTS, bucket_id, start):
         if not storage_records.is_tombstoned(value):
             return key

@@ -1,6 +1,6 @@
-"""rule: the facts that the s3tables API raises by itself, in AWS's own sentences and with reasons.
+"""rule: the conditions that the s3tables API itself raises, with AWS's messages.
 
-What storage and the catalog raise keeps its class; `s3tables.wire_errors` gives it AWS's words.
+Errors of storage and the catalog keep their class; `s3tables.wire_errors` gives them AWS's message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class S3TablesError(Exception):
-    """A condition of a request. `str()` is the sentence that AWS sends."""
+    """A condition of a request. `str()` is the message that AWS sends."""
 
     sentence: ClassVar[str] = ""
 
@@ -18,11 +18,11 @@ class S3TablesError(Exception):
 
 
 class BadRequest(S3TablesError):
-    """The request says something that no state could make right."""
+    """The request is invalid whatever the state of the server."""
 
 
 class InvalidNamespaceName(BadRequest):
-    """The name breaks a rule of namespace names."""
+    """The name violates a rule for namespace names."""
 
     sentence = (
         "The specified namespace name is not valid: it must begin and end with a letter or a "
@@ -31,13 +31,13 @@ class InvalidNamespaceName(BadRequest):
 
 
 class InvalidTableName(BadRequest):
-    """The name breaks a rule of table names."""
+    """The name violates a rule for table names."""
 
     sentence = "The specified table name is not valid: it must begin with a letter or a digit"
 
 
 class InvalidContinuationToken(BadRequest):
-    """The page token was not made here, or for another listing."""
+    """The continuation token is malformed, or belongs to another listing."""
 
     sentence = "The continuation token is not valid."
 
@@ -49,7 +49,7 @@ class NothingToRename(BadRequest):
 
 
 class NotFound(S3TablesError):
-    """What the request names does not exist."""
+    """A resource that the request names does not exist."""
 
 
 class NoSuchTableBucket(NotFound):
@@ -71,11 +71,11 @@ class NoSuchTable(NotFound):
 
 
 class Conflict(S3TablesError):
-    """The state of things stands against the request."""
+    """The request conflicts with the current state."""
 
 
 class BucketNotEmpty(Conflict):
-    """A table bucket still holds namespaces."""
+    """A table bucket still has namespaces or files."""
 
     sentence = "The bucket that you tried to delete is not empty."
 
@@ -90,4 +90,4 @@ class BucketNameTaken(Conflict):
 
 
 class NotImplementedHere(S3TablesError):
-    """The request asks for something that Boathouse does not do."""
+    """The request uses a feature that Boathouse does not implement."""

@@ -1,7 +1,7 @@
-"""face: the s3tables service: which function does which operation.
+"""face: the s3tables service: the row of each operation.
 
-All routes, members and shapes come from AWS's model of the service. Operations that have no row
-here are answered 501 by their names.
+All routes, members and shapes come from AWS's model of the service. An operation of the model
+without a row is answered 501 with its name.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NAME: Final = "s3tables"
 
 
 def _row(name: str, function: face.Function | None, *further: str) -> face.Row:
-    """Return the row of an operation that demands the action of its own name, and further ones, on
-    the resource that its path and query name."""
+    """Return the row of an operation that demands its own action, and further ones, on the resource
+    that its path and query name."""
     return face.Row(
         name=name,
         function=function,
@@ -30,7 +30,7 @@ def _row(name: str, function: face.Function | None, *further: str) -> face.Row:
 
 
 def _row_of_body(name: str, function: face.Function) -> face.Row:
-    """Return the row of an operation whose resource stands in its body: the function asks."""
+    """Return the row of an operation whose resource is in its body: its function checks access."""
     return face.Row(name=name, function=function, demands=calls.demand_nothing)
 
 
@@ -62,7 +62,7 @@ ROWS: Final[Mapping[str, face.Row]] = {
         _row("ListTagsForResource", tags.list_tags_for_resource),
     )
 }
-"""What is built. Other operations of the model demand the action of their name and answer 501."""
+"""The operations that exist. The model's others demand the action of their name and answer 501."""
 
 
 def make_face(resources: Resources) -> face.AwsFace:

@@ -1,8 +1,8 @@
-"""engine: what resources are tagged with.
+"""engine: the tags of table buckets and tables.
 
-A table bucket's tags are one of its settings. A table's are a row of their own under its object
-uuid, which is never given again: it outlives renames, and a table dropped and brought back has its
-tags again. Every change is decided on the tags as they stand when it commits.
+A table bucket's tags are among its settings. A table's tags are a separate row under its object
+uuid, which is never reused: the tags survive renames, and a table that is dropped and restored has
+them again. Every change is computed from the tags at the time of its commit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ BUCKET_SETTING: Final = "tags"
 
 Tags: TypeAlias = dict[str, str]
 Change: TypeAlias = Callable[[Tags], Tags]
-"""Makes the new tags of the old. Pure; may be asked more than once, and may refuse by raising."""
+"""Computes new tags from the old. Pure: it may be called more than once, and may raise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableKey:
-    """Whose tags."""
+    """The table that tags belong to."""
 
     bucket_id: int
     object_uuid: str
@@ -41,7 +41,7 @@ class TableKey:
 
 
 class TagsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A table's tags. A row of TAGS; there is none for a table without tags."""
+    """A table's tags. A row of TAGS; a table without tags has none."""
 
     tags: dict[str, str]
 
@@ -58,7 +58,7 @@ class Labels:
         return _of_settings(self.buckets.get(name).settings)
 
     async def change_bucket(self, bucket: model.BucketInfo, change: Change) -> None:
-        """Change a table bucket's tags in one step. Raises NoSuchBucket and what change raises."""
+        """Change a bucket's tags in one transaction. Raises NoSuchBucket and change's errors."""
 
         def change_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
             return {**settings, BUCKET_SETTING: change(_of_settings(settings))}
@@ -70,14 +70,14 @@ class Labels:
         return _decode(self.index.get(batch.Store.TAGS, key.encode()))
 
     async def change_table(self, place: records.Place, object_uuid: str, change: Change) -> None:
-        """Change a table's tags in one step. Raises NoSuchTable and what change raises."""
+        """Change a table's tags in one transaction. Raises NoSuchTable and change's errors."""
         key = TableKey(bucket_id=place.bucket_id, object_uuid=object_uuid)
         missing = errors.NoSuchTable(f"Table does not exist: {object_uuid}")
         held = commit.hold_thing(place, object_uuid, missing=missing)
         await self.index.commit(batch.merge((held, self.plan_table(key, change))))
 
     def plan_table(self, key: TableKey, change: Change) -> batch.Batch:
-        """Return the Batch that changes a table's tags, to be merged with what goes with it."""
+        """Return the Batch that changes a table's tags, to merge into a larger one."""
         row_key = key.encode()
 
         def derive(reading: batch.Reading) -> Sequence[batch.Write]:

@@ -1,4 +1,4 @@
-"""engine: pages of listings, put together in steps between which others are answered."""
+"""engine: pages of listings, collected in steps so that other requests are served in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from s3tables import tokens
 PAGE_ITEMS_MAX: Final = 1000
 LOOKED_AT_ONCE: Final = 32
 SKIPPED_AT_ONCE: Final = 2_000
-"""Items that are judged, or passed over, before other requests get their turn."""
+"""Items examined, or skipped, in one step."""
 
 Item = TypeVar("Item")
 Shown = TypeVar("Shown")
@@ -20,13 +20,13 @@ Shown = TypeVar("Shown")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page(Generic[Shown]):
-    """One page. token: None on the last."""
+    """One page. token: None on the last page."""
 
     items: tuple[Shown, ...]
     token: str | None
 
     def members(self, name: str) -> dict[str, object]:
-        """Return the page as a listing answers it, its items under name."""
+        """Return the page as a listing's response, with its items under `name`."""
         listed: dict[str, object] = {name: list(self.items)}
         return listed if self.token is None else {**listed, "continuationToken": self.token}
 
@@ -39,10 +39,11 @@ async def paginate(
     token: str | None,
     items_max: int | None,
 ) -> Page[Shown]:
-    """Return one page of what show makes of items, which come in the order of their keys.
+    """Return one page of items, in the order of their keys.
 
-    show: None leaves an item out; asked only from the token on. listing: names what is listed,
-    filters included. Others are answered between items. Raises InvalidContinuationToken.
+    show: returns an item's description, or None to leave it out; called from the token on.
+    listing: identifies the listing with its filters. Yields to the event loop between items.
+    Raises InvalidContinuationToken.
     """
     after = None if token is None else tokens.parse_token(token, listing=listing)
     wanted = PAGE_ITEMS_MAX if items_max is None else items_max

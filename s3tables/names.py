@@ -1,7 +1,7 @@
-"""rule: names and ARNs of the s3tables API: the rules that AWS documents beside its model.
+"""rule: names and ARNs of the s3tables API.
 
-The model's patterns were checked before; what is here no pattern says. Names of buckets are
-storage's to judge. Namespaces are not resources and have no ARN of their own.
+These rules are documented by AWS but are not in its service model; the model's patterns have been
+checked before. `storage.names` checks bucket names. Namespaces are not resources and have no ARN.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ARN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceName:
-    """A table bucket or, with object_uuid, a table in it, as an ARN names it."""
+    """A table bucket or, with object_uuid, a table in it, parsed from an ARN."""
 
     region: str
     account_id: str
@@ -35,7 +35,7 @@ class ResourceName:
 
 
 def parse_arn(arn: str) -> ResourceName | None:
-    """Return what an ARN names; None for any that is not of this service."""
+    """Return the resource that an ARN names; None if it is not an ARN of this service."""
     match = _ARN.fullmatch(arn)
     if match is None:
         return None
@@ -48,25 +48,25 @@ def parse_arn(arn: str) -> ResourceName | None:
 
 
 def is_table_arn(arn: str) -> bool:
-    """Say whether an ARN is that of a table of this service."""
+    """Return whether an ARN is that of a table of this service."""
     name = parse_arn(arn)
     return name is not None and name.object_uuid is not None
 
 
 def check_namespace_name(name: str) -> None:
-    """Raise InvalidNamespaceName if no namespace may be created under name."""
+    """Raise InvalidNamespaceName if a namespace may not have this name."""
     if not _NAMESPACE_NAME.fullmatch(name) or name.startswith("aws"):
         raise errors.InvalidNamespaceName
 
 
 def check_table_name(name: str) -> None:
-    """Raise InvalidTableName if no table may be created under name."""
+    """Raise InvalidTableName if a table may not have this name."""
     if not _TABLE_NAME.fullmatch(name):
         raise errors.InvalidTableName
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
-    """Raise BadRequest if a resource may not have these tags together."""
+    """Raise BadRequest if a resource may not have this set of tags."""
     for key in tags:
         if key.lower().startswith(RESERVED_TAG_PREFIX):
             raise errors.BadRequest(f"The tag key {key} is not valid: aws: is reserved.")

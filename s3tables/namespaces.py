@@ -1,7 +1,7 @@
 """engine: namespaces: one function per operation.
 
-This API has one level of namespaces. Deeper ones, made by other clients, are listed with all their
-levels, and this API has no way to name them.
+This API has one level of namespaces. Deeper ones, which Iceberg clients create, are listed with all
+their levels, but this API cannot name them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ async def list_namespaces(resources: Resources, call: calls.Call) -> Members:
         if not resources.permits(principal, "GetNamespace", subject):
             return None
         try:
-            found = resources.namespaces.load(bucket.name, namespace)
+            info = resources.namespaces.load(bucket.name, namespace)
         except catalog_errors.NoSuchNamespace:
             return None
-        return describe_namespace(resources, bucket, found)
+        return describe_namespace(resources, bucket, info)
 
     listing = f"namespaces {bucket.bucket_id} {prefix}"
     token = members.get("continuationToken")
@@ -67,12 +67,12 @@ async def get_namespace(resources: Resources, call: calls.Call) -> Members:
     """GetNamespace."""
     members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
-    found = resources.namespaces.load(bucket.name, (members["namespace"],))
-    return describe_namespace(resources, bucket, found)
+    info = resources.namespaces.load(bucket.name, (members["namespace"],))
+    return describe_namespace(resources, bucket, info)
 
 
 async def delete_namespace(resources: Resources, call: calls.Call) -> Members:
-    """DeleteNamespace: refused while it holds anything."""
+    """DeleteNamespace: refused while the namespace is not empty."""
     members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
     namespace = (members["namespace"],)
@@ -89,7 +89,7 @@ def walk(
 ) -> Iterator[idents.Namespace]:
     """Yield every namespace of a table bucket, parents before children, in order.
 
-    after: levels below parent that the walk begins at; those of them are yielded too.
+    after: levels below parent at which the walk starts; a namespace with these levels is yielded.
     """
     start = after[0] if after else ""
     if start:

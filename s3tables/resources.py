@@ -1,7 +1,7 @@
-"""engine: from the names in a request to table buckets, namespaces and tables, and back to ARNs.
+"""engine: resolves names and ARNs to table buckets, namespaces and tables, and formats ARNs.
 
-An ARN of another region, account or service names nothing here. Everything is read anew for every
-request; nothing is kept.
+An ARN of another region, account or service resolves to nothing. Everything is read for each
+request; nothing is cached.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storage.index import Index
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """A table as it stands."""
+    """A table with its current pointer."""
 
     bucket: storage_model.BucketInfo
     ident: idents.TableIdent
@@ -32,15 +32,15 @@ class Table:
 
     @property
     def label_key(self) -> TableKey:
-        """What its tags are kept under."""
+        """The key of its tags."""
         return TableKey(bucket_id=self.bucket.bucket_id, object_uuid=self.pointer.object_uuid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
-    """The engines below, and the region and account that ARNs are written with.
+    """The engines below, and the region and account of the ARNs.
 
-    seeds: the settings that a table bucket of this name is made with.
+    seeds: the settings with which a table bucket of that name is created.
     """
 
     buckets: Buckets
@@ -84,7 +84,7 @@ class Resources:
         return arns.table_bucket_arn(self.region, self.account_of(bucket), bucket.name)
 
     def table_arn(self, table: Table) -> str:
-        """Return the ARN of a table; it stays the same when the table is renamed."""
+        """Return the ARN of a table. A rename does not change it."""
         account = self.account_of(table.bucket)
         return arns.table_arn(self.region, account, table.bucket.name, table.pointer.object_uuid)
 
@@ -93,7 +93,7 @@ class Resources:
         return rights.account_of(bucket, self.account_id)
 
     def account_of_principal(self, arn: str) -> str:
-        """Return the account of who did something, from the ARN the catalog remembers."""
+        """Return the account in a principal's ARN that the catalog recorded."""
         parts = arn.split(":")
         return parts[4] if len(parts) > 4 and parts[4] else self.account_id
 
@@ -102,12 +102,12 @@ class Resources:
         self.authoriser.check(principal, rights.demand(action, subject))
 
     def judge(self, principal: model.Principal, *actions: str) -> owners.Judge:
-        """Return the check that principal may do actions with a table that is there."""
+        """Return the check that principal may do actions with an existing table."""
 
         def check(
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
-            assert pointer is not None, "what this API makes, it does not find"
+            assert pointer is not None, "judge is for existing tables"
             arn = self.table_arn(Table(bucket=place.bucket, ident=ident, pointer=pointer))
             for action in actions:
                 self.check(principal, action, subject_of(arn, ident))
@@ -115,32 +115,32 @@ class Resources:
         return check
 
     def permits(self, principal: model.Principal, action: str, subject: rights.Subject) -> bool:
-        """Say whether principal may, for listings, which leave out what he may not see."""
+        """Return whether principal may do an action; listings leave out what it does not permit."""
         return self.authoriser.permits(principal, rights.demand(action, subject))
 
     def _bucket_of(self, name: names.ResourceName) -> storage_model.BucketInfo:
         try:
-            found = self.buckets.get(name.bucket)
+            bucket = self.buckets.get(name.bucket)
         except (storage_errors.NoSuchBucket, storage_errors.InvalidBucketName):
             raise errors.NoSuchTableBucket from None
         if (
-            found.kind != "table"
+            bucket.kind != "table"
             or name.region != self.region
-            or name.account_id != self.account_of(found)
+            or name.account_id != self.account_of(bucket)
         ):
             raise errors.NoSuchTableBucket
-        return found
+        return bucket
 
 
 def subject_of(arn: str, ident: idents.TableIdent) -> rights.Subject:
-    """Return a table as the subject of a right. arn: its own; its bucket's if it is to be made."""
+    """Return a table as the subject of a right. arn: its own, or its bucket's for a new table."""
     return rights.of_table(arn, ident.namespace, ident.name)
 
 
 def describe_namespace(
     resources: Resources, bucket: storage_model.BucketInfo, namespace: Namespace
 ) -> dict[str, Any]:
-    """Return what GetNamespace and ListNamespaces say about a namespace."""
+    """Return a namespace as GetNamespace and ListNamespaces show it."""
     return {
         "namespace": list(namespace.namespace),
         "createdAt": namespace.created_at_ms,
@@ -152,6 +152,6 @@ def describe_namespace(
 
 
 def format_bucket_id(bucket: storage_model.BucketInfo) -> str:
-    """Return a bucket's id as this API shows it; it is never used for another bucket."""
+    """Return a bucket's id as this API shows it; it is never reused."""
     digits = f"{bucket.bucket_id:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,8 +1,8 @@
-"""rule: what CreateTable says about a table's metadata, as Iceberg spells it.
+"""rule: CreateTable's schema, partition spec and sort order as Iceberg metadata.
 
-AWS has two forms of a schema: `schema`, whose fields are primitive and may leave out their ids, and
-`schemaV2`, which is Iceberg's own JSON. Whether types, transforms and ids make sense is for the
-catalog to say, as for every other client.
+AWS has two forms of a schema: `schema`, whose fields are primitive and may omit their ids, and
+`schemaV2`, which is Iceberg's own JSON. The catalog validates types, transforms and ids, as for
+every other client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Definition:
-    """What to create a table with, in Iceberg's JSON."""
+    """The schema, spec, order and properties of a new table, in Iceberg's JSON."""
 
     schema: Json
     partition_spec: Json | None
@@ -28,8 +28,8 @@ class Definition:
 
 def define(iceberg: Mapping[str, Any]) -> Definition:
     """Return the definition in CreateTable's `metadata.iceberg`. Raises BadRequest."""
-    given = [name for name in ("schema", "schemaV2") if name in iceberg]
-    if len(given) != 1:
+    forms = [name for name in ("schema", "schemaV2") if name in iceberg]
+    if len(forms) != 1:
         raise errors.BadRequest("Exactly one of schema and schemaV2 must be specified.")
     if "schema" in iceberg:
         schema = _schema(iceberg["schema"]["fields"])
@@ -64,14 +64,14 @@ def _schema(fields: Sequence[Mapping[str, Any]]) -> Json:
 
 
 def _schema_v2(schema: Mapping[str, Any]) -> Json:
-    made: Json = {
+    metadata_schema: Json = {
         "type": schema["type"],
         "schema-id": schema.get("schemaId", 0),
         "fields": [dict(field) for field in schema["fields"]],
     }
     if "identifierFieldIds" in schema:
-        made["identifier-field-ids"] = schema["identifierFieldIds"]
-    return made
+        metadata_schema["identifier-field-ids"] = schema["identifierFieldIds"]
+    return metadata_schema
 
 
 def _partition_spec(spec: Mapping[str, Any]) -> Json:

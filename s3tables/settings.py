@@ -1,7 +1,7 @@
-"""rule: what a table bucket or table may be created with, beside its name and its metadata.
+"""rule: the encryption and storage class with which a table bucket or table may be created.
 
-Bodies are stored once, in one class, and encryption at rest is the disk's. So what AWS would do by
-default is accepted, and anything else is refused by name rather than accepted and forgotten.
+Bodies are stored in one class, and encryption at rest is the disk's task. AWS's defaults are
+accepted; any other value is refused, not silently ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STORAGE_CLASS: Final = "STANDARD"
 
 
 def check_storage(members: Mapping[str, Any]) -> None:
-    """Raise BadRequest for a contradiction, NotImplementedHere for what is not done here."""
+    """Raise BadRequest for a contradiction, NotImplementedHere for an unknown feature."""
     encryption = members.get("encryptionConfiguration")
     if encryption is not None:
         algorithm = encryption["sseAlgorithm"]

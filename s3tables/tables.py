@@ -1,7 +1,7 @@
 """engine: tables: one function per operation.
 
-The catalog owns tables; what is decided here is only AWS's way of naming them. A version token
-changes with every step of the pointer, whichever API took it.
+The catalog owns tables; this module only translates AWS's names for them. A version token changes
+with every change of the pointer, through whichever API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Members = Mapping[str, Any]
 
 
 async def create_table(resources: Resources, call: calls.Call) -> Members:
-    """CreateTable: with metadata a whole table, without it a place for the first commit."""
+    """CreateTable: with metadata a whole table; without it a name and a location."""
     members, principal = call.value.members, call.principal
     arn = members["tableBucketARN"]
     wanted = members.get("tags", {})
@@ -69,21 +69,21 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
 
 
 async def list_tables(resources: Resources, call: calls.Call) -> Members:
-    """ListTables: of one namespace, or of all."""
+    """ListTables: the tables of one namespace, or of all."""
     members, principal = call.value.members, call.principal
     bucket = resources.bucket(members["tableBucketARN"])
     only = members.get("namespace")
     prefix = members.get("prefix", "")
-    found: Iterator[idents.Namespace]
+    namespaces_to_list: Iterator[idents.Namespace]
     listing = f"tables {bucket.bucket_id} {only} {prefix}"
     token = members.get("continuationToken")
     after: tokens.SortKey = () if token is None else tokens.parse_token(token, listing=listing)
     if only is None:
         within = idents.parse_namespace(after[0]) if after else ()
-        found = namespaces.walk(resources, bucket, after=within)
+        namespaces_to_list = namespaces.walk(resources, bucket, after=within)
     else:
         resources.namespaces.load(bucket.name, (only,))
-        found = iter([(only,)])
+        namespaces_to_list = iter([(only,)])
 
     def show(ident: idents.TableIdent) -> Members | None:
         if not ident.name.startswith(prefix):
@@ -98,7 +98,7 @@ async def list_tables(resources: Resources, call: calls.Call) -> Members:
         return _summarise(resources, table)
 
     page = await listings.paginate(
-        _idents(resources, bucket, found, after),
+        _idents(resources, bucket, namespaces_to_list, after),
         show,
         listing=listing,
         token=token,
@@ -120,7 +120,7 @@ async def get_table(resources: Resources, call: calls.Call) -> Members:
             "Specify either tableArn, or all of tableBucketARN, namespace and name."
         )
     pointer = table.pointer
-    found = {
+    description = {
         **_summarise(resources, table),
         "versionToken": records.version_token(pointer),
         "warehouseLocation": pointer.location,
@@ -130,12 +130,12 @@ async def get_table(resources: Resources, call: calls.Call) -> Members:
         "format": "ICEBERG",
     }
     if pointer.metadata_location is not None:
-        found["metadataLocation"] = pointer.metadata_location
-    return found
+        description["metadataLocation"] = pointer.metadata_location
+    return description
 
 
 async def delete_table(resources: Resources, call: calls.Call) -> Members:
-    """DeleteTable: the table and its files; they are freed by the sweep."""
+    """DeleteTable: deletes the table with its files, which the sweep frees."""
     members = call.value.members
     table = _table(resources, members)
     await resources.tables.drop(
@@ -150,7 +150,7 @@ async def delete_table(resources: Resources, call: calls.Call) -> Members:
 
 
 async def rename_table(resources: Resources, call: calls.Call) -> Members:
-    """RenameTable: within its bucket; ARN and location stay."""
+    """RenameTable: within its bucket; the ARN and the location stay."""
     members, principal = call.value.members, call.principal
     if "newNamespaceName" not in members and "newName" not in members:
         raise errors.NothingToRename
@@ -177,20 +177,20 @@ async def rename_table(resources: Resources, call: calls.Call) -> Members:
 
 
 async def get_table_metadata_location(resources: Resources, call: calls.Call) -> Members:
-    """GetTableMetadataLocation: a table without metadata has a token and no location."""
+    """GetTableMetadataLocation: a table without metadata has a version token but no location."""
     members = call.value.members
     pointer = _table(resources, members).pointer
-    found = {
+    description = {
         "versionToken": records.version_token(pointer),
         "warehouseLocation": pointer.location,
     }
     if pointer.metadata_location is not None:
-        found["metadataLocation"] = pointer.metadata_location
-    return found
+        description["metadataLocation"] = pointer.metadata_location
+    return description
 
 
 async def update_table_metadata_location(resources: Resources, call: calls.Call) -> Members:
-    """UpdateTableMetadataLocation: compare the version token and swap the pointer, in one step."""
+    """UpdateTableMetadataLocation: compare the version token and swap the pointer atomically."""
     members = call.value.members
     table = _table(resources, members)
     pointer = await resources.tables.set_metadata_location(
@@ -214,7 +214,7 @@ def _table(resources: Resources, members: Members) -> Table:
 
 
 def _check_may_create(resources: Resources, principal: model.Principal, members: Members) -> None:
-    """Raise AccessDenied before anything is read. A table not made yet has no ARN but `*`."""
+    """Raise AccessDenied before anything is read. A table to be created has no ARN but `*`."""
     bucket_arn = members["tableBucketARN"]
     namespace, name = (members["namespace"],), members["name"]
     resources.check(principal, "CreateTable", rights.of_table(bucket_arn, namespace, name))
@@ -228,11 +228,11 @@ def _check_may_create(resources: Resources, principal: model.Principal, members:
 def _idents(
     resources: Resources,
     bucket: storage_model.BucketInfo,
-    found: Iterator[idents.Namespace],
+    namespaces_to_list: Iterator[idents.Namespace],
     after: tokens.SortKey,
 ) -> Iterator[tuple[tokens.SortKey, idents.TableIdent]]:
-    """Yield the tables of namespaces, with their keys, from about the key after on."""
-    for namespace in found:
+    """Yield the tables of namespaces with their keys, starting at the key `after`."""
+    for namespace in namespaces_to_list:
         key = idents.format_namespace(namespace)
         if after and key < after[0]:
             continue

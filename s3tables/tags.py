@@ -16,10 +16,10 @@ Members = Mapping[str, Any]
 async def tag_resource(resources: Resources, call: calls.Call) -> Members:
     """TagResource: adds tags, and replaces those with the same keys."""
     members = call.value.members
-    given: Mapping[str, str] = members["tags"]
+    added: Mapping[str, str] = members["tags"]
 
     def add(old: labels.Tags) -> labels.Tags:
-        new = {**old, **given}
+        new = {**old, **added}
         names.check_tags(new)
         return new
 
@@ -28,7 +28,7 @@ async def tag_resource(resources: Resources, call: calls.Call) -> Members:
 
 
 async def untag_resource(resources: Resources, call: calls.Call) -> Members:
-    """UntagResource: removes tags; a key that is not there is no fault."""
+    """UntagResource: removes tags; keys that the resource does not have are ignored."""
     members = call.value.members
     keys = set(members["tagKeys"])
 

@@ -1,8 +1,8 @@
 """rule: continuation tokens: where the next page of a listing starts.
 
-A token holds the listing it was made for and the last item shown, so it stays good whatever is
-created or deleted meanwhile, and the server remembers nothing. It is opaque to clients and no
-secret; a digest over it tells a token from a guess or a cut one.
+A token holds its listing and the last item shown, so it stays valid whatever is created or deleted,
+and the server keeps no state for it. It is opaque to clients but not secret; a digest detects
+tokens that are forged or truncated.
 """
 
 from __future__ import annotations

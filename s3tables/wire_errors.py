@@ -1,8 +1,7 @@
-"""rule: which of AWS's exceptions, and which of its sentences, answers each fact.
+"""rule: the AWS exception and message for each error.
 
-Facts of the floors below are answered in AWS's words, since clients and tests look for them, and
-the reason follows where those words do not tell it; a fact without a sentence here speaks for
-itself.
+Errors of lower floors get AWS's message, because clients and tests look for it; the reason follows
+if that message does not give it. An error without an entry here keeps its own message.
 """
 
 from __future__ import annotations
