@@ -1,8 +1,8 @@
-"""wiring: Boathouse starts here.
+"""wiring: the entry point of Boathouse.
 
-Flags, environment and mini.toml become one Config; clock and ids are made; storage, engines and
-faces are built, mounted and, at the end, drained. No rule lives here. What one subcommand does not
-need is imported late, because a start must stay under a second.
+Flags, environment and mini.toml become one Config. Storage, engines and faces are built from it,
+served, and closed at the end. This module holds no rules. Each subcommand imports what it needs
+when it runs, because a start must stay under a second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 STARTED = time.monotonic()
 
-import argparse  # noqa: E402 - the start is timed from before the first import
+import argparse  # noqa: E402 - the start-up time counts from before the first import
 import contextlib  # noqa: E402
 import errno  # noqa: E402
 import functools  # noqa: E402
@@ -22,7 +22,7 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-if sys.version_info < (3, 11):  # noqa: UP036 - below, an older Python finds what it cannot read
+if sys.version_info < (3, 11):  # noqa: UP036 - an older Python cannot parse the modules below
     sys.exit(f"Boathouse needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ BACKLOG = 2048
 FILES_MAX = 10_240
 RECOVERY_LINES_MAX = 5
 SWITCH_SECONDS = 0.0005
-"""How long a thread keeps the interpreter from the event loop. Python's own 5 ms, several times per
-request and for each busy thread, made a quarter of a second of four parsed documents."""
+"""How long a thread may keep the interpreter from the event loop. With Python's default of 5 ms,
+parsing four documents in threads delays a request by a quarter of a second."""
 CERTIFICATES = ("SSL_CERT_DIR", "SSL_CERT_FILE")
-"""Variables that say which certificates a client trusts: the load of samples is one."""
+"""Variables that name the certificates a client trusts; the load of samples is a client."""
 SAMPLE_QUERY = (
     "select species, count(*) as birds, round(avg(body_mass_g)) as grams "
     "from samples.penguins group by species order by species"
@@ -52,13 +52,13 @@ SAMPLE_QUERY = (
 def main(arguments: list[str]) -> int:
     """Run one subcommand; return the process's exit code."""
     try:
-        import lmdb  # noqa: F401 - asked here so that a bare Python gets a sentence
+        import lmdb  # noqa: F401 - tried here so that a Python without packages gets a clear message
         import msgspec  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
         return _fail(
             f"Boathouse's packages are not installed for this Python ({error.name} is missing). "
-            "Run `make run`, or `make setup` and then `.venv/bin/python mini.py`."
+            "Run `make run`, or `make setup` followed by `.venv/bin/python mini.py`."
         )
     options = _parser().parse_args(_with_command(arguments))
     command: Any = {
@@ -119,8 +119,12 @@ def _parser() -> argparse.ArgumentParser:
     snippet.add_argument("client", choices=sorted(connect.CLIENTS))
     _add_place(snippet)
 
-    recover = commands.add_parser("recover", help="say what a data folder needs, and repair it")
-    recover.add_argument("--yes", action="store_true", help="do it; without it nothing is changed")
+    recover = commands.add_parser(
+        "recover", help="show what a repair of a data folder would do, or do it"
+    )
+    recover.add_argument(
+        "--yes", action="store_true", help="repair the folder; without --yes nothing is changed"
+    )
     _add_data(recover, "data folder, which no server holds (default: %(default)s)")
     return parser
 
@@ -189,12 +193,12 @@ def _serve(options: argparse.Namespace) -> int:
     except (storage_errors.StorageError, access_errors.AccessError) as error:
         return _fail(f"mini.py: {error}")
     except OSError as error:
-        place = error.filename or settings.data
-        return _fail(f"mini.py: {place} cannot be used: {error.strerror or error}")
+        path = error.filename or settings.data
+        return _fail(f"mini.py: {path} cannot be used: {error.strerror or error}")
 
 
 def _check_places(settings: Config) -> None:
-    """Refuse by its flag a path that cannot be what the flag says."""
+    """Raise InvalidConfig, naming the flag, for a path that cannot be used."""
     import unicodedata
 
     from server import config
@@ -207,16 +211,14 @@ def _check_places(settings: Config) -> None:
     if folder.exists() and not folder.is_dir():
         raise config.InvalidConfig(f"--data {folder} is a file, not a folder")
     if settings.ready_file and not Path(settings.ready_file).parent.is_dir():
-        raise config.InvalidConfig(
-            f"--ready-file {settings.ready_file}: the folder it should be in is not there"
-        )
+        raise config.InvalidConfig(f"--ready-file {settings.ready_file}: its folder does not exist")
     for flag, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
         if path and not Path(path).is_file():
             raise config.InvalidConfig(f"{flag} {path} is not a file")
 
 
 def _holder(data: str) -> str:
-    """Say which server holds a data folder, if it has said so itself."""
+    """Return which server holds a data folder, as its `running.json` says; else an empty string."""
     import json
 
     try:
@@ -227,8 +229,8 @@ def _holder(data: str) -> str:
 
 
 def _raise_files_limit() -> None:
-    """Let this process open as many files as it may: each connection is one, and 256 or 1024, the
-    usual beginning, are few."""
+    """Raise this process's limit of open files: each connection is a file, and the default limit of
+    256 or 1024 is low."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -261,7 +263,7 @@ def _why_not_listening(host: str, port: int, error: OSError) -> str:
 
 
 def _run(settings: Config, listener: socket.socket) -> int:
-    """Serve until SIGTERM or Ctrl-C; then let requests in flight finish and close everything."""
+    """Serve until SIGTERM or Ctrl-C; then finish requests in flight and close everything."""
     import uvloop
 
     from program import application, identities, lifecycle, logs
@@ -281,14 +283,14 @@ def _run(settings: Config, listener: socket.socket) -> int:
         port = listener.getsockname()[1]
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
         gc.collect()
-        gc.freeze()  # what a start made stays: collections need not look at it each time
+        gc.freeze()  # objects made at start-up live on: later collections skip them
         announce = functools.partial(_announce, settings, program, url)
         uvloop.run(lifecycle.serve(program, settings, listener, announce))
     return 0
 
 
 async def _announce(settings: Config, program: Program, url: str) -> None:
-    """Once the port answers: leave the address where it is looked for, print the banner."""
+    """Write `running.json` and the ready file, then print the banner, once the port answers."""
     import orjson
 
     disk, folder = program.storage.disk, program.storage.path
@@ -336,30 +338,30 @@ def _banner(settings: Config, program: Program, url: str, seconds: float) -> str
     ]
     lines += _bucket_lines(settings, program.storage)
     if settings.no_auth:
-        lines.append("  WARNING     --no-auth: every process on this machine is let in as root")
+        lines.append("  WARNING     --no-auth: every process on this machine has root's rights")
     if not config.is_loopback(settings.host) and not settings.tls_cert:
         lines.append(
-            f"  WARNING     {settings.host} without TLS: keys and data can be read on the way; "
+            f"  WARNING     {settings.host} without TLS: keys and data travel unencrypted; "
             "use --tls-cert and --tls-key"
         )
     lines += [
-        f"  WARNING     {missing.bucket}/{missing.key} has lost its bytes: blob {missing.blob}"
+        f"  WARNING     the body of {missing.bucket}/{missing.key} is missing: blob {missing.blob}"
         for missing in program.storage.recovery.missing[:RECOVERY_LINES_MAX]
     ]
     if unnamed_left := program.storage.recovery.unnamed_left:
         lines.append(
-            f"  WARNING     nothing names {unnamed_left} blobs, which were left where they are: "
+            f"  WARNING     {unnamed_left} blobs that no record names were left in place: "
             f"see {_command(settings, 'recover')}"
         )
     return "\n".join([*lines, f"ready in {seconds:.1f} s"])
 
 
 def _bucket_lines(settings: Config, storage: Storage) -> list[str]:
-    """Name the configured table buckets that are not as by default, or not as the file has them."""
+    """Return lines for table buckets whose settings differ from the defaults or from mini.toml."""
     from server import config
 
     named = {*settings.table_buckets, *settings.bucket_seeds}
-    found = {
+    settings_by_bucket = {
         bucket.name: config.bucket_settings_of(bucket.settings)
         for bucket in storage.buckets.list()
         if bucket.name in named and bucket.kind == "table"
@@ -368,15 +370,15 @@ def _bucket_lines(settings: Config, storage: Storage) -> list[str]:
     lines = [
         f"  bucket      {name}: "
         + ", ".join(f"{key} = {_toml(value)}" for key, value in each.items())
-        for name, each in found.items()
+        for name, each in settings_by_bucket.items()
         if each != default
     ]
     for name, seed in settings.bucket_seeds.items():
         lines += [
-            f"  WARNING     mini.toml says {key} = {_toml(value)} for {name}, which was made with "
-            f"{_toml(found[name][key])} and keeps it"
+            f"  WARNING     mini.toml says {key} = {_toml(value)} for {name}, created with "
+            f"{_toml(settings_by_bucket[name][key])} and keeps it"
             for key, value in seed.items()
-            if name in found and found[name][key] != value
+            if name in settings_by_bucket and settings_by_bucket[name][key] != value
         ]
     return lines
 
@@ -386,22 +388,22 @@ def _toml(value: object) -> str:
 
 
 def _command(settings: Config, name: str) -> str:
-    """A subcommand as it is typed beside the Makefile, aimed at this server."""
+    """Return a subcommand's command line for this server, to run in the checkout."""
     import shlex
 
     usual = Path(settings.data) == Path(DATA_FOLDER)
-    place = "" if usual else f" --data {shlex.quote(settings.data)}"
-    return f".venv/bin/python mini.py {name}{place}"
+    data_option = "" if usual else f" --data {shlex.quote(settings.data)}"
+    return f".venv/bin/python mini.py {name}{data_option}"
 
 
 async def _load_samples(settings: Config, program: Program) -> None:
-    """Load the sample data in a process of its own, as any client would."""
+    """Load the sample data in a child process, a client like any other."""
     import asyncio
 
     from server import children
 
     needed = {name: os.environ[name] for name in CERTIFICATES if name in os.environ}
-    if settings.access_key and settings.secret_key:  # they stand in no file that it could read
+    if settings.access_key and settings.secret_key:  # no file holds them: the child needs them here
         needed |= {
             "BOATHOUSE_ACCESS_KEY": settings.access_key,
             "BOATHOUSE_SECRET_KEY": settings.secret_key,
@@ -421,7 +423,7 @@ async def _load_samples(settings: Config, program: Program) -> None:
     try:
         loaded = await child.wait() == 0
     except BaseException:
-        # The server ends first: the child has nothing to load into any more.
+        # The server ends: the child has no server to load into any more.
         with contextlib.suppress(ProcessLookupError):
             child.terminate()
         await child.wait()
@@ -437,7 +439,7 @@ def _forget(storage: Storage) -> None:
 
 
 def _shown_host(host: str) -> str:
-    """The host as a URL has it; an address that means "all" is reached by this machine's own."""
+    """The host in a URL. An address that means "all interfaces" becomes the loopback address."""
     if host in {"0.0.0.0", "::"}:
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -471,7 +473,7 @@ def _connect(options: argparse.Namespace) -> int:
 
 
 def _recover(options: argparse.Namespace) -> int:
-    """Say what a repair of the data folder would do; with --yes, do it."""
+    """Print what a repair of the data folder would do; with --yes, repair it."""
     from program import identities
     from server import config
     from storage import disk, opening, repair
@@ -500,28 +502,30 @@ def _recover(options: argparse.Namespace) -> int:
     elif options.yes:
         lines.append("done")
     else:
-        lines.append("nothing was changed; `mini.py recover --yes` does this")
+        lines.append("nothing was changed; `mini.py recover --yes` repairs the folder")
     sys.stdout.write(f"Boathouse {config.VERSION}  recover {folder}\n")
     sys.stdout.write("".join(f"  {line}\n" for line in lines))
     return 0
 
 
 def _repair_lines(folder: Path, plan: Plan) -> list[str]:
-    """Tell what a repair does to a folder, one line per thing."""
+    """Describe a repair of a folder, one line per action."""
     lines = [f"blobs    {plan.files_count} files, {plan.files_bytes} bytes"]
     if plan.writes_format:
         lines.append(f"format   write {folder / 'format.json'} from the index")
     if plan.makes_blobs:
-        lines.append(f"folders  make {folder / 'blobs'}, empty: no body that was in it is left")
+        lines.append(f"folders  create {folder / 'blobs'}, empty: every body in it is lost")
     if plan.unnamed_count:
         share = 100 * plan.unnamed_count / plan.files_count
         lines.append(
             f"unnamed  remove {plan.unnamed_count} files, {plan.unnamed_bytes} bytes, "
-            f"{share:.1f} % of all: {plan.settled_count} of them the index named once, "
+            f"{share:.1f} % of all: {plan.settled_count} were named by the index before, "
             f"{plan.arriving_count} were being received"
         )
     if plan.missing:
-        lines.append(f"missing  {len(plan.missing)} names have lost their bytes and stay:")
+        lines.append(
+            f"missing  {len(plan.missing)} objects have lost their bodies; they stay listed:"
+        )
     lines += [
         f"         {each.bucket}/{each.key} (blob {each.blob})"
         for each in plan.missing[:RECOVERY_LINES_MAX]
@@ -530,7 +534,7 @@ def _repair_lines(folder: Path, plan: Plan) -> list[str]:
 
 
 def _running_place(options: argparse.Namespace) -> Any:
-    """Find the running server through its data folder, or say why there is none."""
+    """Return the running server of the data folder; without one print an error, return None."""
     import json
 
     from server import connect
@@ -539,7 +543,7 @@ def _running_place(options: argparse.Namespace) -> Any:
     try:
         running = json.loads((folder / RUNNING_FILE).read_text())
         os.kill(running["pid"], 0)
-        # A pair from the environment is the server's own, and is written nowhere.
+        # The server writes an access key from its environment into no file.
         access_key = os.environ.get("BOATHOUSE_ACCESS_KEY")
         secret_key = os.environ.get("BOATHOUSE_SECRET_KEY")
         if not access_key or not secret_key:

@@ -32,14 +32,14 @@ JAVA_TIMEOUT_SECONDS = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Prepare the named groups, in order; return an exit code. Without a name: `server`."""
+    """Prepare the named groups in order (`server` by default); return an exit code."""
     groups = arguments or ["server"]
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         return _say(f"provision.py: no group {unknown[0]!r}; there are {', '.join(GROUPS)}")
-    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what an older Python meets first
-        found = ".".join(str(part) for part in sys.version_info[:2])
-        return _say(f"Boathouse needs Python 3.11 or newer; this is {found}.")
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python reads this file before any other
+        version = ".".join(str(part) for part in sys.version_info[:2])
+        return _say(f"Boathouse needs Python 3.11 or newer; this is {version}.")
     for group in groups:
         requirements = _requirements(group)
         if group == "spark" and not has_java():
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def has_java() -> bool:
-    """Say whether the system offers a Java that PySpark 4.1 runs on (17 or 21)."""
+    """Return whether the system has a Java that PySpark 4.1 runs on (17 or 21)."""
     for home in (os.environ.get("JAVA_HOME"), None):
         command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
         if command is None:
@@ -78,7 +78,7 @@ def has_java() -> bool:
 
 
 def _requirements(group: str) -> list[str]:
-    # tomllib came with 3.11; importing it late lets an older Python read the message above.
+    # tomllib is new in 3.11; the late import lets an older Python print the message above.
     import tomllib
 
     project = tomllib.loads(PROJECT.read_text())["project"]
@@ -97,13 +97,13 @@ def _fingerprint(requirements: list[str]) -> str:
 def _install(group: str, requirements: list[str]) -> int:
     started = time.monotonic()
     python = VENV / "bin" / "python"
-    # Without Debian's python3-venv, or after Ctrl-C, a Python without pip may lie there.
+    # Without Debian's python3-venv, or after Ctrl-C, .venv may hold a Python without pip.
     if not python.exists() or not (VENV / "bin" / "pip").exists():
-        print("Making the virtual environment .venv ...", flush=True)  # noqa: T201
-        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
-        if made.returncode:
+        print("Creating the virtual environment .venv ...", flush=True)  # noqa: T201
+        outcome = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
+        if outcome.returncode:
             return _say(
-                "Python could not make a virtual environment; on Debian and Ubuntu install the "
+                "Python could not create a virtual environment; on Debian and Ubuntu install the "
                 "package python3-venv, then run the same command again."
             )
     extra = " and a Java runtime (34 MB)" if JAVA_PACKAGE in requirements else ""
@@ -129,4 +129,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        sys.exit("Interrupted; the same command goes on where this one stopped.")
+        sys.exit("Interrupted. Run the same command again to continue.")

@@ -1,9 +1,8 @@
 """wiring: `python -m pipeline ingest | compact | expire | samples`.
 
-Arguments become values, the job runs, its outcome is printed: one line for people on the standard
-error stream, one JSON object with `--json` on the standard output. Spark's half installs itself at
-first use. Exit codes: 0 done, 1 the job failed and changed nothing (or says that it cannot know), 2
-wrong arguments, 130 interrupted.
+The outcome is one line on standard error and, with `--json`, one JSON object on standard output.
+PySpark is installed at first use. Exit codes: 0 done, 1 the job failed and changed nothing (or its
+message says that the outcome is unknown), 2 wrong arguments, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
-def main(arguments: list[str], asked: interrupts.Interrupts) -> int:
-    """Run one job; return the exit code. asked: whether somebody wants it to end."""
+def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
+    """Run one job; return the exit code. interruption: the process's answer to SIGINT, SIGTERM."""
     options = _parser().parse_args(arguments)
     say = progress.speaker()
     started = time.monotonic()
@@ -52,7 +51,7 @@ def main(arguments: list[str], asked: interrupts.Interrupts) -> int:
         server = servers.find(
             url=options.url, data=options.data, environment=os.environ, region=options.region
         )
-        outcome, sentence = JOBS[options.job](options, server, asked.before(say))
+        outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
@@ -172,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
 def _opener(
     options: argparse.Namespace, server: settings.Server, say: progress.Say
 ) -> session.Open:
-    """Return what starts Spark, once a job knows that it has work for it."""
+    """Return the function by which a job starts Spark, once it has work for it."""
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         _ensure_spark(say)
@@ -198,16 +197,18 @@ def _moment(text: str) -> datetime.datetime:
             span = datetime.timedelta(**{AGE_UNITS[age.group(2)]: int(age.group(1))})
             return datetime.datetime.now(datetime.UTC) - span
         except OverflowError as error:
-            raise errors.BadArgument(f"--older-than {text!r} is before all time") from error
+            raise errors.BadArgument(f"--older-than {text!r} is before the year 1") from error
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError as error:
-        raise errors.BadArgument(f"--older-than {text!r} is neither an age nor a time") from error
+        raise errors.BadArgument(
+            f"--older-than {text!r} is neither an age like 7d nor a time like 2026-01-01T00:00:00"
+        ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def _reach_this_machine_without_proxy() -> None:
-    """A proxy that the environment names is for other machines; none leads back to this one."""
+    """Except loopback addresses from a proxy that the environment names."""
     spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if spared.strip() != "*":
         for name in ("no_proxy", "NO_PROXY"):
@@ -217,17 +218,17 @@ def _reach_this_machine_without_proxy() -> None:
 def _ensure_spark(say: progress.Say) -> None:
     if importlib.util.find_spec("pyspark") is not None:
         return
-    say("Spark's half is not installed yet; installing it into .venv (about 650 MB on disk)")
+    say("PySpark is not installed yet; installing it into .venv (about 650 MB on disk)")
     done = subprocess.run([sys.executable, str(CHECKOUT / "provision.py"), "spark"], check=False)
     if done.returncode:
-        raise errors.SparkFailed("Spark's half could not be installed; see pip's message above")
+        raise errors.SparkFailed("PySpark could not be installed; see pip's message above")
     importlib.invalidate_caches()
 
 
 if __name__ == "__main__":
-    # A job says itself what went wrong; its libraries would add tracebacks to a Ctrl-C.
+    # A job prints its own errors; its libraries would log tracebacks at Ctrl-C.
     logging.disable(logging.CRITICAL)
-    # So that a job that is asked to end takes its JVM and its temporary files along.
-    wished = interrupts.Interrupts()
-    wished.install()
-    sys.exit(main(sys.argv[1:], wished))
+    # SIGTERM ends a job like Ctrl-C does, so that its JVM and temporary files go with it.
+    interruption = interrupts.Interrupts()
+    interruption.install()
+    sys.exit(main(sys.argv[1:], interruption))

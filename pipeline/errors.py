@@ -1,10 +1,10 @@
-"""rule: the facts that the pipeline raises; `pipeline.__main__` prints each as one sentence."""
+"""rule: the pipeline's errors; `pipeline.__main__` prints each as one sentence."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """A job cannot go on; str() is one sentence for people."""
+    """A job cannot continue; str() is one sentence for the user."""
 
 
 class BadArgument(PipelineError):
@@ -28,17 +28,17 @@ class SparkFailed(PipelineError):
 
 
 class Overtaken(PipelineError):
-    """Another job's commit came first and stands in the way; nothing was committed."""
+    """Another job's commit came first and conflicts with this one; nothing was committed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{reason}; nothing was loaded, run the same command again for what is missing"
+            f"{reason}; nothing was loaded, run the same command again to load what is missing"
         )
         self.reason = reason
 
 
 class OutcomeUnknown(PipelineError):
-    """The server's answer to the commit was lost; running the job again finds out, and is safe."""
+    """The server's answer to the commit was lost; running the job again is safe."""
 
 
 class SourceChanged(PipelineError):

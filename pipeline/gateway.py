@@ -1,9 +1,9 @@
-"""engine: starts Spark's JVM ourselves, without a shell, and ends it when we end.
+"""engine: starts and ends Spark's JVM, without a shell.
 
 PySpark would start it through `spark-submit`, which puts secrets on a command line and asks for a
-Java module that trimmed runtimes lack. Here Spark's own launcher says what it would run, the one
-argument is dropped, and settings travel in a file that only this user can read. The JVM reads its
-standard input and leaves when that closes, so even a killed job leaves nothing running.
+Java module that trimmed runtimes lack. This module asks Spark's own launcher for the command, drops
+that argument, and passes settings in a file that only this user can read. The JVM exits when its
+standard input closes, so that a killed job leaves no process.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def running(
     folder: Path,
     environment: Mapping[str, str],
 ) -> Iterator[Callable[[], None]]:
-    """Run a JVM with these Spark settings; PySpark finds it through its own two variables.
+    """Run a JVM with these Spark settings; two environment variables lead PySpark to it.
 
-    Yields what kills the JVM, for a job that cannot go on: each call to the JVM then fails at once.
+    Yields a function that kills the JVM: every call to the JVM then fails at once.
     folder: a private temporary folder, for the settings' file and the JVM's log.
     Raises SparkFailed.
     """
     properties = folder / "spark.properties"
     _write_private(properties, _properties_text(settings))
-    told = folder / "gateway"
-    process_environment = _environment(runtime, environment, told)
+    connection_file = folder / "gateway"
+    process_environment = _environment(runtime, environment, connection_file)
     command = [
         argument
         for argument in _launcher_command(runtime, properties, process_environment)
@@ -65,8 +65,8 @@ def running(
             start_new_session=True,
         )
     try:
-        port, secret = _wait_for_gateway(process, told, log)
-        # Spark has read it by now; a killed job must not leave the keys behind.
+        port, secret = _wait_for_gateway(process, connection_file, log)
+        # Spark has read the file by now; a killed job must not leave the keys on disk.
         properties.unlink()
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
@@ -91,7 +91,9 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _environment(runtime: java.Java, environment: Mapping[str, str], told: Path) -> dict[str, str]:
+def _environment(
+    runtime: java.Java, environment: Mapping[str, str], connection_file: Path
+) -> dict[str, str]:
     return {
         **environment,
         "SPARK_HOME": str(spark_home()),
@@ -99,14 +101,14 @@ def _environment(runtime: java.Java, environment: Mapping[str, str], told: Path)
         "SPARK_SCALA_VERSION": "2.13",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file),
     }
 
 
 def _launcher_command(
     runtime: java.Java, properties: Path, environment: Mapping[str, str]
 ) -> list[str]:
-    asked = subprocess.run(
+    launcher = subprocess.run(
         [
             str(runtime.command),
             "-cp",
@@ -122,19 +124,21 @@ def _launcher_command(
         timeout=START_TIMEOUT_SECONDS,
         check=False,
     )
-    if asked.returncode:
+    if launcher.returncode:
         raise errors.SparkFailed(
-            "Spark's launcher failed: " + asked.stderr.decode(errors="replace").strip()[-500:]
+            "Spark's launcher failed: " + launcher.stderr.decode(errors="replace").strip()[-500:]
         )
-    words = asked.stdout.decode().lstrip("\n\0").split("\0")
+    words = launcher.stdout.decode().lstrip("\n\0").split("\0")
     return [word.lstrip("\n") for word in words if word.strip("\n")]
 
 
-def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, log: Path) -> tuple[int, str]:
+def _wait_for_gateway(
+    process: subprocess.Popen[bytes], connection_file: Path, log: Path
+) -> tuple[int, str]:
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        if told.exists():
-            content = told.read_bytes()
+        if connection_file.exists():
+            content = connection_file.read_bytes()
             if len(content) >= 8:
                 port, length = struct.unpack(">ii", content[:8])
                 if len(content) >= 8 + length:
@@ -144,16 +148,16 @@ def _wait_for_gateway(process: subprocess.Popen[bytes], told: Path, log: Path) -
             break
         time.sleep(POLL_SECONDS)
     process.kill()
-    said = log.read_text(errors="replace").splitlines()
-    raise errors.SparkFailed(f"Spark's JVM did not start: {_last_words(said)}")
+    log_lines = log.read_text(errors="replace").splitlines()
+    raise errors.SparkFailed(f"Spark's JVM did not start: {_last_words(log_lines)}")
 
 
-def _last_words(said: Sequence[str]) -> str:
-    """The line of a JVM's log that says what was wrong, or at least the last ones."""
-    for line in said:
+def _last_words(log_lines: Sequence[str]) -> str:
+    """Return the exception's message from a JVM's log, or the last three lines."""
+    for line in log_lines:
         if match := EXCEPTION.search(line):
             return match.group(1)
-    return " ".join(line.strip() for line in said[-3:]) or "it said nothing"
+    return " ".join(line.strip() for line in log_lines[-3:]) or "its log is empty"
 
 
 def _check_listening(port: int) -> None:
@@ -162,14 +166,14 @@ def _check_listening(port: int) -> None:
 
 
 def _properties_text(settings: Mapping[str, str]) -> str:
-    # Java's properties format, without its line folding; no key holds `=`, `:` or white space.
+    # Java's properties format without line folding; no key holds `=`, `:` or white space.
     lines = (f"{key}={_escaped(value)}\n" for key, value in sorted(settings.items()))
     return "".join(lines)
 
 
 def _escaped(value: str) -> str:
     text = "".join(ESCAPES.get(character, character) for character in value)
-    # A reader skips the blanks before a value.
+    # A reader of the format skips blanks before a value.
     return "\\" + text if text.startswith(" ") else text
 
 

@@ -1,12 +1,12 @@
-"""engine: raw objects become rows of an Iceberg table, each object exactly once, all or nothing.
+"""engine: loads raw objects into an Iceberg table: each object once, in one transaction.
 
 One load is one Iceberg transaction: the table's creation or new columns, the rows, and the list of
-sources taken in become visible together, or not at all. Spark writes the files against the
-transaction's own view of the table, and hands them back uncommitted, as it does when it rewrites
-files; they join the transaction, and only if every source still is what was listed, the
-transaction is committed. So a job that dies at any moment leaves at most files that nothing names,
-and running it again loads exactly what is missing. A load that another job's commit overtakes looks
-anew at what is missing, and loads that.
+loaded sources become visible together, or not at all. Spark writes the files against the
+transaction's own view of the table and returns them uncommitted, as it does when it rewrites files.
+The files join the transaction, which is committed only if every source still has the ETag that was
+listed. So a job that dies at any moment leaves at most unreferenced files, and a second run loads
+the sources that are missing. When another job commits first, the load lists what is missing again,
+and loads that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ READER_OPTIONS: Mapping[settings.Format, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """What to load: from where, in which format, into which table, partitioned how, and how."""
+    """What to load: source, format, table, partitioning, mode and reader options."""
 
     place: settings.Place
     format: settings.Format
@@ -41,7 +41,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """What a load did. snapshot_id is None where there was nothing to load."""
+    """What a load did. snapshot_id is None if there was nothing to load."""
 
     rows: int
     sources: int
@@ -51,12 +51,12 @@ class Loaded:
     snapshot_id: int | None
 
 
-# What the catalog client throws when a commit was refused for good and nothing was written.
+# What the catalog client throws when the server refused a commit and wrote nothing.
 CONFLICTS = frozenset({"CommitFailedException", "AlreadyExistsException", "ValidationException"})
-# What it throws when it cannot tell.
+# What it throws when the outcome is unknown.
 UNANSWERED = frozenset({"CommitStateUnknownException", "RESTException"})
 ATTEMPTS_MAX = 3
-"""How often a load starts anew because another job's commit came first."""
+"""How often a load starts again because another job committed first."""
 
 ALREADY_TAKEN = "already taken in"
 TABLE_CACHE = "org.apache.iceberg.spark.SparkTableCache"
@@ -66,9 +66,9 @@ WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
 def run(
     server: settings.Server, load: Load, *, open_spark: session.Open, say: progress.Say
 ) -> Loaded:
-    """Load what the table has not taken in yet. Raises a PipelineError; then nothing changed.
+    """Load the sources that the table does not have yet. Raises PipelineError if nothing changed.
 
-    open_spark: asked only once there is something to load.
+    open_spark: called only if there is something to load.
     """
     s3 = sources.client(server)
     wanted = _wanted(server, load, s3)
@@ -88,31 +88,31 @@ def run(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wanted:
-    """The sources to load, and how many of those that lie there need not be."""
+    """The sources to load, and the number of listed sources to skip."""
 
     fresh: Sequence[sources.Source]
     skipped: int
 
 
 def _wanted(server: settings.Server, load: Load, s3: Any) -> _Wanted:
-    """Return what the table lacks. A replacing load takes all, or nothing where it would be vain.
+    """Return the sources to load. A replacing load takes all, or none if the table has just these.
 
-    It is vain only if the table still holds just what a replacing load of these very sources wrote.
+    The table has them if a replacing load of these very sources wrote its current content.
     """
     listed = sources.listed(s3, load.place)
     if not listed:
-        raise errors.BadArgument(f"nothing to read at s3://{load.place.bucket}/{load.place.prefix}")
+        raise errors.BadArgument(f"no objects at s3://{load.place.bucket}/{load.place.prefix}")
     pairs = {(source.place, source.etag) for source in listed}
     if load.mode == "replace":
         is_equal = loads.content(server, load.table, s3) == pairs
         return _Wanted(fresh=() if is_equal else listed, skipped=len(listed) if is_equal else 0)
-    known = loads.taken(server, load.table)
-    fresh = [source for source in listed if (source.place, source.etag) not in known]
+    taken = loads.taken(server, load.table)
+    fresh = [source for source in listed if (source.place, source.etag) not in taken]
     return _Wanted(fresh=fresh, skipped=len(listed) - len(fresh))
 
 
 def _nothing(load: Load, wanted: _Wanted, say: progress.Say) -> Loaded:
-    say(f"nothing to load: all that lies there is in {load.table.full} already")
+    say(f"nothing to load: {load.table.full} has all of these objects already")
     return Loaded(
         rows=0, sources=0, skipped=wanted.skipped, files=0, columns_added=(), snapshot_id=None
     )
@@ -162,12 +162,12 @@ def _load(spark: session.Spark, load: Load, s3: Any, wanted: _Wanted, say: progr
 
 @contextlib.contextmanager
 def _given_back(transaction: Any, files: Any) -> Iterator[None]:
-    """Remove the files that were written for nothing, where it is certain that it was."""
+    """Delete the data files if the load certainly failed."""
     try:
         yield
     except (errors.SourceChanged, errors.Overtaken):
         for file in files:
-            # The sweep finds whatever stays; the job's own reason matters more.
+            # The sweep removes files that stay; the load's own error matters more.
             with contextlib.suppress(Exception):
                 transaction.table().io().deleteFile(file.location())
         raise
@@ -175,33 +175,33 @@ def _given_back(transaction: Any, files: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _contested(table: settings.Table) -> Iterator[None]:
-    """Say in one sentence that another job's commit came first, or that no answer came."""
+    """Raise Overtaken if another job committed first, OutcomeUnknown if no answer came."""
     try:
         yield
     except Exception as error:
-        kind, message = session.thrown(error) or ("", "")
-        if kind in UNANSWERED:
+        java_class, message = session.thrown(error) or ("", "")
+        if java_class in UNANSWERED:
             raise errors.OutcomeUnknown(
-                f"the answer to the commit was lost, so {table.full} has the rows or has not; "
-                "run the same command again, it loads only what is missing"
+                f"the answer to the commit was lost, so {table.full} may or may not have the rows; "
+                "run the same command again: it loads only what is missing"
             ) from error
-        if kind not in CONFLICTS:
+        if java_class not in CONFLICTS:
             raise
         if ALREADY_TAKEN in message:
-            reason = f"another job has loaded some of these objects into {table.full} meanwhile"
+            reason = f"another job has just loaded some of these objects into {table.full}"
         else:
-            reason = f"{table.full} was changed meanwhile ({message})"
+            reason = f"another client has just changed {table.full} ({message})"
         raise errors.Overtaken(reason) from error
 
 
 @contextlib.contextmanager
 def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
-    """Make the table's namespace where it is missing, with the ones it lies in.
+    """Create the table's namespace and its parents where they are missing.
 
-    A load that fails takes away what it made; one that is killed leaves an empty namespace.
+    A load that fails drops the namespaces it created; one that is killed leaves them empty.
     """
     catalog = spark.catalog(table.warehouse)
-    made: list[Any] = []
+    created: list[Any] = []
     for depth in range(1, len(table.namespace) + 1):
         namespace = spark.namespace(table.namespace[:depth])
         if catalog.namespaceExists(namespace):
@@ -209,23 +209,23 @@ def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
         try:
             catalog.createNamespace(namespace)
         except Exception as error:
-            # Another job was quicker, and it is there: that is what was wanted.
+            # Another job created it first, so it exists.
             if (session.thrown(error) or ("", ""))[0] != "AlreadyExistsException":
                 raise
         else:
-            made.append(namespace)
+            created.append(namespace)
     try:
         yield
     except BaseException:
-        for namespace in reversed(made):
-            # Somebody may have put a table there meanwhile; then it stays, as it must.
+        for namespace in reversed(created):
+            # If another client has put a table there, the server refuses to drop it.
             with contextlib.suppress(Exception):
                 catalog.dropNamespace(namespace)
         raise
 
 
 def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.Source]) -> Any:
-    """Read the sources as one data frame, with the columns' types found in the data.
+    """Read the sources as one data frame, with the column types that Spark infers.
 
     CSV files are read together only where their header lines are the same: Spark takes the first
     file's header for all of them, and would put values under the wrong names.
@@ -237,13 +237,13 @@ def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.So
         else [fresh]
     )
     columns = _live_columns(spark, load)
-    # A Parquet file's types are its own; in text they are only guessed.
-    known = {} if load.format == "parquet" else columns
+    # A Parquet file has types; Spark only infers those of text.
+    column_types = {} if load.format == "parquet" else columns
     frames = []
     for group in groups:
         paths = [source.path for source in group]
         frame = spark.session.read.format(load.format).options(**options).load(paths)
-        types = _types_to_read(frame.schema, known)
+        types = _types_to_read(frame.schema, column_types)
         if types != frame.schema:
             reader = spark.session.read.format(load.format).options(**options)
             frame = reader.schema(types).load(paths)
@@ -255,9 +255,9 @@ def _frame(spark: session.Spark, load: Load, s3: Any, fresh: Sequence[sources.So
 
 
 def _spelled(frame: Any, columns: Iterable[str]) -> Any:
-    """Return the frame with the table's own spelling of names that differ in case alone.
+    """Return the frame with the table's own spelling of names that differ only in case.
 
-    Spark holds `ID` and `id` to be one name; a table with both could not be written any more.
+    To Spark, `ID` and `id` are one name; it could not write a table that has both.
     """
     own = {name.lower(): name for name in columns}
     for name in frame.columns:
@@ -266,7 +266,7 @@ def _spelled(frame: Any, columns: Iterable[str]) -> Any:
 
 
 def _live_columns(spark: session.Spark, load: Load) -> Mapping[str, Any]:
-    """Return the live table's columns as Spark types; none where the table is not there."""
+    """Return the live table's columns as Spark types; none if the table does not exist."""
     catalog, identifier = spark.catalog(load.table.warehouse), spark.identifier(load.table)
     if not catalog.tableExists(identifier):
         return {}
@@ -279,37 +279,46 @@ def _live_columns(spark: session.Spark, load: Load) -> Mapping[str, Any]:
     return {column.name: column.dataType for column in columns}
 
 
-def _types_to_read(inferred: Any, known: Mapping[str, Any]) -> Any:
-    """Return the types to read the sources with: the table's own, not what a few values look like.
+def _types_to_read(inferred: Any, column_types: Mapping[str, Any]) -> Any:
+    """Return the types to read the sources with: the table's own where it has the column.
 
-    Else a file whose column is empty would be text, and a text column's `007` a number. Where the
-    table can be widened to what was found (int to long), what was found stays.
+    Otherwise a file with an empty column would read it as text, and a text column's `007` as a
+    number. Where the inferred type is wider (long for int), it stays and the table is widened.
     """
     # Imported here: PySpark is only there once Spark's half is installed.
     from pyspark.sql import types
 
-    by_name = {name.lower(): kind for name, kind in known.items()}
+    by_name = {name.lower(): column_type for name, column_type in column_types.items()}
 
     def wanted(field: Any) -> Any:
-        own, found = by_name.get(field.name.lower(), field.dataType), field.dataType
+        table_type, inferred_type = by_name.get(field.name.lower(), field.dataType), field.dataType
         widens = (
-            (isinstance(own, types.IntegerType) and isinstance(found, types.LongType))
-            or (isinstance(own, types.FloatType) and isinstance(found, types.DoubleType))
-            or (isinstance(own, types.DecimalType) and isinstance(found, types.DecimalType))
+            (
+                isinstance(table_type, types.IntegerType)
+                and isinstance(inferred_type, types.LongType)
+            )
+            or (
+                isinstance(table_type, types.FloatType)
+                and isinstance(inferred_type, types.DoubleType)
+            )
+            or (
+                isinstance(table_type, types.DecimalType)
+                and isinstance(inferred_type, types.DecimalType)
+            )
         )
-        nested = isinstance(own, types.StructType | types.ArrayType | types.MapType)
-        guessed = isinstance(found, types.StringType)
-        if widens or isinstance(own, types.BinaryType) or (nested and not guessed):
+        nested = isinstance(table_type, types.StructType | types.ArrayType | types.MapType)
+        guessed = isinstance(inferred_type, types.StringType)
+        if widens or isinstance(table_type, types.BinaryType) or (nested and not guessed):
             return field
-        return types.StructField(field.name, own)
+        return types.StructField(field.name, table_type)
 
     return types.StructType([wanted(field) for field in inferred])
 
 
 def _clustered(frame: Any, load: Load, table: Any) -> Any:
-    """Bring the rows of a partition together, so that each is written by one task as one file.
+    """Bring the rows of a partition together, so that one task writes each partition as one file.
 
-    In order, so that a task has one file open at a time, however many partitions there are.
+    The rows are sorted, so that a task has one file open at a time.
     """
     fields = [field for field in table.spec().fields() if not field.transform().isVoid()]
     if not fields:
@@ -330,13 +339,13 @@ def _clustered(frame: Any, load: Load, table: Any) -> Any:
         elif transform in settings.UNITS:
             keys.append(functions.expr(f"{system}.{transform}s({column})"))
         else:
-            kind, width = transform.rstrip("]").split("[")
-            keys.append(functions.expr(f"{system}.{kind}({width}, {column})"))
+            function, width = transform.rstrip("]").split("[")
+            keys.append(functions.expr(f"{system}.{function}({width}, {column})"))
     return frame.repartition(*keys).sortWithinPartitions(*keys) if keys else frame
 
 
 def _column(frame: Any, name: str) -> str | None:
-    """Return a column's name for Spark SQL, a nested one's with dots; None if the data has none."""
+    """Return a column's name for Spark SQL, a nested one's with dots; None if it does not exist."""
     if name in frame.columns:
         return f"`{name}`"
     # Imported here: PySpark is only there once Spark's half is installed.
@@ -373,10 +382,10 @@ def _transaction(spark: session.Spark, load: Load, frame: Any) -> tuple[Any, tup
 
 
 def _names_added(spark: session.Spark, before: Any, after: Any) -> tuple[str, ...]:
-    """Return the columns that are new, nested ones with dots, without those inside a new one."""
+    """Return the new columns, nested ones with dots, without those inside a new one."""
     by_name = spark.jvm.org.apache.iceberg.types.TypeUtil.indexByName
-    known = set(by_name(before.asStruct()))
-    fresh = sorted(set(by_name(after.asStruct())) - known)
+    names_before = set(by_name(before.asStruct()))
+    fresh = sorted(set(by_name(after.asStruct())) - names_before)
     return tuple(name for name in fresh if name.rpartition(".")[0] not in fresh)
 
 
@@ -384,7 +393,7 @@ def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> 
     """Write the rows as data files of the transaction's table; return them, uncommitted.
 
     Spark finds the table by load_id in Iceberg's own cache, and leaves the files it wrote with
-    Iceberg's coordinator under the same id: the way of `rewrite_data_files`.
+    Iceberg's coordinator under the same id, as for `rewrite_data_files`.
     """
     cache, written = spark.singleton(TABLE_CACHE), spark.singleton(WRITTEN_FILES)
     table = transaction.table()
@@ -406,31 +415,31 @@ def _partition_spec(
         if schema.findField(transform.column) is None:
             names = ", ".join(column.name() for column in schema.columns())
             raise errors.BadArgument(
-                f"--partition-by names {transform.column!r}, but the data has: {names}"
+                f"--partition-by names {transform.column!r}, but the columns are: {names}"
             )
         width = () if transform.width is None else (transform.width,)
         with _fitting():
-            builder = getattr(builder, transform.kind)(transform.column, *width)
+            builder = getattr(builder, transform.name)(transform.column, *width)
     with _fitting():
         return builder.build()
 
 
 @contextlib.contextmanager
 def _fitting() -> Iterator[None]:
-    """Say as a wrong argument that transforms do not go with their columns or one another."""
+    """Raise BadArgument if a transform does not fit its column or another transform."""
     try:
         yield
     except Exception as error:
-        refused = session.thrown(error)
-        if refused is None:
+        java_exception = session.thrown(error)
+        if java_exception is None:
             raise
-        raise errors.BadArgument(f"--partition-by: {refused[1]}") from error
+        raise errors.BadArgument(f"--partition-by: {java_exception[1]}") from error
 
 
 def _check_partitions(
     spark: session.Spark, table: Any, transforms: Sequence[settings.Transform]
 ) -> None:
-    """A live table keeps its partitioning; asking for another one is a mistake worth saying."""
+    """Raise BadArgument if the transforms differ from a live table's partitioning."""
     if not transforms:
         return
     wanted = _partition_spec(spark, table.schema(), transforms)
@@ -441,6 +450,6 @@ def _check_partitions(
             for field in table.spec().fields()
         )
         raise errors.BadArgument(
-            f"the table is partitioned by {fields or 'nothing'} already; "
-            "leave --partition-by out, or name the same"
+            f"the table is already partitioned by {fields or 'nothing'}; "
+            "leave --partition-by out, or give the same partitioning"
         )

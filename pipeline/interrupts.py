@@ -1,8 +1,7 @@
-"""engine: Ctrl-C and SIGTERM, remembered.
+"""engine: Ctrl-C and SIGTERM end a job at once, or before its next step.
 
-An exception that comes in the middle of a library's finaliser is lost there, and a job would go on
-that somebody asked to end. So nothing more is announced, and with it nothing more begun, once an
-end was asked for.
+Python discards an exception that is raised inside a finaliser, so a KeyboardInterrupt can be lost.
+The signal is therefore remembered, and the next step that the job announces raises again.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from pipeline import progress
 
 
 class Interrupts:
-    """The process's answer to both signals: KeyboardInterrupt, at once or before the next step."""
+    """The handler of both signals. Mutable: it remembers that one came."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._interrupted = False
 
     def install(self) -> None:
-        """Answer this process's signals from now on."""
+        """Become this process's handler of SIGINT and SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.interrupt)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Do what a signal's handler does."""
-        self._asked = True
+        """Remember the signal and raise KeyboardInterrupt."""
+        self._interrupted = True
         raise KeyboardInterrupt
 
     def before(self, say: progress.Say) -> progress.Say:
-        """Return say as announcing steps uses it: it raises once an end was asked for."""
+        """Return `say` for announcing steps: it raises KeyboardInterrupt after a signal."""
 
         def announce(line: str) -> None:
-            if self._asked:
+            if self._interrupted:
                 raise KeyboardInterrupt
             say(line)
 

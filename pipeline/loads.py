@@ -1,8 +1,8 @@
-"""engine: which source objects a table has taken in, asked of the catalog, told in the commit.
+"""engine: the server's record of which source objects a table has loaded.
 
 The server keeps one row per source, written in the transaction that commits the rows' snapshot and
-outliving that snapshot. The list travels in the snapshot's summary; a long one is an object that
-the summary names.
+outliving that snapshot. The snapshot's summary carries the list; a long list is an object that the
+summary names.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def token(server: settings.Server) -> str:
 
 
 def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]]:
-    """Return (place, ETag) of every source the table has taken in; empty if it does not exist.
+    """Return (place, ETag) of every source the table has loaded; empty if the table does not exist.
 
-    Raises BadArgument for a warehouse that is not there, NoServer.
+    Raises BadArgument if the warehouse does not exist, NoServer.
     """
     bearer = token(server)
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     after = ""
     while True:
         query = urllib.parse.urlencode({"table": table.dotted, "after": after})
@@ -53,28 +53,31 @@ def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]
             headers={"Authorization": f"Bearer {bearer}"},
         )
         answer = _ask(request, table=table)
-        found.update((row["source"], row["etag"]) for row in answer["loads"])
+        pairs.update((row["source"], row["etag"]) for row in answer["loads"])
         after = answer.get("next") or ""
         if not after:
-            return found
+            return pairs
 
 
 def content(server: settings.Server, table: settings.Table, s3: Any) -> set[tuple[str, str]] | None:
-    """Return (place, ETag) of the sources whose rows are all that the table holds.
+    """Return (place, ETag) of the sources whose rows are the table's whole content.
 
-    None where that is not certain: unless a replacing load wrote the current snapshot, or one from
-    which only compactions led there. Raises BadArgument for an absent warehouse, NoServer.
+    None if that is not certain. It is certain if a replacing load wrote the current snapshot, or a
+    snapshot followed only by compactions. Raises BadArgument if the warehouse does not exist,
+    NoServer.
     """
-    taken(server, table)  # names a warehouse that is not there
+    taken(server, table)  # raises if the warehouse does not exist
     config = urllib.parse.urlencode({"warehouse": table.warehouse})
-    told = _ask(_request(server, f"/iceberg/v1/config?{config}"))
-    prefix = {**told["defaults"], **told["overrides"]}.get("prefix", table.warehouse)
+    config_answer = _ask(_request(server, f"/iceberg/v1/config?{config}"))
+    prefix = {**config_answer["defaults"], **config_answer["overrides"]}.get(
+        "prefix", table.warehouse
+    )
     parts = (prefix, "namespaces", "\x1f".join(table.namespace), "tables", table.name)
     path = "/".join(urllib.parse.quote(part, safe="") for part in parts)
     metadata = _ask(_request(server, f"/iceberg/v1/{path}"), table=table).get("metadata", {})
     by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     snapshot = by_id.get(metadata.get("current-snapshot-id"))
-    # Iceberg calls a snapshot "replace" that holds the same rows in other files.
+    # Iceberg's "replace" is a snapshot with the same rows in other files.
     while snapshot is not None and snapshot["summary"].get("operation") == "replace":
         snapshot = by_id.get(snapshot.get("parent-snapshot-id"))
     if snapshot is None or snapshot["summary"].get(MODE_KEY) != "replace":
@@ -98,7 +101,7 @@ def _request(server: settings.Server, path: str) -> urllib.request.Request:
 def summary(
     s3: Any, read: Sequence[sources.Source], *, mode: settings.Mode, load_id: str
 ) -> dict[str, str]:
-    """Return the snapshot summary entries that name what a load has read."""
+    """Return the snapshot summary entries that name the sources of a load."""
     rows = [{"source": source.place, "etag": source.etag} for source in read]
     if len(rows) <= INLINE_MAX:
         return {SUMMARY_KEY: json.dumps(rows), MODE_KEY: mode}

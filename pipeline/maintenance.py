@@ -1,7 +1,7 @@
-"""engine: jobs that keep a table in shape: compact small files, expire old snapshots.
+"""engine: maintenance of a table: compact small files, expire old snapshots.
 
-Both are Iceberg's own Spark procedures; each commits through the REST catalog like any client, so
-a job that fails changes nothing.
+Both are Iceberg's own Spark procedures, which commit through the REST catalog like any client. A
+job that fails changes nothing.
 """
 
 from __future__ import annotations

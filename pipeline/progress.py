@@ -1,7 +1,6 @@
-"""engine: says how far a long job is, while it runs.
+"""engine: the progress line of a long job.
 
-One line at a time on the standard error stream: on a terminal the same line is redrawn, elsewhere a
-line is added only every few seconds.
+On a terminal one line of standard error is redrawn; elsewhere a line is added every few seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ REASON_MAX = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counters:
-    """Rows written so far, and tasks done of those known."""
+    """Rows written so far, tasks done, and all tasks that Spark has planned so far."""
 
     rows: int
     tasks_done: int
@@ -52,8 +51,7 @@ def watching(
 ) -> Iterator[None]:
     """Show label, rows, tasks and seconds until the block ends.
 
-    counters is asked from a thread of its own; whatever it raises ends the display, and is shown
-    in its place.
+    counters: called from a separate thread; an error that it raises ends the display, with a line.
     """
     stream = stream or sys.stderr
     ended = threading.Event()
@@ -69,15 +67,15 @@ def watching(
                 continue
             last = now
             try:
-                seen = counters()
+                counts = counters()
             except Exception as error:  # noqa: BLE001 - a JVM that is going away must not fail the job
                 reason = " ".join(str(error).split())[:REASON_MAX]
                 stream.write(f"{wipe}pipeline: {label}: progress cannot be shown: {reason}\n")
                 stream.flush()
                 return
             line = (
-                f"pipeline: {label}: {seen.rows:,} rows, "
-                f"{seen.tasks_done}/{seen.tasks} tasks, {now - started:.0f} s"
+                f"pipeline: {label}: {counts.rows:,} rows, "
+                f"{counts.tasks_done}/{counts.tasks} tasks, {now - started:.0f} s"
             )
             stream.write(f"{wipe}{line}" if redraw else f"{line}\n")
             stream.flush()

@@ -1,4 +1,4 @@
-"""engine: a small real data set, loaded through the public APIs alone: no Spark, no Java.
+"""engine: loads a small data set through the public APIs, without Spark and Java.
 
 The penguins of Palmer Station: 344 birds of three species, measured 2007 to 2009 by Dr. Kristen
 Gorman and the Palmer Station LTER, released under CC0 (Horst, Hill and Gorman 2020).
@@ -18,7 +18,7 @@ TABLE = f"{NAMESPACE}.{NAME}"
 
 
 def load(server: settings.Server, warehouse: str) -> int:
-    """Create and fill the table in one commit; return its rows. A second call changes nothing.
+    """Create and fill the table in one commit; return the row count. A second call has no effect.
 
     Raises PipelineError.
     """

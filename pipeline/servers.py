@@ -1,9 +1,9 @@
-"""engine: finds the running server, through its data folder or as told.
+"""engine: finds the running server, and watches it while Spark works.
 
-A server started with a data folder leaves its address in `running.json` there and its root key
-pair in `root.json`; a job on another machine is told the URL and takes the keys from the
-environment. While Spark works, `watched` asks the server for its health: Spark's clients try a
-request again for minutes, each in its own way, when the server has died.
+A server writes its address to `running.json` in its data folder and its root key pair to
+`root.json`. A job on another machine gets the URL as an argument and the keys from the environment.
+`watched` polls the server's health, because Spark's clients retry for minutes when the server has
+died.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipeline import errors, settings
 
 DEFAULT_REGION = "us-east-1"
 SILENCE_SECONDS = 30.0
-"""How long a server may give no answer before a job gives up."""
+"""How long a server may fail to answer before a job ends."""
 
 ASK_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
@@ -62,8 +62,8 @@ def find(
 def watched(server: settings.Server, *, give_up: Callable[[], None]) -> Iterator[None]:
     """Call give_up, from a thread, once the server has not answered for SILENCE_SECONDS.
 
-    What the block raises after that becomes NoServer, and so does a failure of Spark's while the
-    server gives no answer.
+    An error that the block raises after that becomes NoServer, and so does SparkFailed while the
+    server does not answer.
     """
     ended, gave_up = threading.Event(), threading.Event()
 
@@ -87,7 +87,7 @@ def watched(server: settings.Server, *, give_up: Callable[[], None]) -> Iterator
             raise
         raise errors.NoServer(
             f"the server at {server.url} does not answer; start it and run the same command "
-            "again, it does only what is missing"
+            "again: it continues with what is missing"
         ) from error
     finally:
         ended.set()
@@ -115,9 +115,9 @@ def _read(path: Path, data: str, *, needs: tuple[str, ...]) -> Mapping[str, Any]
         content = json.loads(path.read_text())
     except FileNotFoundError:
         raise errors.NoServer(
-            f"no server runs on the data folder {data!r} ({path.name} is not there); start one "
-            "with `make run`, or say --data DIR, or --url with BOATHOUSE_ACCESS_KEY and "
-            "BOATHOUSE_SECRET_KEY in the environment"
+            f"no server runs on the data folder {data!r} (it has no {path.name}); start one "
+            "with `make run`, or name another folder with --data, or a server with --url and its "
+            "keys in BOATHOUSE_ACCESS_KEY and BOATHOUSE_SECRET_KEY"
         ) from None
     except (OSError, ValueError) as error:
         raise errors.NoServer(f"{path} cannot be read: {error}") from error

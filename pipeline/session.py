@@ -1,7 +1,7 @@
-"""engine: the one SparkSession of a job, and what Spark says about its progress.
+"""engine: the one SparkSession of a job, and the progress of its tasks.
 
-Everything that touches the JVM through py4j is here or in the job that uses it. A session ends
-with its JVM; nothing is left running and nothing of the settings stays on disk.
+All calls to the JVM through py4j are here or in the job that uses it. A session ends with its JVM;
+no process stays, and no settings stay on disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from pipeline import errors, gateway, jars, java, progress, servers, settings
 
 LOG_LEVEL = "ERROR"
-# PySpark writes each failed analysis to the standard error stream as JSON; a job says it itself.
+# PySpark logs each failed analysis as JSON on standard error; the job prints it itself.
 NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 READING = re.compile(r"while reading file s3a(://.+?)\. ")
 ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
@@ -55,8 +55,8 @@ class Spark:
     def singleton(self, class_name: str) -> Any:
         """The object that a Java class's static `get()` returns.
 
-        By reflection: where a class has an instance's `get(...)` too, py4j takes whichever of the
-        two the JVM happens to list first.
+        By reflection: where a class also has an instance's `get(...)`, py4j calls whichever of the
+        two the JVM lists first.
         """
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
         method = self.jvm.java.lang.Class.forName(class_name).getMethod(
@@ -65,14 +65,14 @@ class Spark:
         return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
 
     def counters(self) -> progress.Counters:
-        """What Spark's stages have done so far."""
+        """Return the progress of Spark's stages."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
         no_list, no_quantiles = (
             self.jvm.java.util.ArrayList(),
             gateway.new_array(self.jvm.double, 0),
         )
-        # Scala's default arguments are none for Java: of every status, and without details.
+        # Java does not see Scala's default arguments: every status, without details.
         stages = store.stageList(no_list, False, False, no_quantiles, no_list)
         rows = done = total = 0
         for number in range(stages.size()):
@@ -83,7 +83,7 @@ class Spark:
         return progress.Counters(rows=rows, tasks_done=done, tasks=total)
 
 
-# How a job comes by its session, when it needs one: takes the warehouse's name.
+# Opens a session for a warehouse, by its name.
 Open: TypeAlias = Callable[[str], AbstractContextManager[Spark]]
 
 
@@ -91,7 +91,7 @@ Open: TypeAlias = Callable[[str], AbstractContextManager[Spark]]
 def started(
     server: settings.Server, warehouse: str, *, master: str, say: progress.Say
 ) -> Iterator[Spark]:
-    """Start the JVM and a session on one warehouse; end both.
+    """Start the JVM and a session on one warehouse; end both with the block.
 
     Raises NoJava, JarsMissing, SparkFailed.
     """
@@ -114,7 +114,7 @@ def started(
         gateway.running(runtime, wanted, folder=folder, environment=environment) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
     ):
-        # Imported here: PySpark takes a second, and `--help` should not.
+        # Imported here: PySpark takes a second to import, and `--help` does not need it.
         from pyspark import SparkContext
         from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
@@ -131,13 +131,13 @@ def started(
         try:
             yield spark
         finally:
-            # Else the JVM waits ten seconds at its end for the catalog to renew its token.
+            # Without this the JVM waits ten seconds at its end for the catalog to renew its token.
             with contextlib.suppress(Exception):
                 spark.catalog(warehouse).close()
             # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
             with contextlib.suppress(Exception):
                 session.stop()
-            spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps it nowhere else
+            spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps no other reference
             if spark_gateway is not None:
                 with contextlib.suppress(Exception):
                     spark_gateway.shutdown()
@@ -147,8 +147,8 @@ def started(
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep this process's answer to Ctrl-C. PySpark puts its own in place, which asks the JVM to
-    cancel jobs in the middle of another call to it, and so fails with a traceback."""
+    """Restore this process's handler of Ctrl-C. PySpark's own asks the JVM to cancel jobs in the
+    middle of another call to it, and so fails with a traceback."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -179,15 +179,15 @@ def thrown(error: Exception) -> tuple[str, str] | None:
 
 
 def _java_error(error: Exception) -> Any:
-    # py4j's name for it, and PySpark's, which turns some of py4j's errors into its own.
+    # The attributes of py4j's errors, and of those that PySpark converts.
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
 def _reason(error: Exception) -> str:
-    """The last cause's message: what went wrong, not the way there; and in which file."""
+    """Return the message of the innermost cause, with the file that was being read."""
     java_error = _java_error(error)
     if java_error is not None:
-        # The JVM may be gone by now; then Python's own text must do.
+        # The JVM may have ended; then Python's own text is used.
         with contextlib.suppress(Exception):
             causes = [java_error]
             while (cause := causes[-1].getCause()) is not None:
@@ -199,17 +199,21 @@ def _reason(error: Exception) -> str:
 
 
 def _sentence(causes: Sequence[tuple[str, str]]) -> str:
-    """Make one line of Java's causes, each a class and a message, the outermost first."""
-    kind, message = causes[-1]
+    """Format Java's causes as one line. causes: (class, message), the outermost first."""
+    java_class, message = causes[-1]
     text = _plain(message)
-    # A message of one word, a class that was not found or a null, says nothing without its class.
+    # A message of one word, such as a class name or null, needs its class to make sense.
     if " " not in text:
-        text = f"{kind}: {text}"
-    files = [match.group(1) for _, said in causes if (match := READING.search(said + " "))]
+        text = f"{java_class}: {text}"
+    files = [
+        match.group(1)
+        for _, cause_message in causes
+        if (match := READING.search(cause_message + " "))
+    ]
     return f"s3{files[0]}: {text}" if files and files[0] not in text else text
 
 
 def _plain(message: str) -> str:
-    """Spark's message as a person reads it: one printable line without its error's codes."""
+    """Return Spark's message as one printable line, without its error codes."""
     line = ERROR_CLASS.sub("", SQL_STATE.sub("", " ".join(message.split())))
     return "".join(letter if letter.isprintable() else "?" for letter in line)[:REASON_MAX]

@@ -1,8 +1,8 @@
-"""rule: what a job is told, and the Spark settings that follow from it.
+"""rule: a job's arguments, and the Spark settings that follow from them.
 
-Places are parsed here once: `lake.ns.table`, `s3://bucket/prefix`, `month(time_hour)`. Everything
-else a client needs to read and write (endpoint, path style, region, keys) Spark's catalog learns
-from the server's own configuration; only S3A, which reads the raw files, is told by hand.
+`lake.ns.table`, `s3://bucket/prefix` and `month(time_hour)` are parsed here. Spark's catalog gets
+endpoint, path style, region and keys from the server's own configuration response; only S3A, which
+reads the raw files, needs them as settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIZED = ("bucket", "truncate")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
-    """Where the server is and how to enter: its URL, a key pair, its region."""
+    """The server's URL, its region, and a key pair for it."""
 
     url: str
     access_key: str
@@ -57,12 +57,12 @@ class Table:
 
     @property
     def dotted(self) -> str:
-        """namespace.name, as the REST catalog shows it."""
+        """namespace.name, as in the REST catalog."""
         return ".".join((*self.namespace, self.name))
 
     @property
     def full(self) -> str:
-        """warehouse.namespace.name, as a job is told it."""
+        """warehouse.namespace.name, as in a job's arguments."""
         return f"{self.warehouse}.{self.dotted}"
 
     @property
@@ -82,9 +82,9 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transform:
-    """One partition field: identity, year, month, day, hour, bucket or truncate, and its column."""
+    """One partition field: a transform (identity, year, ..., truncate) of a column."""
 
-    kind: str
+    name: str
     column: str
     width: int | None = None
 
@@ -107,7 +107,7 @@ def parse_place(text: str) -> Place:
     """Parse `s3://bucket/prefix`. Raises BadArgument."""
     parts = urlsplit(text)
     if parts.scheme not in {"s3", "s3a"} or not parts.netloc:
-        raise errors.BadArgument(f"{text!r} is not a place: write s3://bucket/prefix")
+        raise errors.BadArgument(f"{text!r} is not a source: write s3://bucket/prefix")
     return Place(bucket=parts.netloc, prefix=text.split(parts.netloc, 1)[1].removeprefix("/"))
 
 
@@ -130,18 +130,18 @@ def _split_top(text: str) -> list[str]:
 
 def _parse_transform(text: str) -> Transform:
     if not text:
-        raise errors.BadArgument("--partition-by names no column")
+        raise errors.BadArgument("--partition-by has an empty entry: write column, month(c), ...")
     match = _TRANSFORM.match(text)
     if match is None:
         if "(" in text or ")" in text:
             raise errors.BadArgument(f"{text!r} is not a partition transform")
-        return Transform(kind="identity", column=text)
-    kind = match.group(1).lower().removesuffix("s")
+        return Transform(name="identity", column=text)
+    name = match.group(1).lower().removesuffix("s")
     width = match.group(2) or match.group(4)
-    if kind in UNITS and width is None:
-        return Transform(kind=kind, column=match.group(3))
-    if kind in SIZED and width is not None and int(width) > 0:
-        return Transform(kind=kind, column=match.group(3), width=int(width))
+    if name in UNITS and width is None:
+        return Transform(name=name, column=match.group(3))
+    if name in SIZED and width is not None and int(width) > 0:
+        return Transform(name=name, column=match.group(3), width=int(width))
     raise errors.BadArgument(
         f"{text!r} is not a partition transform: use column, year(c), month(c), day(c), hour(c), "
         "bucket(n, c) or truncate(n, c)"

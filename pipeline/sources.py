@@ -1,8 +1,8 @@
-"""engine: the raw objects a load reads, as the S3 API lists them.
+"""engine: the raw objects that a load reads, as the S3 API lists them.
 
-An object is named by its place and its ETag; that pair is what "already loaded" means. Directory
-markers and whatever has a name, or lies in a folder, that starts with `.` or `_` are no data, as
-Spark and Hive hold; what the asked prefix itself names is taken.
+An object is identified by its place and its ETag: a load skips a pair that the table has loaded.
+As in Spark and Hive, directory markers and objects whose name or folder starts with `.` or `_` are
+not data, except for folders that the prefix of the load itself names.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ def client(server: settings.Server) -> Any:
 
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
-    """Turn what boto3 raises in the block into the pipeline's own errors."""
+    """Turn boto3's errors in the block into the pipeline's own."""
     # Imported here: a job's `--help` need not load an AWS SDK.
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         yield
     except ClientError as error:
-        said = error.response["Error"]
-        code = said.get("Code")
+        error_fields = error.response["Error"]
+        code = error_fields.get("Code")
         if code == "NoSuchBucket":
-            bucket = said.get("BucketName", "")
+            bucket = error_fields.get("BucketName", "")
             raise errors.BadArgument(f"there is no bucket {bucket!r}") from error
         if code in {"NoSuchKey", "404"}:
             raise errors.SourceChanged(
-                f"{said.get('Key', 'a source')} went away while it was being read; nothing was "
-                "loaded, run the same command again"
+                f"{error_fields.get('Key', 'a source')} was deleted while it was being read; "
+                "nothing was loaded, run the same command again"
             ) from error
         raise errors.NoServer(f"the server refused: {error}") from error
     except BotoCoreError as error:
@@ -86,28 +86,28 @@ def asking() -> Iterator[None]:
 
 
 def listed(s3: Any, place: settings.Place) -> tuple[Source, ...]:
-    """Return every data object at place, in order of keys. Raises BadArgument."""
-    found: list[Source] = []
+    """Return every data object below a place, in key order. Raises BadArgument."""
+    listing: list[Source] = []
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
     with asking():
         for page in pages:
-            found.extend(_data_objects(place, page.get("Contents", ())))
-            if len(found) > SOURCES_MAX:
+            listing.extend(_data_objects(place, page.get("Contents", ())))
+            if len(listing) > SOURCES_MAX:
                 raise errors.BadArgument(
                     f"more than {SOURCES_MAX:,} objects below s3://{place.bucket}/{place.prefix}; "
                     "load a narrower prefix"
                 )
-    return tuple(found)
+    return tuple(listing)
 
 
 def changed(s3: Any, place: settings.Place, read: Iterable[Source]) -> tuple[Source, ...]:
-    """Return those of `read` that are gone or have another ETag by now."""
+    """Return those of `read` that were deleted or have another ETag now."""
     present = set(listed(s3, place))
     return tuple(source for source in read if source not in present)
 
 
-def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
-    """Return the CSV sources in groups of the same first line, empty files left out."""
+def by_header(s3: Any, csv_sources: Sequence[Source]) -> list[list[Source]]:
+    """Return the CSV sources in groups with the same first line, without empty files."""
 
     def header(source: Source) -> bytes:
         bucket, _, key = source.place.removeprefix("s3://").partition("/")
@@ -117,13 +117,13 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
             "Body"
         ]
         begin = body.read()
-        # Spark too goes by the name.
+        # Spark also recognises compression by the name.
         line = (_unpacked(begin) if key.endswith(".gz") else begin).split(b"\n", 1)[0]
         return line.removeprefix(codecs.BOM_UTF8).rstrip(b"\r")
 
     groups: dict[bytes, list[Source]] = {}
     with asking(), concurrent.futures.ThreadPoolExecutor(HEADERS_AT_ONCE) as pool:
-        for source, line in zip(found, pool.map(header, found), strict=True):
+        for source, line in zip(csv_sources, pool.map(header, csv_sources), strict=True):
             if line:
                 groups.setdefault(line, []).append(source)
     if not groups:
@@ -132,7 +132,7 @@ def by_header(s3: Any, found: Sequence[Source]) -> list[list[Source]]:
 
 
 def _unpacked(begin: bytes) -> bytes:
-    """Return the beginning of what gzip packed; where it did not, the same bytes."""
+    """Return the first bytes, decompressed; the same bytes if they are not gzip."""
     try:
         return zlib.decompressobj(GZIP_WINDOW).decompress(begin, HEADER_BYTES_MAX)
     except zlib.error:
@@ -140,9 +140,9 @@ def _unpacked(begin: bytes) -> bytes:
 
 
 def _data_objects(place: settings.Place, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:
-    asked = len(place.prefix.rpartition("/")[0])
+    folder_length = len(place.prefix.rpartition("/")[0])
     for entry in contents:
-        names = entry["Key"][asked:].removeprefix("/").split("/")
+        names = entry["Key"][folder_length:].removeprefix("/").split("/")
         if names[-1] and not any(name.startswith((".", "_")) for name in names):
             yield Source(
                 place=f"s3://{place.bucket}/{entry['Key']}",

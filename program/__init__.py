@@ -1,1 +1,1 @@
-"""The program as a value: the floors joined into one application, and its life."""
+"""The program as a value: all floors in one application, and its lifecycle."""

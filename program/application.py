@@ -1,8 +1,8 @@
-"""wiring: the whole program as a value: every floor joined into one ASGI application.
+"""wiring: builds the program as a value: one ASGI application of all floors.
 
-`build` starts nothing. The application is a Starlette whose lifespan starts and stops what runs
-beside requests; the protocol faces hang below it behind one `server.exchange.Exchange`. An HTTP
-request goes to the exchange at once: a router in front of it would more than double its cost.
+`build` starts nothing. The application is a Starlette; its lifespan starts and stops the background
+tasks. The protocol faces are behind one `server.exchange.Exchange`, which HTTP requests reach
+without a router: routing would more than double a request's cost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
 
 
 class Application(starlette.applications.Starlette):
-    """The application. entry: what answers HTTP requests."""
+    """The ASGI application. entry: the exchange that answers HTTP requests."""
 
     def __init__(self, entry: exchange.Exchange, lifespan: Lifespan) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class Application(starlette.applications.Starlette):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """What was built."""
+    """The application, with the parts that its start and its banner need."""
 
     application: Application
     storage: opening.Storage
@@ -78,7 +78,7 @@ def build(
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
 ) -> Program:
-    """Join the floors, from the ground up. Nothing begins to run before the lifespan does."""
+    """Build all floors, the lowest first. Nothing runs before the application's lifespan."""
     root = rootkeys.open_root(
         storage.path,
         disk=storage.disk,
@@ -112,7 +112,7 @@ def build(
         files=catalog_files.Files(objects=storage.objects, blobs=storage.blobs, guard=table_guard),
         day_ms=settings.lifecycle_day_seconds * 1000,
     )
-    asking = access.Access(
+    catalog_access = access.Access(
         store=catalog,
         authoriser=authoriser,
         region=settings.region,
@@ -128,7 +128,7 @@ def build(
             tables=all_tables,
             principals=people,
             ring=ring,
-            access=asking,
+            access=catalog_access,
             now_ms=now_ms,
             new_id=new_id,
         )
@@ -177,7 +177,7 @@ def build(
                 refuses_writes=lambda: why_writes_are_refused(storage, log),
                 routes=catalog_native.make_routes(
                     tables=all_tables,
-                    access=asking,
+                    access=catalog_access,
                     sweep=table_sweep,
                 ),
                 wire_errors=catalog_native.WIRE_ERRORS,

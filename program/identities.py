@@ -1,4 +1,4 @@
-"""wiring: the clock and the ids of the real program; tests bring their own."""
+"""wiring: the clock and the ids of the running program; tests replace them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def now_ms() -> int:
 
 
 class Ids:
-    """Random UUIDs, as 32 hexadecimal digits. Mutable: the kernel is asked for 256 at a time.
+    """Random UUIDs, as 32 hexadecimal digits. Mutable: it keeps a pool of random bytes.
 
-    A call of `os.urandom` costs 10 to 40 us whatever its size. Taking from the end of a list is one
-    step, so two threads never get the same id.
+    A call of `os.urandom` costs 10 to 40 us whatever its size, so one call fetches 256 ids.
+    `list.pop` is atomic, so two threads never get the same id.
     """
 
     def __init__(self) -> None:

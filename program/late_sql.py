@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """What the SQL floor is joined from."""
+    """The arguments that the SQL floor is built from."""
 
     settings: Config
     storage: Storage
@@ -45,7 +45,7 @@ class Parts:
 
 
 class LateSql:
-    """The face. Mutable: it holds the joined one once it is there."""
+    """The Snowflake protocol's face. Mutable: it keeps the SQL face after the first request."""
 
     name = "snowflake"
 
@@ -60,11 +60,11 @@ class LateSql:
 
     @property
     def services(self) -> Any:
-        """What the rows' handlers get; none before the floor is joined."""
+        """The services of the SQL face; None before the first request."""
         return None if self._face is None else self._face.services
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the row of the protocol, once it is there; till then one that joins the floor."""
+        """Return the call that the SQL face identifies, or one that first opens the SQL face."""
         if self._face is not None:
             call: calls.Call = self._face.identify(request)
             return call
@@ -75,19 +75,19 @@ class LateSql:
         raise AssertionError(operation.name)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
-        """Return the answer for an error, joined or not."""
+        """Return the response for an error, before and after the SQL face is open."""
         from sql.rest import refusals
 
         return refusals.encode(error, request)
 
     async def stop(self) -> None:
-        """End queries and workers, write what sessions remember."""
+        """End queries and workers; write the state that sessions keep."""
         if self._face is not None:
             await self._face.stop()
             await self._opened.close()
 
     async def _answer(self, services: Any, call: calls.Call) -> asgi.Response:
-        """Join the floor, then let the call's own row answer."""
+        """Open the SQL face, then answer the call with its own row."""
         if self._face is None:
             if self._importing is None:
                 self._importing = asyncio.ensure_future(asyncio.to_thread(_import_sql))
@@ -146,7 +146,7 @@ class LateSql:
 
 
 def _import_sql() -> None:
-    """Import all that the SQL floor needs, one module after the other, and what Arrow then does."""
+    """Import every module of the SQL floor, then run Arrow's own late imports."""
     from sql import engine, opening
     from sql.rest import opening as face_opening
 
@@ -156,7 +156,7 @@ def _import_sql() -> None:
 
 
 def _sql_engine(settings: Config, storage: Storage) -> Engine:
-    """Children that can be ended; or, where the setting asks for none, this process."""
+    """Return an engine of child processes, or of this process where `sql_workers` is 0."""
     from sql import engine
 
     spill_directory = storage.path / "tmp"

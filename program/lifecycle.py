@@ -1,7 +1,7 @@
-"""wiring: a built program on a socket, from its first request to its last.
+"""wiring: serves a built program on a socket until a signal ends it.
 
 uvicorn accepts connections and waits for them at the end; `server.transport` speaks HTTP. SIGTERM
-and Ctrl-C drain: requests in flight finish if they make progress, and a second signal ends them.
+and Ctrl-C drain: requests in flight finish while they make progress, and a second signal ends them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ STARTED_SECONDS = 0.002
 
 
 class Server(uvicorn.Server):
-    """Leaves signals to `serve`: uvicorn would raise them again at the end, exit code 143."""
+    """Leaves signals to `serve`: uvicorn raises them again at the end, with exit code 143."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Do nothing: `serve` has its own signal handlers."""
         yield
 
 
@@ -41,10 +41,10 @@ async def serve(
     listener: socket.socket,
     announce: Callable[[], Awaitable[None]],
 ) -> None:
-    """Serve until a signal asks for the end.
+    """Serve until SIGTERM or Ctrl-C.
 
-    announce: awaited beside the requests once the port answers; if it fails, the server ends and
-    raises its error. Raises what `seed` does.
+    announce: a coroutine that runs once the port answers; if it fails, the server ends and
+    raises its error. Raises what `seed` raises.
     """
     await seed(settings, program.storage)
     application = program.application
@@ -87,7 +87,7 @@ async def _serve(
         asyncio.create_task(_announce(server, announce)),
     ]
     announcing = tasks[1]
-    # A server that cannot say where it is (its ready file's folder is not there) ends, and says so.
+    # A server that cannot write its ready file ends, so that the caller does not wait for it.
     announcing.add_done_callback(functools.partial(_end_if_failed, server))
     try:
         await server.serve(sockets=[listener])
@@ -106,7 +106,7 @@ async def _announce(server: Server, announce: Callable[[], Awaitable[None]]) -> 
 
 
 def _drain(server: Server, watching: watch.Watch) -> None:
-    """Let requests in flight finish that make progress; at the second signal, let them go."""
+    """Wait for requests in flight that make progress; the second signal closes them."""
     watching.drain()
     server.force_exit = server.should_exit
     server.should_exit = True
@@ -118,26 +118,31 @@ def _end_if_failed(server: Server, announcing: asyncio.Task[None]) -> None:
 
 
 async def seed(settings: config.Config, storage: opening.Storage) -> None:
-    """Make the buckets that exist from the start.
+    """Create the buckets that the configuration names.
 
-    Raises BucketAlreadyExists for a name that has a bucket of the other sort.
+    Raises BucketAlreadyExists for a name that has a bucket of the other kind.
     """
     wanted: list[tuple[str, storage_model.BucketKind]] = [
         (name, "table") for name in settings.table_buckets
     ]
     wanted += [(name, "general") for name in settings.buckets]
-    for name, kind in wanted:
+    for name, bucket_kind in wanted:
         try:
-            found = storage.buckets.get(name)
+            bucket = storage.buckets.get(name)
         except errors.NoSuchBucket:
-            seed = settings.bucket_seeds.get(name, {}) if kind == "table" else {}
+            seed = settings.bucket_seeds.get(name, {}) if bucket_kind == "table" else {}
             await storage.buckets.create(
-                name, kind=kind, owner=settings.account, region=settings.region, settings=seed
+                name,
+                kind=bucket_kind,
+                owner=settings.account,
+                region=settings.region,
+                settings=seed,
             )
         else:
-            if found.kind != kind:
+            if bucket.kind != bucket_kind:
                 raise errors.BucketAlreadyExists(
-                    f"{name!r} is a {found.kind} bucket already; it cannot be a {kind} bucket too",
+                    f"{name!r} is a {bucket.kind} bucket already; it cannot be a "
+                    f"{bucket_kind} bucket too",
                     bucket=name,
-                    owner=found.owner,
+                    owner=bucket.owner,
                 )

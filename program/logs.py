@@ -1,4 +1,4 @@
-"""wiring: where the log goes and what it tells.
+"""wiring: the format and the destination of the log.
 
 One handler on standard error for every logger of the process, with a time and the logger's name.
 """
@@ -12,9 +12,9 @@ ACCESS = "boathouse.access"
 
 
 def configure(level: str, *, access: bool) -> None:
-    """Set the process's log up.
+    """Configure the process's log.
 
-    level: a name of logging's levels, lower case. access: one line per request, at any level.
+    level: a name of logging's levels, lower case. access: log one line per request at any level.
     """
     logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
     logging.getLogger(ACCESS).setLevel(logging.INFO if access else logging.CRITICAL)

@@ -97,7 +97,7 @@ def test_start_without_the_packages_says_what_to_run(tmp_path: Path) -> None:
     said = refusal(tmp_path, "--port", "0", python=(sys.executable, "-I", "-S"))
     assert said == (
         "Boathouse's packages are not installed for this Python (lmdb is missing). "
-        "Run `make run`, or `make setup` and then `.venv/bin/python mini.py`."
+        "Run `make run`, or `make setup` followed by `.venv/bin/python mini.py`."
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -168,11 +168,11 @@ def test_recover_lists_what_it_would_remove_and_removes_it_when_told(tmp_path: P
         f"Boathouse {config.VERSION}  recover data\n  blobs    4 files, {4 * len(BIG)} bytes\n"
     )
     unnamed = (
-        f"  unnamed  remove 1 files, {len(BIG)} bytes, 25.0 % of all: 1 of them the index named "
-        "once, 0 were being received\n"
+        f"  unnamed  remove 1 files, {len(BIG)} bytes, 25.0 % of all: 1 were named by the index "
+        "before, 0 were being received\n"
     )
     dry = run(tmp_path, "recover", "--data", "data")
-    ending = "  nothing was changed; `mini.py recover --yes` does this\n"
+    ending = "  nothing was changed; `mini.py recover --yes` repairs the folder\n"
     assert (dry.returncode, dry.stdout, dry.stderr) == (0, heading + unnamed + ending, "")
     assert len(folders.blob_files(tmp_path / "data")) == 4
     done = run(tmp_path, "recover", "--data", "data", "--yes")
@@ -302,7 +302,7 @@ def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: 
             ["--data", "a\udcff"],
             "mini.py: --data 'a\\udcff': its path holds a control character or",
         ),
-        (["--ready-file", "no/ready.json"], "mini.py: --ready-file no/ready.json: the folder"),
+        (["--ready-file", "no/ready.json"], "mini.py: --ready-file no/ready.json: its folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -710,7 +710,7 @@ def test_no_auth_lets_everybody_on_this_machine_in_and_says_so(tmp_path: Path) -
     try:
         assert servers.get(running.url + "/lake")[0] == 200
         assert servers.get(running.iceberg + "/v1/config")[0] == 200
-        warning = "  WARNING     --no-auth: every process on this machine is let in as root\n"
+        warning = "  WARNING     --no-auth: every process on this machine has root's rights\n"
         assert warning in running.log.read_text()
     finally:
         assert running.stop() == 0

@@ -60,7 +60,7 @@ def test_first_run_makes_the_environment_and_installs_by_the_pins(
     assert {"lmdb", "msgspec", "uvicorn[standard]"} <= set(install)
     assert not {"pyspark", "pytest"} & set(install)
     first, second, *_ = capsys.readouterr().out.splitlines()
-    assert first == "Making the virtual environment .venv ..."
+    assert first == "Creating the virtual environment .venv ..."
     assert second == "Installing the server's packages, about 150 MB to fetch ..."
 
 

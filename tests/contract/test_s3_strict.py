@@ -260,7 +260,7 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
     finally:
         assert second.stop() == 0
     assert (
-        '  WARNING     mini.toml says layout = "off" for lake, which was made with "strict" and '
+        '  WARNING     mini.toml says layout = "off" for lake, created with "strict" and '
         "keeps it\n" in second.log.read_text()
     )
 

@@ -63,22 +63,22 @@ class Lake:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return all rows, as PyIceberg reads them, in order of their first column."""
-        found: list[dict[str, Any]] = self.catalog.load_table(table).scan().to_arrow().to_pylist()
-        return sorted(found, key=lambda row: next(iter(row.values())))
+        rows: list[dict[str, Any]] = self.catalog.load_table(table).scan().to_arrow().to_pylist()
+        return sorted(rows, key=lambda row: next(iter(row.values())))
 
     def taken(self, table: str) -> set[tuple[str, str]]:
         return loads.taken(self.server, settings.parse_table(f"lake.{table}"))
 
     def state(self, table: str) -> object:
-        """Return all that a failed load must leave alone; None for a table that is not there."""
+        """Return what a failed load must not change; None if the table does not exist."""
         if not self.catalog.table_exists(table):
             return None
-        found = self.catalog.load_table(table)
+        loaded = self.catalog.load_table(table)
         return {
-            "metadata": found.metadata_location,
-            "snapshots": [one.snapshot_id for one in found.metadata.snapshots],
-            "schema": found.schema(),
-            "spec": found.spec(),
+            "metadata": loaded.metadata_location,
+            "snapshots": [one.snapshot_id for one in loaded.metadata.snapshots],
+            "schema": loaded.schema(),
+            "spec": loaded.spec(),
             "rows": self.rows(table),
             "taken": self.taken(table),
             "files": self.data_files(table),

@@ -66,7 +66,7 @@ def test_private_folder_is_this_user_s_and_goes_away() -> None:
             ["Error occurred during initialization of VM", "Could not reserve enough space"],
             "Error occurred during initialization of VM Could not reserve enough space",
         ),
-        ([], "it said nothing"),
+        ([], "its log is empty"),
     ],
 )
 def test_last_words_of_a_jvm_say_what_was_wrong_without_its_stack(

@@ -79,7 +79,7 @@ def test_ingest_again_loads_only_what_is_new_or_written_anew(lake: Lake, raw: Ra
     said: list[str] = []
     idle = ingest.run(lake.server, load, open_spark=no_spark, say=said.append)
     assert (idle.rows, idle.sources, idle.skipped, idle.snapshot_id) == (0, 0, 1, None)
-    assert said == ["nothing to load: all that lies there is in lake.again.t already"]
+    assert said == ["nothing to load: lake.again.t has all of these objects already"]
     assert lake.state("again.t") == before
     raw.put("in/2.csv", "id\n2\n")
     more = lake.ingest(raw, "again.t")
@@ -127,11 +127,11 @@ def test_ingest_of_data_without_the_partition_s_column_leaves_it_empty(
     raw.put("in/2.csv", "id\n2\n")
     raw.put("in/3.csv", "more\nx\n")
     assert lake.ingest(raw, "unplaced.t", partitions=by_two).rows == 2
-    found = {
+    rows = {
         (row["id"], row["day"], row["more"])
         for row in lake.catalog.load_table("unplaced.t").scan().to_arrow().to_pylist()
     }
-    assert found == {(1, datetime.date(2026, 1, 9), None), (2, None, None), (None, None, "x")}
+    assert rows == {(1, datetime.date(2026, 1, 9), None), (2, None, None), (None, None, "x")}
 
 
 def test_ingest_partitions_by_a_column_inside_another(lake: Lake, raw: Raw) -> None:
@@ -167,11 +167,11 @@ def alive_in_java(lake: Lake, class_name: str) -> int:
     """Return how many instances of a class are reachable in Spark's JVM, as it counts them."""
     jvm, new_array = lake.spark.jvm, lake.spark.session.sparkContext._gateway.new_array
 
-    def array(kind: Any, *values: Any) -> Any:
-        made = new_array(kind, len(values))
+    def array(java_class: Any, *values: Any) -> Any:
+        values_array = new_array(java_class, len(values))
         for position, value in enumerate(values):
-            made[position] = value
-        return made
+            values_array[position] = value
+        return values_array
 
     java = jvm.java.lang
     class_of = java.Class.forName
@@ -383,11 +383,11 @@ FAILURES: dict[str, tuple[str, dict[str, Any], type[errors.PipelineError], str]]
     ),
     "another partitioning than the live table's": (
         "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("name")},
-        errors.BadArgument, r"the table is partitioned by identity\(day\) already",
+        errors.BadArgument, r"the table is already partitioned by identity\(day\)",
     ),
     "a partition column that is not there": (
         "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("nowhere")},
-        errors.BadArgument, "--partition-by names 'nowhere', but the data has: id, name, day",
+        errors.BadArgument, "--partition-by names 'nowhere', but the columns are: id, name, day",
     ),
     "a partition transform that its column cannot take": (
         "id,name,day\n2,b,2026-01-02\n", {"partitions": settings.parse_partitions("month(name)")},
@@ -415,10 +415,10 @@ def live(lake: Lake) -> str:
 def test_a_failed_load_into_a_live_table_changes_nothing(
     lake: Lake, raw: Raw, live: str, what: str
 ) -> None:
-    body, changes, kind, said = FAILURES[what]
+    body, changes, error_type, said = FAILURES[what]
     before = lake.state(live)
     raw.put("in/2.csv", body)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(error_type, match=said):
         lake.ingest(raw, live, **changes)
     assert lake.state(live) == before
 
@@ -447,7 +447,9 @@ def test_a_source_written_anew_while_it_is_read_is_not_loaded(
 def test_a_source_deleted_before_it_is_read_is_not_loaded(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", LIVE)
     raw.put("in/2.csv", LIVE)
-    with pytest.raises(errors.SourceChanged, match=r"^in/2\.csv went away while it was being read"):
+    with pytest.raises(
+        errors.SourceChanged, match=r"^in/2\.csv was deleted while it was being read"
+    ):
         lake.ingest(raw, "gone.t", say=deletes(raw, "in/2.csv"))
     assert lake.state("gone.t") is None
     assert ("gone",) not in lake.catalog.list_namespaces()
@@ -518,7 +520,7 @@ def test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them(
     assert (won.rows, won.sources) == (1, 1)
     assert (lost.rows, lost.sources, lost.skipped, lost.snapshot_id) == (0, 0, 2, None)
     assert (
-        "another job has loaded some of these objects into lake.race_live.t meanwhile; trying again"
+        "another job has just loaded some of these objects into lake.race_live.t; trying again"
     ) in lake.said
     assert lake.rows("race_live.t") == [{"id": 0}, {"id": 1}]
     assert len(lake.catalog.load_table("race_live.t").metadata.snapshots) == 2
@@ -570,10 +572,10 @@ def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) 
 def catalog_of(lake: Lake, warehouse: str, *, url: str) -> Any:
     """Give the session one more warehouse, at url; return what opens it."""
     place = dataclasses.replace(lake.server, url=url)
-    made = settings.spark_settings(
+    spark_settings = settings.spark_settings(
         place, warehouse, master="local", jars=Path("/jars"), java_options=()
     )
-    for key, value in made.items():
+    for key, value in spark_settings.items():
         if key.startswith(f"spark.sql.catalog.{warehouse}"):
             lake.spark.session.conf.set(key, value)
     return lambda _: contextlib.nullcontext(lake.spark)

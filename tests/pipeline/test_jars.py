@@ -12,9 +12,9 @@ from pipeline import errors, jars, java
 
 JARS = {"one-1.0.jar": b"first jar", "two-2.0.jar": b"second jar"}
 
-# Writes the files of SUPPLY where `-retrieve` says, and counts how often it was asked.
+# Writes the files of SUPPLY where `-retrieve` says, and counts its runs.
 IVY = """#!/bin/sh
-echo asked >> "{supply}/../asked"
+echo call >> "{supply}/../calls"
 while [ $# -gt 0 ]; do
   if [ "$1" = -retrieve ]; then folder=$(dirname "$2"); fi
   shift
@@ -49,19 +49,19 @@ class Place:
         return jars.ensure(self.runtime, environment, say=self.said.append)
 
     @property
-    def asked(self) -> int:
-        counter = self.folder / "asked"
+    def calls_count(self) -> int:
+        counter = self.folder / "calls"
         return len(counter.read_text().splitlines()) if counter.exists() else 0
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    made = Place(tmp_path)
-    monkeypatch.setattr(jars, "LOCK", made.lock)
+    place = Place(tmp_path)
+    monkeypatch.setattr(jars, "LOCK", place.lock)
     monkeypatch.setattr(jars, "_ivy_jar", lambda: tmp_path / "ivy.jar")
     monkeypatch.setattr(jars, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(java, "trust_options", lambda cache, environment: ())
-    return made
+    return place
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -76,14 +76,14 @@ def test_ensure_fetches_the_locked_jars_once_and_says_so(place: Place) -> None:
     assert place.said[-1].startswith("fetched 2 jars in ")
     place.said.clear()
     assert place.ensure() == folder
-    assert (place.asked, place.said) == (1, [])
+    assert (place.calls_count, place.said) == (1, [])
 
 
 def test_ensure_with_another_lock_uses_another_folder(place: Place) -> None:
     first = place.ensure()
     place.lock.write_text(place.lock.read_text() + "# a later version\n")
     assert place.ensure() != first
-    assert place.asked == 2
+    assert place.calls_count == 2
 
 
 def test_ensure_drops_a_jar_that_the_lock_does_not_name(place: Place) -> None:
@@ -99,7 +99,7 @@ def test_ensure_with_a_wrong_checksum_refuses_and_fetches_anew_next_time(place: 
     assert not (place.cache / "ivy").exists(), "Ivy would hand out the same file again"
     (place.supply / "two-2.0.jar").write_bytes(JARS["two-2.0.jar"])
     assert contents(place.ensure()) == JARS
-    assert place.asked == 2
+    assert place.calls_count == 2
 
 
 def test_ensure_with_a_jar_missing_names_it_and_is_not_complete(place: Place) -> None:
@@ -107,7 +107,7 @@ def test_ensure_with_a_jar_missing_names_it_and_is_not_complete(place: Place) ->
     for attempt in (1, 2):
         with pytest.raises(errors.JarsMissing, match=r"^one-1\.0\.jar did not arrive in "):
             place.ensure()
-        assert place.asked == attempt
+        assert place.calls_count == attempt
 
 
 def test_ensure_when_ivy_fails_gives_its_last_words(place: Place) -> None:
@@ -122,20 +122,20 @@ def test_ensure_when_ivy_fails_gives_its_last_words(place: Place) -> None:
 
 def test_ensure_by_two_first_jobs_at_once_fetches_once(place: Place) -> None:
     gate = threading.Barrier(2)
-    found: list[Path] = []
+    folders: list[Path] = []
 
     def job() -> None:
         gate.wait()
-        found.append(place.ensure())
+        folders.append(place.ensure())
 
     threads = [threading.Thread(target=job) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found[0] == found[1]
-    assert contents(found[0]) == JARS
-    assert place.asked == 1
+    assert folders[0] == folders[1]
+    assert contents(folders[0]) == JARS
+    assert place.calls_count == 1
 
 
 def test_ensure_with_a_cache_that_cannot_be_made_names_it_and_the_setting(place: Place) -> None:
@@ -143,7 +143,8 @@ def test_ensure_with_a_cache_that_cannot_be_made_names_it_and_the_setting(place:
     with pytest.raises(errors.JarsMissing) as caught:
         place.ensure()
     assert str(caught.value) == (
-        f"the cache {place.cache} cannot be used (File exists); BOATHOUSE_CACHE names another"
+        f"the cache {place.cache} cannot be used (File exists); set BOATHOUSE_CACHE to another "
+        "folder"
     )
 
 

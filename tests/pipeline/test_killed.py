@@ -157,7 +157,7 @@ def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
     assert job.process.returncode == 1
     assert said[-1] == (
         f"pipeline: ingest failed: the server at {door.url} does not answer; start it and "
-        "run the same command again, it does only what is missing"
+        "run the same command again: it continues with what is missing"
     )
     assert ended - died[0] < servers.SILENCE_SECONDS + LEAVE_TIMEOUT_SECONDS
     assert all(line.startswith("pipeline: ") for line in said), said
@@ -233,15 +233,15 @@ class Job:
 
 
 def _children_of(parent: int) -> list[int]:
-    found = []
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == parent:
-            found.append(int(stat.parent.name))
-    return found
+            children.append(int(stat.parent.name))
+    return children
 
 
 def _alive(pid: int) -> bool:

@@ -27,16 +27,16 @@ def rows(count: int) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_summary_of_up_to_a_hundred_sources_holds_the_list(raw: Raw, count: int) -> None:
-    made = loads.summary(raw.s3, read(count), mode="append", load_id="unused")
-    assert made.keys() == {"boathouse.loads", "boathouse.loads.mode"}
-    assert made["boathouse.loads.mode"] == "append"
-    assert json.loads(made["boathouse.loads"]) == rows(count)
+    entries = loads.summary(raw.s3, read(count), mode="append", load_id="unused")
+    assert entries.keys() == {"boathouse.loads", "boathouse.loads.mode"}
+    assert entries["boathouse.loads.mode"] == "append"
+    assert json.loads(entries["boathouse.loads"]) == rows(count)
 
 
 def test_summary_of_more_names_an_object_that_holds_the_list(raw: Raw) -> None:
     for load_id in (uuid.uuid4().hex, uuid.uuid4().hex):
-        made = loads.summary(raw.s3, read(101), mode="replace", load_id=load_id)
-        assert made == {
+        entries = loads.summary(raw.s3, read(101), mode="replace", load_id=load_id)
+        assert entries == {
             "boathouse.loads": json.dumps({"object": f"s3://boathouse-loads/{load_id}.json"}),
             "boathouse.loads.mode": "replace",
         }

@@ -55,7 +55,7 @@ def test_wrong_flags_end_with_2_and_name_themselves(
     [
         (
             ("ingest", "--from", "raw/in", "--to", "lake.a.b"),
-            "pipeline: ingest failed: 'raw/in' is not a place: write s3://bucket/prefix",
+            "pipeline: ingest failed: 'raw/in' is not a source: write s3://bucket/prefix",
         ),
         (
             ("ingest", "--from", "s3://raw", "--to", "lake.t"),
@@ -69,7 +69,8 @@ def test_wrong_flags_end_with_2_and_name_themselves(
         ),
         (
             (*INGEST, "--partition-by", ""),
-            "pipeline: ingest failed: --partition-by names no column",
+            "pipeline: ingest failed: --partition-by has an empty entry: write column, "
+            "month(c), ...",
         ),
         (
             (*INGEST, "--option", "nullValue"),
@@ -77,7 +78,8 @@ def test_wrong_flags_end_with_2_and_name_themselves(
         ),
         (
             ("expire", "--table", "lake.a.b", "--older-than", "yesterday"),
-            "pipeline: expire failed: --older-than 'yesterday' is neither an age nor a time",
+            "pipeline: expire failed: --older-than 'yesterday' is neither an age like 7d nor a "
+            "time like 2026-01-01T00:00:00",
         ),
         (
             ("compact", "--table", "t"),
@@ -105,7 +107,7 @@ def test_ingest_of_an_empty_place_ends_with_2(
     arguments = ("ingest", "--from", raw.uri("in/"), "--to", "lake.pipeline_none.t")
     assert run(capsys, *arguments, "--data", str(server.data)) == (
         2,
-        [f"pipeline: ingest failed: nothing to read at s3://{raw.bucket}/in/"],
+        [f"pipeline: ingest failed: no objects at s3://{raw.bucket}/in/"],
     )
 
 
@@ -247,16 +249,16 @@ def test_an_interrupted_job_ends_with_130_and_one_sentence(
 def test_an_interrupt_that_a_library_swallowed_ends_the_job_before_its_next_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = interrupts.Interrupts()
+    interruption = interrupts.Interrupts()
 
     def swallowing(options: object, server: object, say: progress.Say) -> None:
         with contextlib.suppress(KeyboardInterrupt):
-            asked.interrupt(signal.SIGINT, None)
+            interruption.interrupt(signal.SIGINT, None)
         say("the next step")
 
     monkeypatch.setattr(command.servers, "find", lambda **_: None)
     monkeypatch.setitem(command.JOBS, "ingest", swallowing)
-    assert command.main(list(INGEST), asked) == command.INTERRUPTED
+    assert command.main(list(INGEST), interruption) == command.INTERRUPTED
     assert capsys.readouterr().err.splitlines() == [
         "pipeline: ingest was interrupted; run the same command again to finish it"
     ]

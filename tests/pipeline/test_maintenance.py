@@ -27,8 +27,8 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     )
     assert compacted["rewritten_data_files_count"] == 3
     assert compacted["added_data_files_count"] == 1
-    found = lake.catalog.load_table("kept.t")
-    assert [len(list(found.scan().plan_files())), len(found.metadata.snapshots)] == [1, 4]
+    loaded = lake.catalog.load_table("kept.t")
+    assert [len(list(loaded.scan().plan_files())), len(loaded.metadata.snapshots)] == [1, 4]
     assert (lake.rows("kept.t"), lake.taken("kept.t")) == (rows, taken)
 
     expired = maintenance.expire(
@@ -38,12 +38,12 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
         open_spark=lake.open_spark,
     )
     assert expired["deleted_data_files_count"] == 3
-    found = lake.catalog.load_table("kept.t")
-    assert [one.snapshot_id for one in found.metadata.snapshots] == [
-        found.metadata.current_snapshot_id
+    loaded = lake.catalog.load_table("kept.t")
+    assert [one.snapshot_id for one in loaded.metadata.snapshots] == [
+        loaded.metadata.current_snapshot_id
     ]
-    assert found.current_snapshot().summary["operation"].value == "replace"
-    assert "boathouse.loads" not in found.current_snapshot().summary.additional_properties
+    assert loaded.current_snapshot().summary["operation"].value == "replace"
+    assert "boathouse.loads" not in loaded.current_snapshot().summary.additional_properties
     assert (lake.rows("kept.t"), lake.taken("kept.t")) == (rows, taken)
     assert len(lake.data_files("kept.t")) == 1
 

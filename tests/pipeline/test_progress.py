@@ -65,15 +65,15 @@ def test_watching_says_nothing_of_a_short_job() -> None:
 
 
 def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() -> None:
-    asked = threading.Event()
+    polled = threading.Event()
 
     def counters() -> progress.Counters:
-        asked.set()
+        polled.set()
         raise RuntimeError("the JVM went away")
 
     screen = Screen(terminal=True)
     with progress.watching("writing", counters, stream=screen):
-        assert asked.wait(LIMIT_SECONDS)
+        assert polled.wait(LIMIT_SECONDS)
     assert screen.getvalue() == (
         "\r\x1b[Kpipeline: writing: progress cannot be shown: the JVM went away\n\r\x1b[K"
     )

@@ -24,10 +24,10 @@ def folder(place: Path, *, running: object = None, keys: object = None) -> str:
 
 def test_find_reads_the_data_folder_of_a_running_server(tmp_path: Path) -> None:
     data = folder(tmp_path, running={"url": "http://h:1/", "region": "eu-west-1"}, keys=KEYS)
-    found = servers.find(url=None, data=data, environment={}, region=None)
-    assert (found.url, found.region) == ("http://h:1", "eu-west-1")
-    assert (found.access_key, found.secret_key) == ("AKFOLDER", "folder secret")
-    assert found.iceberg == "http://h:1/iceberg"
+    server = servers.find(url=None, data=data, environment={}, region=None)
+    assert (server.url, server.region) == ("http://h:1", "eu-west-1")
+    assert (server.access_key, server.secret_key) == ("AKFOLDER", "folder secret")
+    assert server.iceberg == "http://h:1/iceberg"
 
 
 def test_find_takes_what_it_is_told_before_what_the_folder_says(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_find_takes_what_it_is_told_before_what_the_folder_says(tmp_path: Path) 
         "BOATHOUSE_SECRET_KEY": "env secret",
         "BOATHOUSE_REGION": "us-west-2",
     }
-    found = servers.find(url="http://other:2", data=data, environment=environment, region=None)
-    assert (found.url, found.region) == ("http://other:2", "us-west-2")
-    assert (found.access_key, found.secret_key) == ("AKENV", "env secret")
+    server = servers.find(url="http://other:2", data=data, environment=environment, region=None)
+    assert (server.url, server.region) == ("http://other:2", "us-west-2")
+    assert (server.access_key, server.secret_key) == ("AKENV", "env secret")
     named = servers.find(url=None, data=data, environment=environment, region="ap-south-1")
     assert (named.url, named.region) == ("http://h:1", "ap-south-1")
 
@@ -47,8 +47,8 @@ def test_find_takes_what_it_is_told_before_what_the_folder_says(tmp_path: Path) 
 def test_find_with_a_url_and_keys_needs_no_folder(tmp_path: Path) -> None:
     environment = {"BOATHOUSE_ACCESS_KEY": "AK", "BOATHOUSE_SECRET_KEY": "SK"}
     data = str(tmp_path / "absent")
-    found = servers.find(url="http://h:1", data=data, environment=environment, region=None)
-    assert found.region == "us-east-1"
+    server = servers.find(url="http://h:1", data=data, environment=environment, region=None)
+    assert server.region == "us-east-1"
 
 
 def test_find_without_a_running_server_says_how_to_start_one(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_find_without_a_running_server_says_how_to_start_one(tmp_path: Path) -> 
     with pytest.raises(errors.NoServer) as caught:
         servers.find(url=None, data=data, environment={}, region=None)
     assert str(caught.value) == (
-        f"no server runs on the data folder {data!r} (running.json is not there); start one with "
-        "`make run`, or say --data DIR, or --url with BOATHOUSE_ACCESS_KEY and "
-        "BOATHOUSE_SECRET_KEY in the environment"
+        f"no server runs on the data folder {data!r} (it has no running.json); start one with "
+        "`make run`, or name another folder with --data, or a server with --url and its keys in "
+        "BOATHOUSE_ACCESS_KEY and BOATHOUSE_SECRET_KEY"
     )
 
 

@@ -49,7 +49,7 @@ def test_parse_partitions_takes_every_transform_of_iceberg() -> None:
     parsed = settings.parse_partitions(
         "carrier, month(time_hour), days(d), bucket(16, id), truncate(s, 4)"
     )
-    assert [(t.kind, t.column, t.width) for t in parsed] == [
+    assert [(t.name, t.column, t.width) for t in parsed] == [
         ("identity", "carrier", None),
         ("month", "time_hour", None),
         ("day", "d", None),

@@ -11,16 +11,16 @@ from pipeline import errors, settings, sources
 from tests.pipeline.lake import Raw
 
 
-def keys_of(raw: Raw, found: tuple[sources.Source, ...] | list[sources.Source]) -> list[str]:
-    return [source.place.removeprefix(raw.uri()) for source in found]
+def keys_of(raw: Raw, listing: tuple[sources.Source, ...] | list[sources.Source]) -> list[str]:
+    return [source.place.removeprefix(raw.uri()) for source in listing]
 
 
 def test_listed_gives_place_etag_and_size_in_order_of_keys(raw: Raw) -> None:
     raw.put("in/b.csv", "x\n1\n")
     raw.put("in/a é+%20.csv", "x\n")
     raw.put("other/c.csv", "x\n")
-    found = sources.listed(raw.s3, raw.place("in/"))
-    assert found == (
+    listing = sources.listed(raw.s3, raw.place("in/"))
+    assert listing == (
         sources.Source(
             place=raw.uri("in/a é+%20.csv"), etag=hashlib.md5(b"x\n").hexdigest(), size_bytes=2
         ),
@@ -28,7 +28,7 @@ def test_listed_gives_place_etag_and_size_in_order_of_keys(raw: Raw) -> None:
             place=raw.uri("in/b.csv"), etag=hashlib.md5(b"x\n1\n").hexdigest(), size_bytes=4
         ),
     )
-    assert found[1].path == f"s3a://{raw.bucket}/in/b.csv"
+    assert listing[1].path == f"s3a://{raw.bucket}/in/b.csv"
 
 
 def test_listed_leaves_out_markers_and_hidden_files(raw: Raw) -> None:
@@ -125,10 +125,11 @@ def test_by_header_of_empty_files_only_says_that_no_column_has_a_name(raw: Raw) 
 
 def test_by_header_of_a_file_that_went_away_says_so(raw: Raw) -> None:
     raw.put("in/1.csv", "a\n1\n")
-    found = sources.listed(raw.s3, raw.place("in/"))
+    listing = sources.listed(raw.s3, raw.place("in/"))
     raw.s3.delete_object(Bucket=raw.bucket, Key="in/1.csv")
     with pytest.raises(errors.SourceChanged) as caught:
-        sources.by_header(raw.s3, found)
+        sources.by_header(raw.s3, listing)
     assert str(caught.value) == (
-        "in/1.csv went away while it was being read; nothing was loaded, run the same command again"
+        "in/1.csv was deleted while it was being read; nothing was loaded, "
+        "run the same command again"
     )
