@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare trino clean
+.PHONY: help run setup setup-all test test-one coverage test-clients test-long check fmt demo bench bench-compare trino rck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,6 +84,10 @@ bench-compare: ## measure two commits interleaved (A=commit B=commit)
 trino: ## the Trino contract test, where a Java >= 22 is found
 	@$(PROVISION) server test
 	@$(BIN)/python -m pytest tests/contract/test_trino.py -m clients $(ARGS)
+
+rck: ## Iceberg's REST Compatibility Kit, fetched by Maven, against a fresh server
+	@$(PROVISION) server test
+	@$(BIN)/python -m tests.rck $(ARGS)
 
 clean: ## remove caches, never data
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis bench-results

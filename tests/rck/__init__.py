@@ -1,0 +1,1 @@
+"""Iceberg's REST Compatibility Kit against this server: `make rck`."""

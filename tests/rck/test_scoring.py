@@ -1,0 +1,110 @@
+"""The kit's score: nothing in it changes unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rck import __main__ as rck
+from tests.rck import scoring
+
+REPORT = """<?xml version="1.0"?>
+<testsuite tests="4">
+  <testcase name="passes()"/>
+  <testcase name="fails()"><failure message="no">
+    org.opentest4j.AssertionFailedError: expected 1
+    at java.base/java.lang.Thread.run(Thread.java:1)
+  </failure></testcase>
+  <testcase name="breaks()"><error message="broken"/></testcase>
+  <testcase name="waits()"><skipped>is not for us</skipped></testcase>
+</testsuite>
+"""
+
+
+def outcomes() -> dict[tuple[str, str], scoring.Outcome]:
+    """Every test of the kit as it is written down."""
+    known: dict[tuple[str, str], scoring.Status] = {
+        **dict.fromkeys(scoring.NOT_PASSING, "failed"),
+        **dict.fromkeys(scoring.NEVER_RUN, "skipped"),
+    }
+    for half, (_, size) in scoring.HALVES.items():
+        missing = size - sum(1 for test in known if test[0] == half)
+        known |= {(half, f"test{number}()"): "passed" for number in range(missing)}
+    return {
+        test: scoring.Outcome(half=test[0], name=test[1], status=status, reason="r")
+        for test, status in known.items()
+    }
+
+
+def test_a_report_of_junit_is_read(tmp_path: Path) -> None:
+    (tmp_path / "TEST-junit-jupiter.xml").write_text(REPORT)
+    assert scoring.read(tmp_path, "views") == [
+        scoring.Outcome(half="views", name="passes()", status="passed"),
+        scoring.Outcome(
+            half="views",
+            name="fails()",
+            status="failed",
+            reason="org.opentest4j.AssertionFailedError: expected 1",
+        ),
+        scoring.Outcome(half="views", name="breaks()", status="failed", reason="broken"),
+        scoring.Outcome(half="views", name="waits()", status="skipped", reason="is not for us"),
+    ]
+    assert scoring.read(tmp_path / "nothing", "views") == []
+
+
+def test_outcomes_as_they_are_written_down_are_no_finding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = list(outcomes().values())
+    assert list(scoring.findings(told)) == []
+    assert rck.report(told) == 0
+    ran = 147 - len(scoring.NOT_PASSING)
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"total {ran}/147")
+
+
+def test_a_test_that_fails_newly_is_a_finding() -> None:
+    told = outcomes()
+    test = ("views", "test0()")
+    told[test] = scoring.Outcome(half="views", name="test0()", status="failed", reason="why")
+    assert list(scoring.findings(told.values())) == ["views: test0() fails: why"]
+    assert rck.report(list(told.values())) == 1
+
+
+def test_a_test_that_passes_against_the_list_is_a_finding() -> None:
+    told = outcomes()
+    test = next(iter(scoring.NOT_PASSING))
+    told[test] = scoring.Outcome(half=test[0], name=test[1], status="passed")
+    assert list(scoring.findings(told.values())) == [
+        f"{test[0]}: {test[1]} passes: take it off the list"
+    ]
+
+
+def test_a_test_that_is_skipped_or_runs_against_the_list_is_a_finding() -> None:
+    told = outcomes()
+    skipped = next(iter(scoring.NEVER_RUN))
+    told[skipped] = scoring.Outcome(half=skipped[0], name=skipped[1], status="passed")
+    told["views", "test1()"] = scoring.Outcome(half="views", name="test1()", status="skipped")
+    assert sorted(scoring.findings(told.values())) == [
+        f"{skipped[0]}: {skipped[1]} runs",
+        "views: test1() is skipped",
+    ]
+
+
+def test_a_half_that_died_lowers_the_score_and_is_a_finding() -> None:
+    told = [each for each in outcomes().values() if each.half == "views"]
+    assert scoring.score(told, "catalog") == scoring.Score(passed=0, ran=106)
+    assert "catalog: 0 tests have an outcome, not 106" in set(scoring.findings(told))
+    assert rck.report(told) == 1
+
+
+def test_without_maven_the_kit_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BOATHOUSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr(rck.java, "find", lambda _: None)
+    assert rck.main([]) == 2
+    assert capsys.readouterr().err == (
+        "make rck: Maven fetches the kit, and there is no `mvn` on the PATH; install Maven 3\n"
+    )
