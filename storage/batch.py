@@ -1,12 +1,12 @@
-"""rule: an index transaction as a value: what must hold, what is written, what is derived.
+"""rule: an index transaction as a value: expected rows, writes, and derivations.
 
-Every expectation of a Batch is checked before its first write, so a refused Batch leaves nothing
-behind inside a transaction it shares with others. Derived writes are computed by the writer, within
-the transaction: sequence numbers and branch heads, which nobody should have to expect; and what
-depends on the very state it meets, such as a precondition. A Decision goes further: the writer
-calls it inside the transaction, and it returns the Batch to write and a result for the committer. A
-Batch never reads and never writes anything itself; `storage.index` does. A table commit makes
-thirty of these values, so they are msgspec Structs: a tenth of what dataclasses cost.
+Every expectation of a Batch is checked before its first write, so a refused Batch leaves no trace
+in the transaction that it shares with others. A derivation is called by the writer inside the
+transaction and returns further writes: sequence numbers, branch heads, or writes that depend on the
+state at that moment, such as a precondition. A Decision is also called inside the transaction; it
+returns the whole Batch and a result for the committer. A Batch does not read or write by itself;
+`storage.index` does. A table commit makes thirty of these values, so they are msgspec Structs,
+which cost a tenth of dataclasses.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Write value under key, replacing what is there."""
+    """Write value under key, replacing an existing value."""
 
     store: Store
     key: bytes
@@ -71,7 +71,7 @@ class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Remove key; an absent key is no fault."""
+    """Remove key; an absent key is ignored."""
 
     store: Store
     key: bytes
@@ -81,17 +81,17 @@ Write: TypeAlias = Put | Delete
 
 
 class Lookup(Protocol):
-    """Whatever can be asked for the value under one key."""
+    """A view that returns the value under one key."""
 
     @property
     def is_committed(self) -> bool:
-        """Whether what is read is durable; a transaction under way may still be undone."""
+        """Whether the state is durable; an open write transaction may still be undone."""
 
     def get(self, store: Store, key: bytes) -> bytes | None: ...
 
 
 class Reading(Lookup, Protocol):
-    """What a derivation sees: the transaction as it stands, earlier Batches included."""
+    """The view of a derivation: the open transaction, with the writes of earlier Batches."""
 
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
@@ -99,7 +99,7 @@ class Reading(Lookup, Protocol):
 
 
 class Entering(Reading, Protocol):
-    """A view that also finds the first rows of a range without the cost of a scan."""
+    """A view that also finds the first row of a range, without the cost of a scan."""
 
     def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None: ...
 
@@ -109,18 +109,19 @@ class Entering(Reading, Protocol):
 
 
 Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
-"""Sees the Batch's writes and those of earlier derivations. It may refuse by raising: then the
-whole Batch is undone and the committer gets the exception. It may run more than once."""
+"""Returns further writes, given a view with the Batch's own writes and those of earlier
+derivations. It may refuse by raising: then the whole Batch is undone and the committer gets the
+exception. It may run more than once."""
 
 
 Check: TypeAlias = Callable[[Reading], None]
-"""Raises inside the transaction if what a change was decided on holds no more."""
+"""Raises inside the transaction if the state on which a change was decided no longer holds."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """One atomic change of the index.
 
-    makes_room: it deletes, or leads to deletion; it is let through when the disk is full.
+    makes_room: the Batch frees space, now or later; it is accepted when the disk is full.
     """
 
     expects: tuple[Expect, ...] = ()
@@ -130,20 +131,20 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
-    """The outcome of a Decision: what the committer gets if batch goes through."""
+    """The outcome of a Decision: the committer gets `result` once `batch` is durable."""
 
     result: Result
     batch: Batch = Batch()
 
 
 Decision: TypeAlias = Callable[[Reading], Decided[Result]]
-"""Plans a Batch on the transaction that writes it, so that nothing can come in between. It may
-refuse by raising, and it may run more than once. It runs in the writer thread, where every other
-writer waits for it: it must be short."""
+"""Plans a Batch on the transaction that writes it, so that no other write can come between. It may
+refuse by raising, and it may run more than once. It runs in the writer thread, which blocks every
+other writer: it must be short."""
 
 
 def merge(batches: Iterable[Batch]) -> Batch:
-    """Return one Batch that does what all of them do, or nothing."""
+    """Return one Batch with the expectations, writes and derivations of all of them."""
     parts = tuple(batches)
     return Batch(
         expects=tuple([expect for part in parts for expect in part.expects]),

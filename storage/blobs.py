@@ -1,12 +1,12 @@
-"""engine: bodies come in, become durable, and are read back.
+"""engine: receives bodies, makes them durable, and reads them.
 
 A body of up to INLINE_BYTES_MAX stays in memory and goes into the index with its name. A larger one
 is hashed and written in a worker thread, BATCH_BYTES at a time and at most one batch behind the
 network, into `tmp/`; then fsynced, moved to `blobs/`, and its folder fsynced. Only then may the
 index name it. A blob never changes afterwards.
 
-Names nothing itself: what is received and then refused must be discarded, and what a crash leaves
-unnamed is removed at the next start.
+This module names nothing. A body that is received and then refused must be discarded; files that a
+crash leaves unnamed are removed at the next start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INLINE_BYTES_MAX = 64 << 10
 BATCH_BYTES = 1 << 20
 WORKERS = 8
 COMPARED_AT_ONCE_MAX = 2
-"""Pairs of bodies that are compared at a time, so that other work finds a worker thread."""
+"""Pairs of bodies that are compared at a time, so that other work gets a worker thread."""
 FOLDERS = tuple(f"{number:02x}" for number in range(256))
 
 Result = TypeVar("Result")
@@ -61,16 +61,16 @@ class Blobs:
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
 
     def close(self) -> None:
-        """Let running writes end and stop the worker threads."""
+        """Wait for running writes and stop the worker threads."""
         self._pool.shutdown()
 
     def receive(
         self, *, size_hint: int | None = None, digests: frozenset[str] = frozenset()
     ) -> Receiver:
-        """Begin to take in a body.
+        """Start to receive a body.
 
-        size_hint: its length, if the client said; a large one that the disk cannot hold is refused
-        at once, by DiskFull. digests: algorithms wanted besides CRC64NVME.
+        size_hint: its length, if the client sent one; DiskFull is raised at once if the disk has no
+        room for it. digests: algorithms to compute besides CRC64NVME.
         """
         if size_hint is not None and size_hint >= BATCH_BYTES:
             room_bytes = self._disk.room_bytes(self._scratch)
@@ -81,7 +81,7 @@ class Blobs:
         return Receiver(blobs=self, digests=digests)
 
     async def store(self, data: bytes, *, digests: frozenset[str] = frozenset()) -> Received:
-        """Take in a whole body that is in memory already."""
+        """Store a body that is already in memory."""
         receiver = self.receive(size_hint=len(data), digests=digests)
         try:
             await receiver.write(data)
@@ -93,26 +93,26 @@ class Blobs:
     async def adopt(
         self, path: Path, *, digests: frozenset[str] = frozenset({checksums.MD5})
     ) -> Received:
-        """Make a finished local file a blob. It must lie in `tmp/` and is gone afterwards."""
+        """Make a finished local file a blob. It must lie in `tmp/`, and is moved away."""
         return await self.run(lambda: self._adopt(path, digests))
 
     async def discard(self, received: Received) -> None:
-        """Remove the file of a body that no record names and none ever will."""
+        """Remove the file of a body that no record names or will name."""
         if isinstance(received.body, InlineBody):
             return
         names = [segment.blob for segment in received.body.segments]
         await self.run(lambda: self._unlink_all(names))
 
     def path_of(self, blob: str) -> Path:
-        """Return where a blob's file lies."""
+        """Return the path of a blob's file."""
         return self._folder / blob[:2] / blob
 
     def slices(
         self, body: Body, byte_range: ByteRange | None = None
     ) -> tuple[bytes | FileSlice, ...]:
-        """Return the bytes of a body, or of byte_range of it: in memory, or where they lie.
+        """Return the bytes of a body, or of byte_range of it: bytes in memory, or slices of files.
 
-        Raises BodyMissing if a blob in the index is gone.
+        Raises BodyMissing if a blob that the index names does not exist.
         """
         if isinstance(body, InlineBody):
             return (body.data if byte_range is None else body.data[_slice_of(byte_range)],)
@@ -135,7 +135,7 @@ class Blobs:
         return await self.run(lambda: self._digest(pieces, wanted))
 
     async def are_equal(self, body: Body, other: Body) -> bool:
-        """Say whether two bodies have the same bytes. Reads both in a worker thread.
+        """Return whether two bodies have the same bytes. Reads both in a worker thread.
 
         Raises BodyMissing.
         """
@@ -152,7 +152,7 @@ class Blobs:
             descriptor = self._disk.open(piece.path)
         except FileNotFoundError as error:
             raise errors.BodyMissing(
-                f"blob {piece.path.name} is not there", blob=piece.path.name
+                f"blob {piece.path.name} does not exist", blob=piece.path.name
             ) from error
         try:
             done = 0
@@ -162,7 +162,7 @@ class Blobs:
                 )
                 if not data:
                     raise errors.BodyMissing(
-                        f"blob {piece.path.name} is cut short", blob=piece.path.name
+                        f"blob {piece.path.name} is truncated", blob=piece.path.name
                     )
                 yield data
                 done += len(data)
@@ -171,7 +171,7 @@ class Blobs:
 
     @contextlib.contextmanager
     def hold(self, body: Body) -> Iterator[None]:
-        """Keep a body's files from the sweep while somebody reads them for long."""
+        """Keep a body's files from the sweep during a long read."""
         blobs = [] if isinstance(body, InlineBody) else [each.blob for each in body.segments]
         self._held.update(blobs)
         try:
@@ -183,27 +183,27 @@ class Blobs:
                     del self._held[blob]
 
     def is_held(self, blob: str) -> bool:
-        """Say whether somebody holds the blob."""
+        """Return whether a reader holds the blob."""
         return blob in self._held
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Do blocking work in a worker thread; cancelled, it still runs to its end."""
+        """Run blocking work in a worker thread; cancellation of the caller does not stop it."""
         return await asyncio.shield(self.start(work))
 
     def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Begin blocking work in a worker thread."""
+        """Start blocking work in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def unlink(self, blob: str) -> None:
-        """Remove a blob's file; an absent one is no fault."""
+        """Remove a blob's file; an absent one is ignored."""
         self._disk.unlink(self.path_of(blob))
         self.note_removed(blob)
 
     def settle(self) -> None:
-        """Make every blob read-only that the index names by now. Blocks.
+        """Make every blob read-only that the index names now. Blocks.
 
-        A file that may still be written was never named, as far as the disk can tell: recovery
-        removes it. A read-only one that nothing names is proof that the index is an older one.
+        A writable file was never named, as far as the disk tells: recovery removes it. A read-only
+        file that no row names proves that the index is older than the file.
         """
         for blob in tuple(self._published):
             if self._index.get(Store.BLOBS, b"f" + bytes.fromhex(blob)) is not None:
@@ -211,15 +211,15 @@ class Blobs:
                 self._published.discard(blob)
 
     def note_published(self, blob: str) -> None:
-        """Remember a blob file that no record names yet. For Receiver."""
+        """Remember a blob file that no record names yet. Called by Receiver."""
         self._published.add(blob)
 
     def note_removed(self, blob: str) -> None:
-        """Forget a blob file that is gone."""
+        """Forget a blob file that was removed."""
         self._published.discard(blob)
 
     def new_file(self) -> _File:
-        """Return a file to be, named by a fresh id. For Receiver."""
+        """Return a new file, named by a fresh id. Called by Receiver."""
         blob = self._new_id()
         return _File(
             blobs=self,
@@ -236,7 +236,7 @@ class Blobs:
             )
         data = self._index.get(Store.BODIES, bytes.fromhex(segment.blob))
         if data is None:
-            raise errors.BodyMissing(f"blob {segment.blob} is not there", blob=segment.blob)
+            raise errors.BodyMissing(f"blob {segment.blob} does not exist", blob=segment.blob)
         if len(data) == segment.length:
             return data
         return data[segment.offset : segment.offset + segment.length]
@@ -275,7 +275,7 @@ class Blobs:
                 data, other_data = data[size_bytes:], other_data[size_bytes:]
 
     def _walk(self, pieces: Sequence[bytes | FileSlice]) -> Generator[bytes, None, None]:
-        """Yield the bytes of pieces in steps of at most BATCH_BYTES, none of them empty."""
+        """Yield the bytes of pieces in steps of at most BATCH_BYTES; no step is empty."""
         for piece in pieces:
             if not isinstance(piece, bytes):
                 yield from self.steps(piece, BATCH_BYTES)
@@ -285,18 +285,20 @@ class Blobs:
     def _adopt(self, path: Path, digests: frozenset[str]) -> Received:
         size_bytes = self._disk.size_bytes(path)
         whole = FileSlice(path=path, offset=0, length=size_bytes)
-        found = self._digest((whole,), digests)
+        digest_by_algorithm = self._digest((whole,), digests)
         if size_bytes <= INLINE_BYTES_MAX:
             data = self._read_slice(whole)
             self._disk.unlink(path)
-            return Received(body=InlineBody(data=data), size_bytes=size_bytes, digests=found)
+            return Received(
+                body=InlineBody(data=data), size_bytes=size_bytes, digests=digest_by_algorithm
+            )
         self._disk.fsync_path(path)
         blob = self._new_id()
         place = self.path_of(blob)
         self._disk.move(path, place)
         self.note_published(blob)
         self._disk.fsync_folder(place.parent)
-        return _received_file(blob, size_bytes, found)
+        return _received_file(blob, size_bytes, digest_by_algorithm)
 
     def _unlink_all(self, names: Sequence[str]) -> None:
         for blob in names:
@@ -304,7 +306,7 @@ class Blobs:
 
 
 class Receiver:
-    """A body being taken in: `write`, then `finish` or `abort`."""
+    """A body that is being received: `write`, then `finish` or `abort`."""
 
     def __init__(self, *, blobs: Blobs, digests: frozenset[str]) -> None:
         self._blobs = blobs
@@ -318,11 +320,11 @@ class Receiver:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes taken in so far."""
+        """Bytes received so far."""
         return self._size_bytes
 
     async def write(self, data: bytes) -> None:
-        """Take in the next bytes; waits only when a whole batch is still being written."""
+        """Take the next bytes; waits only while a whole batch is still being written."""
         self._pieces.append(data)
         self._waiting_bytes += len(data)
         self._size_bytes += len(data)
@@ -332,7 +334,7 @@ class Receiver:
             self._job = self._blobs.start(lambda: self._work(file, pieces, last=False))
 
     async def finish(self) -> Received:
-        """Return the body, durable and not yet named. Raises DiskFull."""
+        """Return the body, durable but not yet named. Raises DiskFull."""
         assert not self._finished, "finish is called once"
         self._finished = True
         await self._end_job()
@@ -351,10 +353,10 @@ class Receiver:
         return _received_file(file.blob, self._size_bytes, self._digester.digests())
 
     async def abort(self) -> None:
-        """Forget the body and remove what was written of it; also after `finish` or a failure.
+        """Forget the body and remove its bytes; allowed also after `finish` or a failure.
 
-        Not once the body was handed on to be named: from then on it is whoever names it that
-        discards it.
+        Not allowed after the body was passed to `Objects.put` or another method that names it: then
+        the callee owns the cleanup.
         """
         self._pieces = []
         with contextlib.suppress(Exception):
@@ -388,7 +390,7 @@ class Receiver:
 
 
 class _File:
-    """A blob file on its way from `tmp/` to `blobs/`."""
+    """A blob file that is written in `tmp/` and moved to `blobs/`."""
 
     def __init__(self, *, blobs: Blobs, disk: Disk, blob: str, aside: Path, place: Path) -> None:
         self.blob = blob
@@ -409,7 +411,7 @@ class _File:
         self._close()
         self._disk.move(self._aside, self._place)
         self._blobs.note_published(self.blob)
-        # A move is durable only once its folder is: without this a crash forgets a body that the
+        # A move is durable only once its folder is: without this a crash loses a body that the
         # index names.
         self._disk.fsync_folder(self._place.parent)
 
@@ -425,14 +427,14 @@ class _File:
 
 
 def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ...]:
-    """Return the segments that hold byte_range of the body that segments make."""
-    found: list[Segment] = []
+    """Return the segments of byte_range of the body that `segments` make."""
+    overlapping: list[Segment] = []
     position = 0
     for segment in segments:
         start = max(byte_range.start - position, 0)
         stop = min(byte_range.stop - position, segment.length)
         if start < stop:
-            found.append(
+            overlapping.append(
                 Segment(
                     blob=segment.blob,
                     offset=segment.offset + start,
@@ -443,7 +445,7 @@ def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ..
         position += segment.length
         if position >= byte_range.stop:
             break
-    return tuple(found)
+    return tuple(overlapping)
 
 
 def _received_file(blob: str, size_bytes: int, digests: dict[str, bytes]) -> Received:

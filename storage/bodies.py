@@ -1,12 +1,11 @@
-"""rule: the index rows that name a body's blobs, share them and let them go.
+"""rule: the index rows that count the references to a body's blobs.
 
 Every segment of every record holds one reference to its blob. A blob file has its count in
-Store.BLOBS from the moment it is named; a blob that lies in the index (Store.BODIES) has a row
-there only while it is shared. When the last reference goes, the blob becomes a row of
-Store.RELEASED in the same transaction, and is freed by the sweep once whoever reads it is done. A
-released blob is never named again.
+Store.BLOBS as soon as it is named; a blob in the index (Store.BODIES) has a row there only while it
+is shared. When the last reference is removed, the same transaction writes a row in Store.RELEASED,
+and the sweep frees the blob once its readers are done. A released blob is never named again.
 
-Plans writes from values; removes nothing itself.
+Computes writes from values; removes nothing itself.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from storage.batch import Delete, Put, Reading, Store, Write
 from storage.model import Body, InlineBody, Segment
 
 ROWS_BYTES_MAX = 1 << 20
-"""The largest body that may lie in the index."""
+"""The largest body that may be stored in the index."""
 
 Released = Literal["file", "row", "bucket"]
 
@@ -34,9 +33,9 @@ def row_name(now_ms: int, random_id: str) -> str:
 
 
 def name_new(body: Body, *, row: str) -> tuple[tuple[Segment, ...], tuple[Write, ...]]:
-    """Return the segments of a body just received, and the writes that give its blobs their rows.
+    """Return the segments of a body just received, and the writes of its blobs' rows.
 
-    row: the name under which an inline body goes into the index.
+    row: the name of an inline body in the index.
     """
     if not isinstance(body, InlineBody):
         return body.segments, tuple(
@@ -59,9 +58,9 @@ def name_new(body: Body, *, row: str) -> tuple[tuple[Segment, ...], tuple[Write,
 def recount(
     reading: Reading, *, added: Sequence[Segment], removed: Sequence[Segment], now_ms: int
 ) -> tuple[Write, ...]:
-    """Return the writes by which records gain the segments added and lose those removed.
+    """Return the writes for records that gain the segments `added` and lose `removed`.
 
-    The blobs of added must be named by a record at this moment. Raises SourceGone if a blob file
+    The blobs of `added` must be named by a record at this moment. Raises SourceGone if a blob file
     has no row, and CorruptRecord if a count would fall below zero.
     """
     if not added and len(removed) == 1 and removed[0].indexed:
@@ -81,7 +80,7 @@ def recount(
 
 
 def released(what: Released, name: str, now_ms: int) -> Put:
-    """Return the row that hands something nobody names any more to the sweep."""
+    """Return the row that passes something that no record names any more to the sweep."""
     return Put(
         store=Store.RELEASED,
         key=released_before(what, now_ms) + name.encode(),
@@ -90,7 +89,7 @@ def released(what: Released, name: str, now_ms: int) -> Put:
 
 
 def released_before(what: Released, time_ms: int) -> bytes:
-    """Return the lowest key of Store.RELEASED for what was released at time_ms or later."""
+    """Return the lowest key of Store.RELEASED for releases at time_ms or later."""
     return what[:1].encode() + _TIME.pack(time_ms)
 
 
@@ -101,20 +100,20 @@ def blob_key(segment: Segment) -> bytes:
 
 def _recount_one(reading: Reading, segment: Segment, change: int, now_ms: int) -> tuple[Write, ...]:
     key = blob_key(segment)
-    found = reading.get(Store.BLOBS, key)
-    if found is not None:
-        record = records.decode_blob(found)
+    value = reading.get(Store.BLOBS, key)
+    if value is not None:
+        record = records.decode_blob(value)
     elif segment.indexed:
         record = records.BlobRecord(references=1, size_bytes=segment.offset + segment.length)
     elif change > 0:
-        raise errors.SourceGone("the source was removed meanwhile", blob=segment.blob)
+        raise errors.SourceGone("the source was removed while it was copied", blob=segment.blob)
     else:
         raise errors.CorruptRecord(f"blob {segment.blob} is named but not counted")
     references = record.references + change
     if references < 0:
         raise errors.CorruptRecord(f"blob {segment.blob} is named more often than counted")
     if references == 0:
-        forget = () if found is None else (Delete(store=Store.BLOBS, key=key),)
+        forget = () if value is None else (Delete(store=Store.BLOBS, key=key),)
         return (*forget, released("row" if segment.indexed else "file", segment.blob, now_ms))
     if segment.indexed and references == 1:
         return (Delete(store=Store.BLOBS, key=key),)

@@ -1,8 +1,8 @@
-"""engine: buckets, general and table buckets, in one name space.
+"""engine: general and table buckets, which share one name space.
 
-A bucket's id is never used again, so a name that is deleted and made anew starts empty at once; the
-old bucket's rows, where deletion was told to discard them, are freed by the sweep. Who may call is
-decided above; what `settings` means too.
+A bucket's id is never used again, so a name that is deleted and created again starts empty at once;
+the sweep frees the old bucket's rows if the deletion discards them. Access and the meaning of
+`settings` are decided above this floor.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _ID = struct.Struct(">I")
 
 
 class Buckets:
-    """The buckets of a data folder. Records are looked up each time, but decoded once."""
+    """The buckets of a data folder. Records are read each time, but decoded once."""
 
     def __init__(self, *, index: Index, now_ms: NowMs) -> None:
         self._index = index
         self._now_ms = now_ms
-        # By the record itself: the id in it belongs to one name for ever.
+        # Keyed by the record, which holds the id: it belongs to one name for ever.
         self._decoded: dict[bytes, BucketInfo] = {}
 
     def get(self, name: str, reading: Lookup | None = None) -> BucketInfo:
-        """Return a bucket. reading: a view that is open already. Raises NoSuchBucket."""
+        """Return a bucket. reading: an open view to read from. Raises NoSuchBucket."""
         return self.read(name, self._index if reading is None else reading)[0]
 
     def read(self, name: str, reading: Lookup) -> tuple[BucketInfo, bytes]:
@@ -48,7 +48,7 @@ class Buckets:
         return info, value
 
     def list(self, reading: Reading | None = None) -> list[BucketInfo]:
-        """Return all buckets by name. reading: a view that is open already."""
+        """Return all buckets by name. reading: an open view to read from."""
         if reading is None:
             with self._index.view() as view:
                 return self.list(view)
@@ -66,7 +66,7 @@ class Buckets:
         region: str,
         settings: Mapping[str, Any] | None = None,
     ) -> BucketInfo:
-        """Make a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner."""
+        """Create a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner."""
         names.check_bucket_name(name, kind)
         created_at_ms = self._now_ms()
 
@@ -75,7 +75,10 @@ class Buckets:
             if existing is not None:
                 record = records.decode_bucket(existing)
                 raise errors.BucketAlreadyExists(
-                    f"the bucket {name!r} exists", name=name, owner=record.owner, kind=record.kind
+                    f"the bucket {name!r} already exists",
+                    name=name,
+                    owner=record.owner,
+                    kind=record.kind,
                 )
             counted = reading.get(Store.META, NEXT_BUCKET)
             bucket_id = 1 if counted is None else int(_ID.unpack(counted)[0])
@@ -98,19 +101,19 @@ class Buckets:
         return records.bucket_info(name, await self._index.decide(decide))
 
     async def update(self, name: str, settings: Mapping[str, Any]) -> BucketInfo:
-        """Replace a bucket's settings. Raises NoSuchBucket.
+        """Replace all of a bucket's settings. Raises NoSuchBucket.
 
-        Whoever changes one of several settings wants `change`, which loses no other's change.
+        To change some of the settings use `change`, which keeps concurrent changes of the others.
         """
         return await self.change(name, lambda _: settings)
 
     async def change(
         self, name: str, change: SettingsChange, *, bucket_id: int | None = None
     ) -> BucketInfo:
-        """Replace a bucket's settings by change(settings), in one step. Raises NoSuchBucket.
+        """Replace a bucket's settings by change(settings), atomically. Raises NoSuchBucket.
 
-        change is pure; it may refuse by raising, and may be called more than once. bucket_id: of
-        the bucket that is meant, where another one of the same name is not.
+        change: pure; it may refuse by raising, and may be called more than once. bucket_id: the
+        expected id, so that another bucket of the same name is not changed.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
@@ -133,18 +136,18 @@ class Buckets:
     async def delete(
         self, name: str, *, discard: bool = False, bucket_id: int | None = None
     ) -> None:
-        """Delete a bucket. Raises NoSuchBucket, and BucketNotEmpty unless told to discard.
+        """Delete a bucket. Raises NoSuchBucket, and BucketNotEmpty unless discard is set.
 
-        Tombstoned objects and uploads under way do not keep a bucket; they go with it.
+        Tombstoned objects and unfinished uploads do not count as content; they are deleted too.
         """
         await self._index.commit(self.plan_delete(name, discard=discard, bucket_id=bucket_id))
 
     def plan_delete(
         self, name: str, *, discard: bool = False, bucket_id: int | None = None
     ) -> Batch:
-        """Return the Batch that deletes a bucket, to be merged with what else must go with it.
+        """Return the Batch that deletes a bucket, to merge into a larger one.
 
-        bucket_id: as of `change`.
+        bucket_id: as for `change`.
         """
         released_at_ms = self._now_ms()
 
@@ -164,10 +167,10 @@ class Buckets:
 
 
 def _find_record(reading: Reading, name: str, bucket_id: int | None) -> records.BucketRecord:
-    """Return a bucket's record; one of another id counts as absent if an id is given."""
+    """Return a bucket's record. Raises NoSuchBucket, also if bucket_id is given and differs."""
     record = records.decode_bucket(find(reading, name))
     if bucket_id is not None and record.bucket_id != bucket_id:
-        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted meanwhile", name=name)
+        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
     return record
 
 

@@ -1,8 +1,8 @@
-"""rule: the digests of a body, computed once per piece while it is hot.
+"""rule: the digests of a body, computed once, while its bytes are in memory.
 
-CRC32 comes from zlib, CRC32C and CRC64NVME from awscrt (ten times faster than any other there is),
-the rest from hashlib. The CRCs of pieces combine into the CRC of the whole, so a body made of
-segments is never read again. Raw digests are big-endian bytes, as S3 shows them in base64.
+CRC32 comes from zlib, CRC32C and CRC64NVME from awscrt (ten times faster than any other library),
+the rest from hashlib. The CRCs of pieces combine into the CRC of the whole, so a body of segments
+is never read again. Raw digests are big-endian bytes, as S3 shows them in base64.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ class Digester:
         }
 
     def update(self, data: bytes | memoryview) -> None:
-        """Take in the next bytes of the body."""
+        """Add the next bytes of the body."""
         for name, crc in self._crcs.items():
             self._crcs[name] = _CRCS[name](data, crc)
         for state in self._hashes.values():
             state.update(data)
 
     def digests(self) -> dict[str, bytes]:
-        """Return the raw digests of what was taken in."""
-        found = {name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in self._crcs.items()}
-        found.update((name, state.digest()) for name, state in self._hashes.items())
-        return found
+        """Return the raw digests of the bytes so far."""
+        digest_by_algorithm = {
+            name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in self._crcs.items()
+        }
+        digest_by_algorithm.update((name, state.digest()) for name, state in self._hashes.items())
+        return digest_by_algorithm
 
 
 def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str, bytes]:

@@ -1,8 +1,8 @@
 """rule: the If-* conditions of reads (RFC 9110, 13.2.2), and those of writes.
 
-If-Match outranks If-Unmodified-Since, If-None-Match outranks If-Modified-Since. Dates on the wire
-have whole seconds, so an object's milliseconds are cut off before they are compared. For writes see
-`check_write`: it is judged inside the index transaction that publishes.
+If-Match takes precedence over If-Unmodified-Since, If-None-Match over If-Modified-Since. Dates in
+headers have whole seconds, so an object's milliseconds are dropped before the comparison.
+`check_write` runs inside the index transaction that makes the write visible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MS_PER_SECOND = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadConditions:
-    """What a reader asks for. Empty and None mean no condition; ETags are bare, or `*`."""
+    """The conditions of a read. Empty and None mean no condition; ETags are bare, or `*`."""
 
     if_match: tuple[str, ...] = ()
     if_none_match: tuple[str, ...] = ()
@@ -26,9 +26,9 @@ class ReadConditions:
 
 
 def check_read(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
-    """Raise PreconditionFailed or NotModified, or nothing.
+    """Raise PreconditionFailed or NotModified if a condition does not hold.
 
-    Both carry the object's etag and modified_at_ms, which the answer shows.
+    Both carry the object's etag and modified_at_ms, which the response shows.
     """
     if conditions.if_match:
         if not etags.matches(etag, conditions.if_match):
@@ -43,9 +43,9 @@ def check_read(conditions: ReadConditions, *, etag: str, modified_at_ms: int) ->
 
 
 def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
-    """Raise PreconditionFailed when the source of a copy does not meet its conditions.
+    """Raise PreconditionFailed if the source of a copy does not meet its conditions.
 
-    The same four conditions, but S3 knows no "not modified" for a copy.
+    The same four conditions, but S3 has no "not modified" for a copy.
     """
     try:
         check_read(conditions, etag=etag, modified_at_ms=modified_at_ms)
@@ -54,13 +54,13 @@ def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: 
 
 
 def check_write(precondition: Precondition, *, key: str, etag: str | None) -> None:
-    """Raise NoSuchKey or PreconditionFailed if a write may not go ahead.
+    """Raise NoSuchKey or PreconditionFailed if a write is not allowed.
 
-    etag: of the object that is there now, None if there is none.
+    etag: of the existing object, None if there is none.
     """
     if precondition.if_match:
         if etag is None:
-            raise errors.NoSuchKey(f"If-Match was asked for, but {key!r} does not exist", key=key)
+            raise errors.NoSuchKey(f"If-Match was sent, but {key!r} does not exist", key=key)
         if not etags.matches(etag, precondition.if_match):
             raise errors.PreconditionFailed(
                 f"If-Match does not hold for {key!r}", condition="If-Match", key=key, etag=etag
@@ -75,7 +75,7 @@ def check_write(precondition: Precondition, *, key: str, etag: str | None) -> No
 
 
 def _is_after(modified_at_ms: int, since_ms: int | None) -> bool | None:
-    """Say whether it was modified after the whole second of since_ms; None: nobody asked."""
+    """Return whether it was modified after the whole second since_ms; None without a condition."""
     if since_ms is None:
         return None
     return modified_at_ms // MS_PER_SECOND > since_ms // MS_PER_SECOND
@@ -89,7 +89,7 @@ def _failed(condition: str, etag: str, modified_at_ms: int) -> errors.Preconditi
 
 def _unmodified(condition: str, etag: str, modified_at_ms: int) -> errors.NotModified:
     return errors.NotModified(
-        f"{condition} found the version the reader has",
+        f"{condition} matches the version that the client has",
         condition=condition,
         etag=etag,
         modified_at_ms=modified_at_ms,

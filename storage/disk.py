@@ -1,11 +1,11 @@
 """engine: the only place that opens, writes, moves, links, fsyncs and unlinks files.
 
-Everything that must survive a power cut goes through a Disk, so that tests can put one in its
-place that stops at the n-th sync and loses or tears what was still pending. `write_file` is the one
-recipe for a small durable file: write aside, fsync, move, fsync the directory. `transact` is where
-the index commits its transaction: the same seam, because the file beneath is LMDB's.
+Everything that must survive a power cut goes through a Disk, so that tests can replace it by one
+that stops at the n-th sync and loses or tears pending writes. `write_file` is the one recipe for a
+small durable file: write aside, fsync, move, fsync the directory. `transact` is where the index
+commits its transaction, because LMDB writes that file itself.
 
-A Disk never decides what a file means and keeps no state; out of room it raises `DiskFull`.
+A Disk does not interpret files and has no state; without room it raises `DiskFull`.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ Result = TypeVar("Result")
 
 
 class Disk:
-    """The local file system. One method per thing that a crash could cut in half."""
+    """The local file system. One method per action that a crash can interrupt."""
 
     def make_folder(self, path: Path) -> None:
-        """Make path and its parents, private to this user; existing ones are left alone."""
+        """Create path and its parents, private to this user; existing ones are not changed."""
         with _naming_full_disk(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def make_folders(self, parent: Path, names: Iterable[str]) -> None:
-        """Make many folders in parent, as `make_folder` does."""
+        """Create many folders in parent, as `make_folder` does."""
         for name in names:
             with _naming_full_disk(parent):
                 (parent / name).mkdir(mode=0o700, exist_ok=True)
 
     def make_durable_folder(self, path: Path) -> None:
-        """Make path and its missing parents, each name durable in its parent before the next."""
+        """Create path and its missing parents; each is durable in its parent before the next."""
         missing = [each for each in (path, *path.parents) if not each.exists()]
         for folder in reversed(missing):
             self.make_folder(folder)
             self.fsync_folder(folder.parent)
 
     def let_create(self, folder: Path, work: Callable[[], Result]) -> Result:
-        """Run a library's work that creates files of its own in folder; none is durable yet."""
+        """Run a library's function that creates its own files in folder; none is durable yet."""
         with _naming_full_disk(folder):
             return work()
 
@@ -69,7 +69,7 @@ class Disk:
                 view = view[os.write(descriptor, view) :]
 
     def fsync(self, descriptor: int) -> None:
-        """Make what was written durable; on macOS the drive's own cache too."""
+        """Make written bytes durable; on macOS in the drive's own cache too."""
         with _naming_full_disk(None):
             if sys.platform == "darwin":
                 fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
@@ -81,7 +81,7 @@ class Disk:
         os.close(descriptor)
 
     def fsync_folder(self, path: Path) -> None:
-        """Make the names in a folder durable: a move alone is forgotten by a crash."""
+        """Make the names in a folder durable: a crash undoes a move whose folder is not synced."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self.fsync(descriptor)
@@ -102,20 +102,20 @@ class Disk:
             source.replace(target)
 
     def link(self, source: Path, target: Path) -> None:
-        """Give source's file the second name target, which must be absent."""
+        """Give source's file target as a second name, which must be absent."""
         with _naming_full_disk(target):
             os.link(source, target)
 
     def make_read_only(self, path: Path) -> None:
-        """Take this user's right to write a file away, where the file system knows such rights.
+        """Remove this user's write permission on a file, if the file system has permissions.
 
-        An absent file is no fault.
+        An absent file is ignored.
         """
         with contextlib.suppress(FileNotFoundError, PermissionError):
             path.chmod(0o400)
 
     def is_read_only(self, path: Path) -> bool:
-        """Say whether `make_read_only` was called for a file."""
+        """Return whether `make_read_only` was called for a file."""
         return not path.stat().st_mode & 0o200
 
     def point(self, source: Path, target: Path) -> None:
@@ -124,18 +124,18 @@ class Disk:
             target.symlink_to(source)
 
     def spare_folder(self) -> Path:
-        """Make an empty folder of this user's alone beside the data folder's disk: in memory where
-        the system has a file system there, else where temporary files go."""
+        """Create an empty folder, private to this user and not on the data folder's disk: in memory
+        if the system has a file system there, otherwise with temporary files."""
         memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
         with _naming_full_disk(None):
             return Path(tempfile.mkdtemp(prefix="boathouse-", dir=memory))
 
     def unlink(self, path: Path) -> None:
-        """Remove a name; an absent one is no fault."""
+        """Remove a name; an absent one is ignored."""
         path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a folder and all below it; an absent one is no fault."""
+        """Remove a folder and all below it; an absent one is ignored."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
@@ -153,7 +153,7 @@ class Disk:
         self.fsync_folder(path.parent)
 
     def allocate(self, path: Path, size_bytes: int) -> None:
-        """Create path, which must be absent, and occupy size_bytes of real room with it."""
+        """Create path, which must be absent, and allocate size_bytes of disk space to it."""
         descriptor = self.create(path)
         try:
             zeros = bytes(min(size_bytes, COPY_STEP_BYTES))
@@ -166,7 +166,7 @@ class Disk:
             self.close(descriptor)
 
     def exists(self, path: Path) -> bool:
-        """Say whether path is there."""
+        """Return whether path exists."""
         return path.exists()
 
     def size_bytes(self, path: Path) -> int:
@@ -191,20 +191,20 @@ class Disk:
         return os.pread(descriptor, count, offset)
 
     def send_at(self, descriptor: int, offset: int, count: int, *, to: int) -> int:
-        """Hand up to count bytes from offset on to the socket `to`, and return how many it took.
+        """Send up to count bytes from offset on to the socket `to`; return how many it accepted.
 
-        0 at the end of the file. Raises BlockingIOError while the socket takes none.
+        0 at the end of the file. Raises BlockingIOError while the socket accepts none.
         """
         return os.sendfile(to, descriptor, offset, count)
 
     def read_file(self, path: Path) -> bytes:
-        """Return the whole of a small file."""
+        """Return the content of a small file."""
         return path.read_bytes()
 
     def lock(self, path: Path) -> int:
-        """Take the lock that path stands for; it dies with this process, however that ends.
+        """Lock the file at path; the lock ends with this process.
 
-        Raises FolderInUse if another process, or another opening in this one, holds it.
+        Raises FolderInUse if another process, or this one, already holds it.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,10 +1,10 @@
-"""rule: the facts that storage raises. No HTTP word here; each face has its own table of codes."""
+"""rule: storage's errors. They have no HTTP status; each face has its own table of codes."""
 
 from __future__ import annotations
 
 
 class StorageError(Exception):
-    """A condition of storage and its fields. `str()` is one sentence for people."""
+    """A condition of storage and its fields. `str()` is one sentence for the user."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class NoSuchBucket(StorageError):
 
 
 class BucketAlreadyExists(StorageError):
-    """The bucket's name is taken; `owner` says by whom."""
+    """The bucket's name is taken; `owner` is the account that has it."""
 
 
 class BucketNotEmpty(StorageError):
@@ -26,7 +26,7 @@ class BucketNotEmpty(StorageError):
 
 
 class InvalidBucketName(StorageError):
-    """The name breaks a naming rule; `reason` says which."""
+    """The name violates a naming rule; `reason` says which."""
 
 
 class InvalidKey(StorageError):
@@ -42,7 +42,7 @@ class NoSuchVersion(StorageError):
 
 
 class NoSuchUpload(StorageError):
-    """The upload does not exist, is finished, or belongs to another key."""
+    """The upload does not exist, is complete or aborted, or belongs to another key."""
 
 
 class InvalidPart(StorageError):
@@ -54,11 +54,11 @@ class PartOutOfOrder(StorageError):
 
 
 class PartTooSmall(StorageError):
-    """A part but the last is smaller than 5 MiB."""
+    """A part other than the last is smaller than 5 MiB."""
 
 
 class PreconditionFailed(StorageError):
-    """If-Match or If-None-Match did not hold when the write was to become visible."""
+    """If-Match or If-None-Match did not hold when the write would have become visible."""
 
 
 class ContentDiffers(StorageError):
@@ -70,11 +70,11 @@ class ExpectationFailed(StorageError):
 
 
 class DiskFull(StorageError):
-    """No room for the write; reads, listings and deletes go on."""
+    """No room for the write; reads, listings and deletes still work."""
 
 
 class BodyMissing(StorageError):
-    """A record names a blob that is not there."""
+    """A record names a blob that does not exist."""
 
 
 class FolderInUse(StorageError):
@@ -86,15 +86,15 @@ class NewerFormat(StorageError):
 
 
 class CorruptRecord(StorageError):
-    """A stored record cannot be read."""
+    """A stored record cannot be decoded."""
 
 
 class CorruptIndex(StorageError):
-    """The index file is cut short or damaged."""
+    """The index file is truncated or damaged."""
 
 
 class CommitUnknown(StorageError):
-    """The index cannot say whether the write is durable; nothing it needs may be removed."""
+    """It is not known whether the write is durable; nothing that it needs may be removed."""
 
 
 class CommitRefused(StorageError):
@@ -102,24 +102,24 @@ class CommitRefused(StorageError):
 
 
 class IndexClosed(StorageError):
-    """The index was closed; the process is ending."""
+    """The index is closed, because the process is ending."""
 
 
 class RangeNotSatisfiable(StorageError):
-    """The range begins past the end of the body, whose `size_bytes` is given."""
+    """The range starts past the end of the body, whose size is `size_bytes`."""
 
 
 class NotModified(StorageError):
-    """The reader has this very version already; `etag` says which."""
+    """The client already has this version, whose ETag is `etag`."""
 
 
 class BodyTooLarge(StorageError):
-    """The body is larger than the caller was willing to read; `size_bytes`, `limit_bytes`."""
+    """The body is larger than the caller's limit; `size_bytes`, `limit_bytes`."""
 
 
 class SourceGone(StorageError):
-    """What was to be copied was removed meanwhile."""
+    """The source of a copy was removed before the copy."""
 
 
 class CorruptFolder(StorageError):
-    """The data folder lacks a file it cannot do without, or has one that cannot be read."""
+    """The data folder lacks a necessary file, or a file in it cannot be read."""

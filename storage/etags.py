@@ -1,7 +1,7 @@
-"""rule: ETags as S3 makes and compares them.
+"""rule: ETags as S3 computes and compares them.
 
-A body stored whole has its MD5 in hexadecimal; a multipart object the MD5 of its parts' MD5s, a
-hyphen and their number. Inside the code an ETag is bare; quotes belong to the wire.
+The ETag of a body stored whole is its MD5 in hexadecimal; that of a multipart object is the MD5 of
+its parts' MD5s, a hyphen and their number. In the code an ETag is bare; quotes belong to the wire.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def of_parts(part_etags: Sequence[str]) -> str:
 def same_bytes(
     etag: str, part_sizes: Sequence[int], other_etag: str, other_part_sizes: Sequence[int]
 ) -> bool | None:
-    """Say whether two bodies of one length are the same, as far as their ETags tell; None if not.
+    """Return whether two bodies of one length are the same; None if their ETags cannot decide it.
 
     part_sizes: sizes in bytes of a multipart object's parts, empty for a body stored whole. ETags
-    tell if both are MD5s of the whole, or both of the same parts. An ETag that only looks like one
-    of parts, without their sizes, tells nothing.
+    decide if both are MD5s of the whole, or both of the same parts. An ETag that only has the form
+    of one of parts, without part sizes, does not decide.
     """
     if part_sizes or other_part_sizes:
         tell = tuple(part_sizes) == tuple(other_part_sizes) and all(
@@ -50,20 +50,20 @@ def same_bytes(
 def parse_list(text: str) -> tuple[str, ...]:
     """Return the bare ETags of an If-Match or If-None-Match value.
 
-    Quotes may be missing, as some clients leave them out; a weak mark is dropped. What cannot be
-    read as a list is taken as one opaque ETag, which then matches nothing.
+    Quotes may be missing, as some clients omit them; a weak mark is dropped. A value that is not a
+    list counts as one opaque ETag, which matches nothing.
     """
-    found: list[str] = []
+    etags: list[str] = []
     position = 0
     while position < len(text):
         entry = _ENTRY.match(text, position)
         if entry is None or entry.end() == position:
             return (text.strip(),)
-        found.append(next(group for group in entry.groups() if group is not None))
+        etags.append(next(group for group in entry.groups() if group is not None))
         position = entry.end()
-    return tuple(found)
+    return tuple(etags)
 
 
 def matches(etag: str, wanted: Sequence[str]) -> bool:
-    """Say whether an existing object's etag is among wanted, `*` standing for any."""
+    """Return whether an existing object's etag is among wanted; `*` matches any."""
     return ANY in wanted or etag in wanted

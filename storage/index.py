@@ -1,17 +1,18 @@
 """engine: the one LMDB environment; one writer thread groups Batches, readers never block.
 
-Whatever waits when the writer comes round goes into one transaction, up to GROUP_MAX Batches: one
-sync pays for all of them, and one callback hands the loop every result. The loop hands its Batches
-over together, at the end of the turns in which its tasks commit. A Batch is refused alone:
-its expectations are checked before its first write, and if one of its derivations refuses, what the
-Batch had written so far is put back. When there is no room the group is undone as a whole and each
-Batch tried by itself, so that a large write cannot take small ones, or deletions, down with it.
+All Batches that wait when the writer is ready share one transaction, up to GROUP_MAX, so that one
+sync makes all of them durable and one callback returns all results to the loop. The loop submits
+its Batches together, at the end of the turns in which its tasks commit. A Batch is refused alone:
+its expectations are checked before its first write, and if one of its derivations refuses, the
+Batch's writes are undone. Without room the whole group is undone and each Batch is tried alone, so
+that a large write does not make small ones, or deletions, fail.
 
-Room for deletions: the last reserve_bytes of the map, and a file of as many real bytes that gives
-way when the disk itself is full. Batches that do not make room are refused until both are back.
+Room for deletions: the last reserve_bytes of the map, and a file of as many real bytes that is
+released when the disk itself is full. Batches that do not make room are refused until both exist
+again.
 
 When LMDB fails to write its meta page, the outcome is unknown: the Batches get CommitUnknown, and
-every later one is refused. A failure before that page is definite, for the old state is in force.
+every later one is refused. After a failure before that page the old state is in force.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Result = TypeVar("Result")
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
 GATHERING_TURNS_MAX = 4
-"""Turns of an event loop for which its Batches wait for more of the same loop."""
+"""Turns of an event loop for which a Batch waits for more of the same loop."""
 MAP_SIZE_BYTES = 1 << 40
 RESERVE_BYTES = 8 << 20
 SHORT_OF_ROOM_BYTES = 32 << 20
@@ -50,7 +51,7 @@ READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 META_MAGIC = 0xBEEFC0DE
 SERVER_ID = b"server_id"
-"""The row of Store.META that says which folder the index belongs to."""
+"""The row of Store.META with the server id of the index's folder."""
 LAYING_BODIES = (
     Store.META,
     Store.BUCKETS,
@@ -62,11 +63,11 @@ LAYING_BODIES = (
     Store.PARTS,
     Store.RELEASED,
 )
-"""The stores that say which blobs are named, and by what."""
+"""The stores whose records name blobs."""
 
 
 class View:
-    """One consistent state of the index, for a short time: a long one makes the file grow."""
+    """One consistent state of the index. Keep it short: an old view makes the file grow."""
 
     __slots__ = ("_cursors", "_databases", "_transaction")
 
@@ -87,8 +88,8 @@ class View:
         trace: TracebackType | None,
     ) -> None:
         # An aborted transaction keeps its reader slot until its last reference is gone, and the
-        # traceback of a kept exception may keep this View for long. Without this, some thousand of
-        # them leave no slot, and every read of every client fails.
+        # traceback of a stored exception may keep this View for long. Without this, some thousand
+        # of them use up all slots, and every read fails.
         self._transaction.abort()
         self._transaction = self._cursors = None
 
@@ -144,7 +145,7 @@ class View:
 
 
 class Index:
-    """Every name, pointer, policy, upload and token. See the module for what it promises."""
+    """The index of a data folder. See the module for its guarantees."""
 
     is_committed = True
 
@@ -179,7 +180,7 @@ class Index:
         self._writer.start()
 
     def close(self) -> None:
-        """Finish what waits, then close the environment. Views must be over."""
+        """Commit the waiting Batches, then close the environment. All views must be closed."""
         if self._closed:
             return
         self._closed = True
@@ -190,7 +191,7 @@ class Index:
         self._environment.close()
 
     def view(self) -> View:
-        """Begin one consistent read; use it as a context manager and keep it short."""
+        """Open one consistent read; use it as a context manager and keep it short."""
         return View(self._environment.begin(), self._databases)
 
     def get(self, store: Store, key: bytes) -> bytes | None:
@@ -200,7 +201,7 @@ class Index:
             return value
 
     async def commit(self, batch: Batch) -> None:
-        """Do all of batch or nothing; it is durable when this returns.
+        """Commit batch, all or nothing; it is durable when this returns.
 
         Raises ExpectationFailed, DiskFull, CommitUnknown, or what a derivation raised. Cancelled
         while it waits, its outcome is unknown to the caller: it may still be done.
@@ -211,10 +212,10 @@ class Index:
         await future
 
     async def decide(self, decision: Decision[Result], *, makes_room: bool = False) -> Result:
-        """Write what decision plans inside the transaction, and return its result once durable.
+        """Write the Batch that decision plans inside the transaction; return its durable result.
 
-        makes_room: as of a Batch; the one that decision returns need not say it again. Raises what
-        decision raises, and as `commit` does.
+        makes_room: as of a Batch; the decision's own Batch need not repeat it. Raises decision's
+        errors, and those of `commit`.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
@@ -223,14 +224,14 @@ class Index:
         return await future
 
     def commit_now(self, batch: Batch) -> None:
-        """Do what `commit` does, blocking; for threads without a loop, such as recovery."""
+        """Commit, blocking; for threads without an event loop, such as recovery."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._check_open()
         self._queue.put([_Waiting(batch=batch, future=future, loop=None)])
         future.result()
 
     def tend(self) -> None:
-        """Look how much room there is, and take the reserve back where it had given way."""
+        """Measure the free room, and restore the reserve if it was released."""
         if not self._disk.exists(self._ballast):
             aside = self._ballast.with_name(self._ballast.name + ".new")
             self._disk.unlink(aside)
@@ -243,7 +244,7 @@ class Index:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether only what makes room is written."""
+        """Whether only Batches that make room are accepted."""
         return self._crowded
 
     def used_bytes(self) -> int:
@@ -251,7 +252,7 @@ class Index:
         return int(self._used_pages() * self._environment.stat()["psize"])
 
     def _open_databases(self) -> dict[Store, Any]:
-        """Open every store, making those that are missing, in one transaction."""
+        """Open every store, creating the missing ones, in one transaction."""
         transaction = self._environment.begin(write=True)
         databases = _databases_of(self._environment, transaction)
         _commit_first(transaction, self._disk)
@@ -262,7 +263,7 @@ class Index:
             raise errors.IndexClosed("the index is closed")
 
     def _gather(self, waiting: _Waiting, loop: asyncio.AbstractEventLoop) -> None:
-        """Let a Batch wait for those that the loop's other tasks are about to commit."""
+        """Delay a Batch for those that the loop's other tasks are about to commit."""
         self._check_open()
         gathered = self._gathered.get(loop)
         if gathered is not None:
@@ -272,7 +273,7 @@ class Index:
         loop.call_soon(self._end_turn, loop, 1, GATHERING_TURNS_MAX)
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop, count: int, turns_left: int) -> None:
-        """Hand the loop's Batches over once a turn has brought no further one.
+        """Submit the loop's Batches after a turn that added none.
 
         Without this the writer thread takes the first of sixteen concurrent commits alone, and a
         transaction holds two or three of them: twice the syncs, and four times the hand-overs of
@@ -326,9 +327,9 @@ class Index:
                 for each in group:
                     self._commit_group([each])
             return []
-        except BaseException as error:  # noqa: BLE001 - the outcome is unknown, whatever it was
+        except BaseException as error:  # noqa: BLE001 - the outcome is unknown after any error
             self._broken = error
-            unknown = errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
+            unknown = errors.CommitUnknown(f"whether the index was written is unknown: {error!r}")
             _settle([_Settled(waiting=each, error=unknown) for each in group])
             return []
         _settle(settled)
@@ -370,7 +371,7 @@ class Index:
             self._crowded = self._map_is_crowded()
 
     def _apply(self, waiting: _Waiting, writing: _Writing) -> _Settled:
-        """Do a Batch inside the open transaction; on refusal leave no trace of it and say why."""
+        """Apply a Batch in the open transaction; undo it if it is refused."""
         if self._crowded and not waiting.batch.makes_room:
             return _Settled(
                 waiting=waiting,
@@ -391,14 +392,14 @@ class Index:
         )
 
     def _write(self, batch: Batch, writing: _Writing) -> Exception | None:
-        """Do what a Batch says, or return why not; then none of it is left."""
+        """Apply a Batch, or return the error that refused it; then none of it is left."""
         for each in (*batch.expects, *batch.writes):
             if not 0 < len(each.key) <= KEY_BYTES_MAX:
                 return _bad_key(each.store, each.key)
         for expect in batch.expects:
             if writing.get(expect.store, expect.key) != expect.value:
                 return errors.ExpectationFailed(
-                    f"{expect.store.value} does not hold what was expected",
+                    f"{expect.store.value} does not have the expected value",
                     store=expect.store,
                     key=expect.key,
                 )
@@ -413,14 +414,14 @@ class Index:
                 undo.extend(writing.do_undoably(write) for write in derivation(writing))
         except lmdb.Error:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever refuses one Batch spares the others
+        except Exception as error:  # noqa: BLE001 - an error of one Batch must not refuse the others
             for write in reversed(undo):
                 writing.do(write)
             return error
         return None
 
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
-        """Try a lone Batch that found no room once more, if it makes room, on the reserve."""
+        """Try a Batch that found no room again, alone, on the reserve, if it makes room."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
         if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
             self._crowded = self._is_crowded()
@@ -434,7 +435,7 @@ class Index:
             return _Settled(waiting=waiting, error=refusal)
         except BaseException as error:  # noqa: BLE001 - as in _commit_group
             self._broken = error
-            unknown = errors.CommitUnknown(f"the index cannot say whether it wrote: {error!r}")
+            unknown = errors.CommitUnknown(f"whether the index was written is unknown: {error!r}")
             return _Settled(waiting=waiting, error=unknown)
         return settled[0]
 
@@ -442,9 +443,9 @@ class Index:
         return not self._disk.exists(self._ballast) or self._map_is_crowded()
 
     def _is_poisoned(self) -> bool:
-        """Say whether LMDB failed to write a meta page: then alone is the outcome unknown.
+        """Return whether LMDB failed to write a meta page; only then is the outcome unknown.
 
-        Whatever fails before that leaves the old meta page, and so the old state, in force.
+        Any earlier failure leaves the old meta page, and so the old state, in force.
         """
         try:
             self._environment.begin(write=True).abort()
@@ -453,7 +454,7 @@ class Index:
         return False
 
     def _is_short_write(self, error: BaseException) -> bool:
-        """Say whether LMDB means a full disk: it calls a write cut short an I/O error."""
+        """Return whether an I/O error of LMDB means a full disk: it reports short writes so."""
         if not isinstance(error, lmdb.Error) or "Input/output error" not in str(error):
             return False
         room_bytes = self._disk.room_bytes(self._ballast.parent)
@@ -475,7 +476,7 @@ class Index:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Waiting:
-    """One committer. decision: what plans the Batch; batch then only says whether it makes room."""
+    """A waiting committer. decision: plans the Batch; then `batch` only carries makes_room."""
 
     batch: Batch
     future: asyncio.Future[Any] | concurrent.futures.Future[None]
@@ -485,7 +486,7 @@ class _Waiting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Settled:
-    """What a committer gets: error, or result."""
+    """A committer's outcome: error, or result."""
 
     waiting: _Waiting
     error: Exception | None
@@ -497,7 +498,7 @@ class _NoRoom(Exception):
 
 
 class _Writing(View):
-    """The open write transaction, as derivations see it."""
+    """The open write transaction; derivations read from it."""
 
     __slots__ = ("written_bytes",)
 
@@ -516,7 +517,7 @@ class _Writing(View):
             self._transaction.delete(write.key, db=database)
 
     def do_undoably(self, write: Write) -> Write:
-        """Do write and return the write that takes it back."""
+        """Apply write and return the write that undoes it."""
         if not 0 < len(write.key) <= KEY_BYTES_MAX:
             raise _bad_key(write.store, write.key)
         before = self.get(write.store, write.key)
@@ -528,9 +529,9 @@ class _Writing(View):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """Whose index a file is. server_id: None in an index of a release that did not write it.
+    """The owner of an index file. server_id: None if the release that wrote it had none.
 
-    names_anything: a bucket was ever made in it.
+    names_anything: a bucket was ever created in it.
     """
 
     server_id: str | None
@@ -538,10 +539,10 @@ class Identity:
 
 
 def create(path: Path, *, server_id: str, disk: Disk, map_size_bytes: int = MAP_SIZE_BYTES) -> None:
-    """Make an index that names nothing; after a power cut it is there whole, or not there.
+    """Create an empty index; after a power cut it is complete, or absent.
 
-    It is made beside path, synced file by file, and moved: an environment of LMDB that is cut in
-    its making may hold a meta page of zeros, which LMDB refuses to open.
+    It is created beside path, synced file by file, and moved: LMDB refuses an environment whose
+    creation was cut, as its meta page may hold zeros.
     """
     aside = path.with_name(path.name + ".new")
     disk.remove_tree(aside)
@@ -562,7 +563,7 @@ def create(path: Path, *, server_id: str, disk: Disk, map_size_bytes: int = MAP_
 
 
 def identify(path: Path, disk: Disk) -> Identity | None:
-    """Return whose index lies at path, or None where there is none. Raises CorruptIndex."""
+    """Return the identity of the index at path; None if there is none. Raises CorruptIndex."""
     file = path / "data.mdb"
     if not disk.exists(file) or disk.size_bytes(file) == 0:
         return None
@@ -580,7 +581,7 @@ def identify(path: Path, disk: Disk) -> Identity | None:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[View | None]:
-    """Open an index that no process serves, for reading alone; None if it has no store yet.
+    """Open an index that no process serves, read-only; None if it has no store yet.
 
     The caller holds the folder's lock. The file is not changed.
     """
@@ -601,7 +602,7 @@ def reading(path: Path) -> Iterator[View | None]:
 
 
 def check_file(path: Path, disk: Disk) -> None:
-    """Refuse an index file that is cut short: LMDB would map it and die of a bus error.
+    """Raise CorruptIndex for an index file that is truncated: LMDB would map it and crash.
 
     Reads the two meta pages (LMDB's own format, version 1) and compares the last page in use with
     the file's length. Raises CorruptIndex.
@@ -619,7 +620,7 @@ def check_file(path: Path, disk: Disk) -> None:
     transaction_id, last_page = max(metas)
     if transaction_id > 1 and size_bytes < (last_page + 1) * page_bytes:
         raise errors.CorruptIndex(
-            f"the index {path} is cut short: {size_bytes} bytes where "
+            f"the index {path} is truncated: {size_bytes} bytes where "
             f"{(last_page + 1) * page_bytes} are in use; restore it from a backup",
             path=str(path),
         )
@@ -629,7 +630,7 @@ def _meta_page_bytes(head: bytes) -> int:
     # Page header 16 bytes; then magic u32, version u32, address u64, map size u64, and the free
     # list's database record, whose first word holds the page size.
     if len(head) < 256 or struct.unpack_from("<I", head, 16)[0] != META_MAGIC:
-        raise errors.CorruptIndex("the index does not begin as an index does")
+        raise errors.CorruptIndex("the file is not an LMDB index")
     return int(struct.unpack_from("<I", head, 40)[0])
 
 
@@ -696,7 +697,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _settle(settled: Sequence[_Settled]) -> None:
-    """Hand every result back: one callback per loop, however many waited."""
+    """Deliver all results: one callback per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
     for each in settled:
         if each.waiting.loop is None:
@@ -704,7 +705,7 @@ def _settle(settled: Sequence[_Settled]) -> None:
         else:
             by_loop.setdefault(each.waiting.loop, []).append(each)
     for loop, results in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and its tasks with it
             loop.call_soon_threadsafe(_finish_all, results)
 
 

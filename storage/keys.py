@@ -1,17 +1,17 @@
-"""rule: index keys below LMDB's 511 bytes that still sort as the UTF-8 of the S3 key.
+"""rule: index keys within LMDB's 511 bytes that sort like the UTF-8 of the S3 key.
 
 An address is `bucket id, node, chunk + 1, 0`. Chunk is the S3 key's UTF-8 with one added to every
 byte: UTF-8 never uses 0xFF, so this keeps the order and frees 0 as an end mark lower than any byte.
-Rows that hang on an S3 key (versions, uploads) put their own suffix behind that mark.
+Rows that belong to an S3 key (versions, uploads) put their own suffix after that mark.
 
-A key longer than CHUNK_BYTES goes on at the next level: Store.PREFIXES gives its first CHUNK_BYTES
-bytes, below node 0, a node of their own, and the rest is addressed below that node. Wherever a
-store has rows below a node, a marker row `bucket id, parent node, chunk + 1, 1` stands in their
-place: it sorts behind the key that is exactly the chunk and before everything else, so that walking
-the store and stepping into each marker yields all keys in byte order.
+A key longer than CHUNK_BYTES continues at the next level: Store.PREFIXES gives its first
+CHUNK_BYTES bytes, below node 0, a node of their own, and the rest is addressed below that node. A
+store with rows below a node has a marker row `bucket id, parent node, chunk + 1, 1` in their place:
+it sorts after the key that is exactly the chunk and before everything else, so that walking the
+store and descending at each marker yields all keys in byte order.
 
-Nodes are made and removed only by derivations, inside the writer's transaction, and an id is never
-used twice. Nothing here reads a record's meaning.
+Nodes are created and removed only by derivations, inside the writer's transaction, and an id is
+never reused. This module does not decode records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ END = b"\x00"
 MARK = b"\x01"
 NEXT_NODE = b"next_node"
 KEYED_STORES = (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES)
-"""Every store whose rows hang on S3 keys; a node is kept while any of them has a row below it."""
+"""The stores whose rows belong to S3 keys; a node is kept while one of them has a row below it."""
 
 _SCOPE = struct.Struct(">II")
 _NODE = struct.Struct(">I")
@@ -44,23 +44,23 @@ def bucket_range(bucket_id: int) -> tuple[bytes, bytes]:
 
 
 def encode_chunk(chunk: bytes) -> bytes:
-    """Return the chunk as it stands in an address."""
+    """Return the chunk as it is encoded in an address."""
     return chunk.translate(_UP)
 
 
 def decode_chunk(encoded: bytes) -> bytes:
-    """Return the chunk that `encode_chunk` made encoded from."""
+    """Return the chunk of an encoded one."""
     return encoded.translate(_DOWN)
 
 
 def locate(reading: Reading, bucket_id: int, key: bytes) -> bytes | None:
-    """Return the address of key, or None if no store has a row for it or any neighbour of it."""
+    """Return the address of key, or None if no store has a row for it or below its nodes."""
     node = ROOT
     while len(key) > CHUNK_BYTES:
-        found = reading.get(Store.PREFIXES, _marker(bucket_id, node, key[:CHUNK_BYTES]))
-        if found is None:
+        value = reading.get(Store.PREFIXES, _marker(bucket_id, node, key[:CHUNK_BYTES]))
+        if value is None:
             return None
-        node = node_of(found)
+        node = node_of(value)
         key = key[CHUNK_BYTES:]
     return _SCOPE.pack(bucket_id, node) + key.translate(_UP) + END
 
@@ -70,7 +70,7 @@ def place(
 ) -> tuple[bytes, tuple[Write, ...]]:
     """Return the address of key, and the writes that make it reachable in store.
 
-    For derivations only: two keys placed by the same one would be given the same new node.
+    Only for derivations, one key each: two keys of one derivation would get the same new node.
     """
     if len(key) <= CHUNK_BYTES:
         return _SCOPE.pack(bucket_id, ROOT) + key.translate(_UP) + END, ()
@@ -79,8 +79,8 @@ def place(
     fresh: int | None = None
     while len(key) > CHUNK_BYTES:
         marker = _marker(bucket_id, node, key[:CHUNK_BYTES])
-        found = reading.get(Store.PREFIXES, marker) if fresh is None else None
-        if found is None:
+        value = reading.get(Store.PREFIXES, marker) if fresh is None else None
+        if value is None:
             if fresh is None:
                 counted = reading.get(Store.META, NEXT_NODE)
                 fresh = 1 if counted is None else node_of(counted)
@@ -88,8 +88,8 @@ def place(
             fresh += 1
             writes.append(Put(store=Store.PREFIXES, key=marker, value=_NODE.pack(node)))
         else:
-            node = node_of(found)
-        if found is None or reading.get(store, marker) is None:
+            node = node_of(value)
+        if value is None or reading.get(store, marker) is None:
             writes.append(Put(store=store, key=marker, value=_NODE.pack(node)))
         key = key[CHUNK_BYTES:]
     if fresh is not None:
@@ -98,19 +98,19 @@ def place(
 
 
 def vacate(reading: Reading, bucket_id: int, key: bytes) -> tuple[Write, ...]:
-    """Return the deletions of markers and nodes that key, gone from a store, leaves without rows.
+    """Return the deletions of markers and nodes that have no rows once key's row is deleted.
 
-    For a derivation that runs after the row's deletion. Looks at every keyed store, since a node
+    For a derivation that runs after the row's deletion. Examines every keyed store, since a node
     must outlive the last marker that leads to it.
     """
     path: list[tuple[bytes, int]] = []
     node = ROOT
     while len(key) > CHUNK_BYTES:
         marker = _marker(bucket_id, node, key[:CHUNK_BYTES])
-        found = reading.get(Store.PREFIXES, marker)
-        if found is None:
+        value = reading.get(Store.PREFIXES, marker)
+        if value is None:
             break
-        node = node_of(found)
+        node = node_of(value)
         path.append((marker, node))
         key = key[CHUNK_BYTES:]
     writes: list[Write] = []
@@ -139,15 +139,15 @@ def walk(
 def first(
     entering: Entering, store: Store, bucket_id: int, start: bytes
 ) -> tuple[bytes, bytes, bytes] | None:
-    """Return what `walk` would yield first."""
+    """Return the first item of `walk`."""
     if len(start) <= CHUNK_BYTES:
         scope = _SCOPE.pack(bucket_id, ROOT)
-        found = entering.first(
+        row_found = entering.first(
             store, scope + start.translate(_UP), _SCOPE.pack(bucket_id, ROOT + 1)
         )
-        if found is None:
+        if row_found is None:
             return None
-        row, value = found
+        row, value = row_found
         end = row.find(END, _SCOPE.size)
         if end >= 0:
             return row[_SCOPE.size : end].translate(_DOWN), row[end + 1 :], value
@@ -195,19 +195,19 @@ def _walk_node(
 
 
 def suffix_of(row: bytes) -> bytes | None:
-    """Return what a row of a keyed store has behind its address; None for a marker."""
+    """Return the bytes after the address in a row's key; None for a marker."""
     end = row.find(END, _SCOPE.size)
     return None if end < 0 else row[end + 1 :]
 
 
 def successor(prefix: bytes) -> bytes | None:
-    """Return the lowest byte string above all that start with prefix; None: there is none."""
+    """Return the lowest byte string above all that start with prefix; None if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
 def node_of(value: bytes) -> int:
-    """Return the node that a marker or a PREFIXES row holds."""
+    """Return the node in a marker or a PREFIXES row."""
     return int(_NODE.unpack(value)[0])
 
 

@@ -1,15 +1,14 @@
-"""engine: local paths of bodies, for engines that read files and know no index.
+"""engine: local paths of bodies, for engines that read files.
 
 A body that is one whole blob file is linked, not copied; one that lies in the index or in several
-segments is joined once into `cache/joined`. `directory` gathers the files of one table snapshot
-under the names they should have. A link keeps a blob's bytes even when the sweep removes its name.
+segments is copied once into `cache/joined`. `directory` collects the files of one table snapshot
+under given file names. A link keeps a blob's bytes even when the sweep removes its name.
 
-Nothing here is durable or must be: recovery empties the cache, so memory knows all that is in it.
-Past its bounds the cache loses what was unused for longest, but nothing that was handed out within
-IDLE_MS, which is longer than any query runs. Paths go to other processes, which only read them.
-On a full disk a spare cache in memory (or, without one, the temporary folder) serves what is not in
-the cache yet, up to SPARE_BYTES_MAX of joined bodies; blobs are pointed at there by symbolic links.
-Blocks; meant for worker threads, and safe in several at once.
+Nothing here is durable: recovery empties the cache, so its state is kept in memory. Past its bounds
+the cache removes the paths that were unused for longest, but none that was returned within IDLE_MS,
+which is longer than any query runs. Paths go to other processes, which only read them. On a full
+disk a spare cache in memory (or in the temporary folder) takes new paths, up to SPARE_BYTES_MAX of
+joined bodies; symbolic links there lead to blobs. Blocks; for worker threads, and thread-safe.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Links:
         self._directories = _Shelf(disk, folder / "directories", directories_max)
 
     def path_of(self, info: ObjectInfo) -> Path:
-        """Return a file that holds exactly the object's bytes. Raises BodyMissing, DiskFull."""
+        """Return a file with exactly the object's bytes. Raises BodyMissing, DiskFull."""
         try:
             return self._path_of(info)
         except errors.DiskFull:
@@ -87,9 +86,9 @@ class Links:
             return path
 
     def directory(self, name: str, files: Iterable[tuple[str, ObjectInfo]]) -> Path:
-        """Return a folder that holds each (file name, object). Raises BodyMissing, DiskFull.
+        """Return a folder with each (file name, object). Raises BodyMissing, DiskFull.
 
-        name stands for these very files: a folder of that name, once made, is returned as it is.
+        name identifies these files: an existing folder of that name is returned as it is.
         """
         listed = tuple(files)
         try:
@@ -156,7 +155,7 @@ class Links:
             size_bytes = self._disk.size_bytes(self._blobs.path_of(segment.blob))
         except FileNotFoundError as error:
             raise errors.BodyMissing(
-                f"blob {segment.blob} is not there", blob=segment.blob
+                f"blob {segment.blob} does not exist", blob=segment.blob
             ) from error
         return segment.blob if size_bytes == segment.length else None
 
@@ -165,7 +164,7 @@ class Links:
         if self._joined.use(path, self._now_ms()):
             return path
         if self._is_spare and not self._joined.has_room(info.size_bytes):
-            raise errors.DiskFull("the disk has no room left, and the spare cache is full")
+            raise errors.DiskFull("the disk has no room left, and neither has the spare cache")
         self._disk.make_folder(self._folder / "tmp")
         aside = self._folder / "tmp" / self._new_id()
         descriptor = self._disk.create(aside)
@@ -192,17 +191,17 @@ class Links:
     def _link(self, source: Path, target: Path) -> None:
         try:
             if self._is_spare and not source.is_relative_to(self._folder):
-                self._disk.point(source, target)  # a blob, on another file system
+                self._disk.point(source, target)  # the blob is on another file system
             else:
                 self._disk.link(source, target)
         except FileNotFoundError as error:
             raise errors.BodyMissing(
-                f"blob {source.name} is not there", blob=source.name
+                f"blob {source.name} does not exist", blob=source.name
             ) from error
 
 
 class _Shelf:
-    """Paths of one kind, by their last use; each weighs something, and together not too much."""
+    """Paths of one sort, in order of last use; each has a weight, and their sum is bounded."""
 
     def __init__(self, disk: Disk, folder: Path, weight_max: int) -> None:
         self._disk = disk
@@ -215,16 +214,16 @@ class _Shelf:
         return self._folder / name
 
     def use(self, path: Path, now_ms: int) -> bool:
-        """Say whether path is there, and note that it is used now."""
-        found = self._entries.pop(path, None)
-        if found is None:
+        """Return whether path is present, and record that it is used now."""
+        entry = self._entries.pop(path, None)
+        if entry is None:
             self._disk.make_folder(self._folder)
             return False
-        self._entries[path] = (found[0], now_ms)
+        self._entries[path] = (entry[0], now_ms)
         return True
 
     def has_room(self, weight: int) -> bool:
-        """Say whether something of that weight fits beside what is there."""
+        """Return whether a path of that weight fits beside the others."""
         return self._weight + weight <= self._weight_max
 
     def add(self, path: Path, weight: int, now_ms: int) -> None:
@@ -232,7 +231,7 @@ class _Shelf:
         self._weight += weight
 
     def trim(self, idle_since_ms: int) -> None:
-        """Remove what was used least recently, until the rest fits or is in use."""
+        """Remove the least recently used paths until the rest fits or is in use."""
         while self._weight > self._weight_max:
             path, (weight, used_at_ms) = next(iter(self._entries.items()))
             if used_at_ms >= idle_since_ms:

@@ -1,8 +1,8 @@
-"""rule: one page of a listing: prefix, delimiter, common prefixes, where the next page starts.
+"""rule: one page of a listing: prefix, delimiter, common prefixes, start of the next page.
 
-Works on key bytes in order, from rows that can be entered anywhere: behind a common prefix it looks
-past everything below it, so a page costs what it shows and not what it skips. A common prefix
-counts as one entry, appears once over all pages, and stands where its first key would.
+Works on key bytes in order, on rows that can be entered anywhere: it skips the keys below a common
+prefix without reading them, so a page's cost depends on its entries only. A common prefix counts as
+one entry, appears once over all pages, and stands at its first key's position.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ RowOut = TypeVar("RowOut", covariant=True)
 
 
 class Rows(Protocol[RowOut]):
-    """What is listed: the visible rows, in byte order of their keys."""
+    """The visible rows to list, in byte order of their keys."""
 
     def walk(self, start: bytes) -> Iterator[tuple[bytes, RowOut]]:
         """Yield (key, row) for every key >= start."""
 
     def first(self, start: bytes) -> tuple[bytes, RowOut] | None:
-        """Return what walk would yield first."""
+        """Return the first item of walk."""
 
     def take(self, start: bytes, stop: bytes | None, count: int) -> Sequence[tuple[bytes, RowOut]]:
         """Return the first count of what walk yields; it may leave out keys from stop on."""
@@ -32,7 +32,7 @@ class Rows(Protocol[RowOut]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page(Generic[Row]):
-    """rows and common_prefixes, each in order; next_after None on the last page."""
+    """One page of entries, each field in key order. next_after: None on the last page."""
 
     rows: tuple[tuple[bytes, Row], ...]
     common_prefixes: tuple[bytes, ...]
@@ -49,47 +49,47 @@ def page(
     enter_at: bytes = b"",
     end_mark: bytes | None = None,
 ) -> Page[Row]:
-    """Return the first entries_max entries behind start_after.
+    """Return the first entries_max entries after start_after.
 
-    A common prefix that is not greater than start_after was on an earlier page and is left out with
-    all below it. enter_at: the first key to look at, where nothing before it is shown. No delimiter
-    is looked for behind end_mark.
+    A common prefix that is not greater than start_after was on an earlier page and is left out
+    with all keys below it. enter_at: a key before which no row is shown. A delimiter after end_mark
+    does not count.
     """
     if entries_max <= 0:
         return Page(rows=(), common_prefixes=(), next_after=None)
     if not delimiter:
         return _page_of_keys(rows, prefix, start_after, enter_at, entries_max)
-    found: list[tuple[bytes, Row]] = []
+    rows_shown: list[tuple[bytes, Row]] = []
     common_prefixes: list[bytes] = []
     last: bytes | None = None
     for entry, row in _entries(rows, prefix, delimiter, start_after, enter_at, end_mark):
-        if len(found) + len(common_prefixes) == entries_max:
+        if len(rows_shown) + len(common_prefixes) == entries_max:
             break
         last = entry
         if row is None:
             common_prefixes.append(entry)
         else:
-            found.append((entry, row[0]))
+            rows_shown.append((entry, row[0]))
     else:
         last = None
-    return Page(rows=tuple(found), common_prefixes=tuple(common_prefixes), next_after=last)
+    return Page(rows=tuple(rows_shown), common_prefixes=tuple(common_prefixes), next_after=last)
 
 
 def _page_of_keys(
     rows: Rows[Row], prefix: bytes, start_after: bytes, enter_at: bytes, entries_max: int
 ) -> Page[Row]:
-    """A page without a delimiter, cut out of the walk without looking at each key."""
-    after = start_after + b"\x00" if start_after else b""  # the lowest key behind it
+    """Return a page without a delimiter, without examining each key."""
+    after = start_after + b"\x00" if start_after else b""  # the lowest key after it
     stop = keys.successor(prefix)
-    found = list(rows.take(max(prefix, after, enter_at), stop, entries_max + 1))
+    rows_shown = list(rows.take(max(prefix, after, enter_at), stop, entries_max + 1))
     if stop is not None:
-        while found and found[-1][0] >= stop:
-            found.pop()
-    more = len(found) > entries_max
+        while rows_shown and rows_shown[-1][0] >= stop:
+            rows_shown.pop()
+    more = len(rows_shown) > entries_max
     return Page(
-        rows=tuple(found[:entries_max]),
+        rows=tuple(rows_shown[:entries_max]),
         common_prefixes=(),
-        next_after=found[entries_max - 1][0] if more else None,
+        next_after=rows_shown[entries_max - 1][0] if more else None,
     )
 
 
@@ -101,7 +101,7 @@ def _entries(
     enter_at: bytes,
     end_mark: bytes | None,
 ) -> Iterator[tuple[bytes, tuple[Row] | None]]:
-    """Yield every entry behind start_after: a key with its row in a tuple, or a common prefix."""
+    """Yield every entry after start_after: a key with its row in a tuple, or a common prefix."""
     stop = keys.successor(prefix)
     start: bytes | None = max(prefix, start_after, enter_at)
     while start is not None:

@@ -1,12 +1,12 @@
-"""rule: the values that storage hands out and takes in.
+"""rule: the values that storage takes and returns.
 
-Everything here is frozen. Times are Unix milliseconds, sizes bytes, keys text whose UTF-8 form is
-1 to 1,024 bytes long. Nothing here opens a file: a `FileSlice` only says where bytes lie.
+All are frozen. Times are Unix milliseconds, sizes bytes, keys text whose UTF-8 form is 1 to 1,024
+bytes long. Nothing here opens a file: a `FileSlice` only names a part of one.
 
-ObjectInfo and what it is made of are msgspec Structs, because a page of a listing makes a thousand
-of each, and a frozen dataclass costs five times as much to make. They hold plain values without
-cycles, so the garbage collector need not know them. They are built, compared and matched like
-dataclasses; a changed copy comes from `msgspec.structs.replace`.
+ObjectInfo and its parts are msgspec Structs, because a page of a listing makes a thousand of each,
+and a frozen dataclass costs five times as much. They hold plain values without cycles, so the
+garbage collector need not track them. They are built, compared and matched like dataclasses;
+`msgspec.structs.replace` makes a changed copy.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class ByteRange:
 
 
 class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """What a writer says about an object besides its bytes.
+    """The attributes that a writer gives an object.
 
     headers: stored response headers by lower-case name (content-type, cache-control, ...).
     user_metadata: x-amz-meta-* by lower-case name without that prefix.
     checksums: algorithm (crc32, crc32c, crc64nvme, sha1, sha256) -> base64 text as S3 shows it.
     checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
-    part_checksums: what a COMPOSITE checksum is made of: the parts' raw digests, joined in order.
+    part_checksums: the parts' raw digests of a COMPOSITE checksum, joined in order.
     """
 
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -128,7 +128,7 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An object as a walk came by it. key: UTF-8. value: its row."""
+    """An object's row, as a walk read it. key: UTF-8. value: the row."""
 
     key: bytes
     value: bytes
@@ -137,12 +137,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precondition:
-    """What must hold at the very moment a write becomes visible.
+    """The condition that must hold at the moment a write becomes visible.
 
     if_match, if_none_match: lists of bare ETags, or ("*",); empty means no condition.
-    write_once: an existing key is only written again by identical bytes, which then stay where they
-    are; the attributes become the writer's. Length, CRC64NVME and MD5 are compared, and the bytes
-    themselves where the two have no MD5 of the same bytes.
+    write_once: an existing key accepts only identical bytes, which then stay where they are; the
+    attributes become the writer's. Length, CRC64NVME and MD5 are compared, and the bytes
+    themselves if the two have no MD5 of the same bytes.
     """
 
     if_match: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Precondition:
 
 
 ALWAYS = Precondition()
-"""No condition at all."""
+"""No condition."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +164,7 @@ class Received:
 
 
 class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a listing says of an object beside its key. checksum_algorithms: those of
+    """An object in a listing, without its key. checksum_algorithms: those of
     ObjectAttributes.checksums."""
 
     size_bytes: int
@@ -220,7 +220,7 @@ class PartPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UploadInfo:
-    """A multipart upload under way. checksum_algorithm None: the client named none."""
+    """An unfinished multipart upload. checksum_algorithm None: the client named none."""
 
     bucket: str
     key: str

@@ -1,7 +1,7 @@
 """rule: which names a bucket, a table bucket and a key may have.
 
-Sources: S3's bucket naming rules, those of S3 Tables, and the words that the port's other faces
-keep for themselves: one list, here. Keys are taken as they come; nothing is folded or normalised.
+Sources: S3's bucket naming rules, those of S3 Tables, and one list of the words that other faces
+of the port use. Keys are taken as sent; nothing is folded or normalised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESERVED_WORDS = frozenset(
         "aws",
     }
 )
-"""First path segments of the other faces, and words that mean something in their addresses."""
+"""First path segments of the other faces, and words with a meaning in their addresses."""
 
 NAME_BYTES_MIN = 3
 NAME_BYTES_MAX = 63
@@ -52,7 +52,7 @@ _ALPHANUMERIC = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def check_bucket_name(name: str, kind: BucketKind) -> None:
-    """Raise InvalidBucketName, whose reason says which rule name breaks."""
+    """Raise InvalidBucketName, whose reason names the violated rule."""
     reason = _fault_of(name, kind)
     if reason is not None:
         raise errors.InvalidBucketName(
@@ -61,7 +61,7 @@ def check_bucket_name(name: str, kind: BucketKind) -> None:
 
 
 def check_key(key: str) -> bytes:
-    """Return the key's UTF-8 form; raise InvalidKey if it has none, or a length out of bounds."""
+    """Return the key's UTF-8 form. Raises InvalidKey if it has none, or a length out of bounds."""
     try:
         encoded = key.encode()
     except UnicodeEncodeError as error:
@@ -97,5 +97,5 @@ def _fault_of(name: str, kind: BucketKind) -> str | None:
         if name.endswith(suffix):
             return f"may not end with {suffix}"
     if name in RESERVED_WORDS:
-        return "is a word this server keeps for itself"
+        return "is a word this server reserves"
     return None

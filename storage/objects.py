@@ -1,13 +1,13 @@
 """engine: objects: put, read, copy, delete, tombstone, list.
 
-Reads are synchronous and take microseconds: one look at the index, which never waits for a writer.
-Every write is judged and made inside the writer's transaction, so a precondition holds at the very
-moment the object becomes visible, and of two writers exactly one wins. Rows that a decision above
-was made of are expected there, so that it holds at that moment as well. What an
-overwritten object's body leaves behind is freed later, by the sweep.
+Reads are synchronous and take microseconds: one lookup in the index, which never waits for a
+writer. Every write is checked and applied inside the writer's transaction, so a precondition holds
+at the moment the object becomes visible, and of two writers exactly one wins. A caller whose
+decision depends on other rows passes them as `expects`, so that they hold at that moment as well.
+The sweep frees the bodies of overwritten objects.
 
-An object in a table bucket may be tombstoned: hidden from listings, still served, until a sweep
-that knows the tables deletes it. Which key may be written or deleted is decided above.
+An object in a table bucket may be tombstoned: hidden from listings, still served, until the sweep
+of tables deletes it. The caller decides which key may be written or deleted.
 """
 
 from __future__ import annotations
@@ -71,25 +71,25 @@ from storage.model import (
 PAGE_ENTRIES_MAX = 1000
 DELETE_KEYS_MAX = 1000
 HIDDEN_MAX = 1000
-"""Tombstones that a listing looks past in one turn of the event loop: a millisecond or two."""
+"""Tombstones that a listing skips in one turn of the event loop: a millisecond or two."""
 READ_BYTES_MAX = 64 << 20
 COMPARISONS_MAX = 4
-"""Bodies that one write is compared with, byte for byte, before it is refused as a conflict."""
+"""Bodies with which one write is compared, byte for byte, before it is refused as a conflict."""
 SEQUENCE_BITS = 20
-"""A sequence number is Unix milliseconds and this many bits for writes within one."""
+"""A sequence number is Unix milliseconds and this many bits for writes in the same one."""
 
 InBucket: TypeAlias = str | BucketInfo
-"""A bucket by its name, or as it was looked up before, which spares another look."""
+"""A bucket's name, or a bucket that was looked up before, which saves a lookup."""
 
 Equal: TypeAlias = tuple[tuple[Segment, ...], Body]
-"""The segments of a stored body, and a body that was found to have the very same bytes."""
+"""The segments of a stored body, and a body that has the same bytes."""
 
 
 Result = TypeVar("Result")
 
 
 class Unproven(Exception):
-    """Two bodies have one length and one CRC, and no digests that tell whether they are `equal`."""
+    """Two bodies have one length and one CRC, but no digests that prove them equal."""
 
     def __init__(self, message: str, *, equal: Equal) -> None:
         super().__init__(message)
@@ -98,7 +98,7 @@ class Unproven(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """An object whose deletion was asked for: when and by whom."""
+    """A deleted object that is still served: when it was deleted, and by which principal."""
 
     key: str
     at_ms: int
@@ -131,9 +131,9 @@ class Objects:
     def pieces(
         self, info: ObjectInfo, byte_range: ByteRange | None = None
     ) -> tuple[bytes | FileSlice, ...]:
-        """Return an object's bytes, or byte_range of them: in memory, or where they lie.
+        """Return an object's bytes, or byte_range of them: bytes in memory, or slices of files.
 
-        Files stay for a minute after the object's end. Who reads longer than that keeps them by
+        The sweep keeps files for a minute after the object's end. A longer read needs
         `Blobs.hold`. Raises BodyMissing.
         """
         return self._blobs.slices(info.body, byte_range)
@@ -165,12 +165,12 @@ class Objects:
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
-        """Give a received body its name and return the object.
+        """Name a received body and return the object.
 
-        received must hold an MD5 unless attributes bring an ETag. A write-once key that holds the
-        very same bytes keeps them and takes the attributes. expects: rows that the caller's right
-        to write was decided on. If one has changed, ExpectationFailed is raised and the body stays,
-        for another attempt; on any other refusal the body is discarded. Raises NoSuchBucket,
+        received: holds an MD5 unless attributes have an ETag. A write-once key with the same bytes
+        keeps them and takes the attributes. expects: rows on which the permission to write was
+        decided. If one has changed, ExpectationFailed is raised and the body stays, for another
+        attempt; on any other error the body is discarded. Raises NoSuchBucket,
         InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
         """
         try:
@@ -210,8 +210,8 @@ class Objects:
     ) -> Batch:
         """Return the Batch that puts a small body at a key that must be absent.
 
-        For commits that write an object and more in one transaction. data: at most 1 MiB. The
-        commit raises ExpectationFailed if the key exists, NoSuchBucket if the bucket has gone.
+        For commits that write an object and other rows in one transaction. data: at most 1 MiB. The
+        commit raises ExpectationFailed if the key exists, NoSuchBucket if the bucket was deleted.
         """
         received = Received(
             body=InlineBody(data=data),
@@ -229,9 +229,9 @@ class Objects:
         attributes: ObjectAttributes,
         now_ms: int,
     ) -> Batch:
-        """Return what `plan_put` does, for a body of any size that was received before.
+        """Return the Batch of `plan_put` for a body of any size that was received before.
 
-        Who commits the Batch discards the body if it is refused.
+        If the Batch is refused, its committer discards the body.
         """
         encoded = names.check_key(key)
         born = self._born(received, attributes, now_ms=now_ms)
@@ -241,7 +241,7 @@ class Objects:
             address, placing = keys.place(reading, Store.OBJECTS, bucket.bucket_id, encoded)
             if reading.get(Store.OBJECTS, address) is not None:
                 raise errors.ExpectationFailed(
-                    f"{key!r} exists already", store=Store.OBJECTS, key=address
+                    f"{key!r} already exists", store=Store.OBJECTS, key=address
                 )
             segments, naming = bodies.name_new(received.body, row=born.row)
             record = born.record(segments, None)
@@ -260,10 +260,10 @@ class Objects:
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
-        """Give a stored body a second name and return the new object. No byte is copied.
+        """Name a stored body a second time and return the new object. No byte is copied.
 
         The ETag is attributes' or the source's. Raises SourceGone if the source was overwritten
-        or removed meanwhile, ExpectationFailed, and what `put` raises.
+        or removed, ExpectationFailed, and the errors of `put`.
         """
         name, encoded = name_of(bucket), names.check_key(key)
         bucket_id = id_of(self._index, bucket)
@@ -300,9 +300,9 @@ class Objects:
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
     ) -> None:
-        """Remove an object; an absent one is no fault.
+        """Remove an object; an absent one is ignored.
 
-        expects: rows that the removal was decided on. Raises NoSuchBucket, PreconditionFailed,
+        expects: rows on which the removal was decided. Raises NoSuchBucket, PreconditionFailed,
         ExpectationFailed.
         """
         encoded = names.check_key(key)
@@ -318,9 +318,9 @@ class Objects:
     async def delete_many(
         self, bucket: InBucket, wanted: Sequence[str], *, expects: tuple[Expect, ...] = ()
     ) -> list[tuple[str, errors.StorageError | None]]:
-        """Remove up to DELETE_KEYS_MAX objects in one transaction; say for each what went wrong.
+        """Remove up to DELETE_KEYS_MAX objects in one transaction; return each key's error or None.
 
-        expects: rows that the removal was decided on. Raises NoSuchBucket, and ExpectationFailed:
+        expects: rows on which the removal was decided. Raises NoSuchBucket, and ExpectationFailed:
         then nothing is removed.
         """
         assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
@@ -347,9 +347,9 @@ class Objects:
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
     ) -> None:
-        """Hide an object from listings; it is still served. An absent one is no fault.
+        """Hide an object from listings; it is still served. An absent one is ignored.
 
-        expects: rows that this was decided on. Raises NoSuchBucket, PreconditionFailed,
+        expects: rows on which the deletion was decided. Raises NoSuchBucket, PreconditionFailed,
         ExpectationFailed.
         """
         encoded = names.check_key(key)
@@ -371,10 +371,10 @@ class Objects:
     async def free_seen(
         self, bucket: BucketInfo, seen: Sequence[Seen], *, check: Check
     ) -> tuple[Seen, ...]:
-        """Remove objects whose rows are still as they were seen, and return those.
+        """Remove the objects whose rows are still the ones in `seen`, and return those.
 
-        For the sweep that knows the tables. check: runs first inside the transaction and may
-        refuse it all by raising.
+        For the sweep of tables. check: runs first inside the transaction and may refuse the whole
+        removal by raising.
         """
         assert len(seen) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
         now_ms = self._now_ms()
@@ -394,7 +394,7 @@ class Objects:
     async def hide_seen(
         self, bucket: BucketInfo, seen: Sequence[Seen], *, by: str, check: Check
     ) -> tuple[Seen, ...]:
-        """Write tombstones for objects whose rows are still as they were seen; see `free_seen`."""
+        """Write tombstones for objects whose rows are still the ones in `seen`; see `free_seen`."""
         assert len(seen) <= DELETE_KEYS_MAX, "a change of many is bounded"
         now_ms = self._now_ms()
 
@@ -409,7 +409,7 @@ class Objects:
         return await self._index.decide(decide, makes_room=True)
 
     async def show_hidden(self, bucket: BucketInfo, seen: Sequence[Seen], *, by: str) -> int:
-        """Take away the tombstones that `by` wrote on objects that are still as they were seen."""
+        """Remove the tombstones that `by` wrote, where the row is still the one in `seen`."""
         assert len(seen) <= DELETE_KEYS_MAX, "a change of many is bounded"
 
         def decide(reading: Reading) -> Decided[int]:
@@ -433,9 +433,10 @@ class Objects:
         *,
         expects: tuple[Expect, ...] = (),
     ) -> None:
-        """Replace an object's tags; nothing else of it changes.
+        """Replace an object's tags; its other attributes do not change.
 
-        expects: rows that this was decided on. Raises NoSuchBucket, NoSuchKey, ExpectationFailed.
+        expects: rows on which the change was decided. Raises NoSuchBucket, NoSuchKey,
+        ExpectationFailed.
         """
         encoded = names.check_key(key)
         bucket_id = id_of(self._index, bucket)
@@ -451,7 +452,7 @@ class Objects:
         await self._index.commit(Batch(expects=expects, derive=(derive,)))
 
     async def restore(self, bucket: str, key: str) -> None:
-        """Take an object's tombstone away. Raises NoSuchBucket, NoSuchKey."""
+        """Remove an object's tombstone. Raises NoSuchBucket, NoSuchKey."""
         encoded = names.check_key(key)
         bucket_id = id_of(self._index, bucket)
 
@@ -482,11 +483,11 @@ class Objects:
                 start_after=start_after.encode(),
                 entries_max=min(max_keys, PAGE_ENTRIES_MAX),
             )
-        found = []
+        tombstones = []
         for key, value in page.rows:
             record = records.decode_tombstone(value)
-            found.append(Tombstone(key=key.decode(), at_ms=record.at_ms, by=record.by))
-        return tuple(found)
+            tombstones.append(Tombstone(key=key.decode(), at_ms=record.at_ms, by=record.by))
+        return tuple(tombstones)
 
     def list(
         self,
@@ -500,7 +501,7 @@ class Objects:
     ) -> ListPage:
         """Return one page of a bucket's objects in UTF-8 byte order. Raises NoSuchBucket.
 
-        Looks past all tombstones at once: on an event loop, `list_patiently` takes its place.
+        Skips all tombstones at once; on an event loop use `list_patiently`.
         """
         page, _ = self._list(
             bucket,
@@ -528,11 +529,11 @@ class Objects:
         start_after: str = "",
         max_keys: int = 1000,
     ) -> ListedPage:
-        """Return what `list` finds, as it is stored.
+        """Return the page of `list`, as ListedObjects.
 
-        Other tasks have their turn after HIDDEN_MAX tombstones. The page is then no longer of one
-        moment, and a full one that ends before tombstones says that there is more without looking
-        behind them.
+        Yields to the event loop after HIDDEN_MAX tombstones. The page is then no longer of one
+        moment, and a full page that ends before tombstones has a next_after without a look at the
+        keys after them.
         """
         max_keys = min(max_keys, PAGE_ENTRIES_MAX)
         rows: list[tuple[bytes, bytes]] = []
@@ -575,7 +576,7 @@ class Objects:
         enter_at: bytes = b"",
         include_tombstoned: bool = False,
     ) -> tuple[listing.Page[bytes], bytes | None]:
-        """Return a page of records, and the key at which it stopped after hidden_max tombstones."""
+        """Return a page of records, and the key where it stopped after hidden_max tombstones."""
         prefix_bytes = prefix.encode("utf-8", "surrogatepass")
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
@@ -592,7 +593,7 @@ class Objects:
             )
         paused_at = rows.paused_at
         if paused_at is not None and not paused_at.startswith(prefix_bytes):
-            paused_at = None  # it looked beyond the prefix, where nothing is asked for
+            paused_at = None  # it stopped after the prefix, where the listing ends
         return page, paused_at
 
     def _born(
@@ -613,7 +614,7 @@ class Objects:
 
 
 class _Rows:
-    """A bucket's rows of one store, each under its key, as a listing walks them."""
+    """A bucket's rows of one store, by S3 key, as a listing walks them."""
 
     paused_at: bytes | None = None
 
@@ -627,8 +628,8 @@ class _Rows:
             yield key, value
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
-        found = keys.first(self._view, self._store, self._bucket_id, start)
-        return None if found is None else (found[0], found[2])
+        row = keys.first(self._view, self._store, self._bucket_id, start)
+        return None if row is None else (row[0], row[2])
 
     def take(self, start: bytes, stop: bytes | None, count: int) -> list[tuple[bytes, bytes]]:
         rows = keys.take(self._view, self._store, self._bucket_id, start, stop, count)
@@ -642,9 +643,9 @@ class _Rows:
 
 
 class _ShownRows(_Rows):
-    """The same without tombstoned objects, as far as hidden_max of them; None means all.
+    """The rows without tombstoned objects. hidden_max: tombstones to skip; None means all.
 
-    Mutable: paused_at is the key of the one at which they ended too early.
+    Mutable: paused_at is the key at which the walk stopped after hidden_max tombstones.
     """
 
     def __init__(
@@ -665,10 +666,10 @@ class _ShownRows(_Rows):
                 self._hidden_left -= 1
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
-        found = super().first(start)
-        if found is None or not records.is_tombstoned(found[1]):
-            return found
-        return next(self.walk(found[0]), None)
+        row = super().first(start)
+        if row is None or not records.is_tombstoned(row[1]):
+            return row
+        return next(self.walk(row[0]), None)
 
     def _are_shown(self, rows: Sequence[tuple[bytes, bytes]]) -> bool:
         return not any(map(records.is_tombstoned, [value for _, value in rows]))
@@ -676,7 +677,7 @@ class _ShownRows(_Rows):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Born:
-    """An object about to be: everything but where its body's blobs lie."""
+    """A new object, except for the segments of its body."""
 
     size_bytes: int
     etag: str
@@ -708,11 +709,11 @@ class _Born:
 async def decide_once(
     index: Index, blobs: Blobs, key: str, decide: Callable[[Equal | None], Decision[Result]]
 ) -> Result:
-    """Write to a key that may be write-once; bytes are compared where digests cannot tell.
+    """Write to a key that may be write-once; compare the bytes if digests do not decide.
 
-    decide: returns the decision, given two bodies that are known to be equal. The decision raises
-    Unproven for two of which that is not known. Raises ContentDiffers, ExpectationFailed, and what
-    the decision raises.
+    decide: returns the decision, given a pair of bodies with equal bytes. The decision raises
+    Unproven for a pair that it needs compared. Raises ContentDiffers, ExpectationFailed, and the
+    decision's errors.
     """
     equal: Equal | None = None
     for _ in range(COMPARISONS_MAX):
@@ -724,7 +725,7 @@ async def decide_once(
                 raise errors.ContentDiffers(str(unproven), key=key) from None
             equal = unproven.equal
     raise errors.ExpectationFailed(
-        f"{key!r} changed {COMPARISONS_MAX} times while its bytes were compared",
+        f"{key!r} changed {COMPARISONS_MAX} times during the comparison of its bytes",
         store=Store.OBJECTS,
         key=key.encode(),
     )
@@ -741,13 +742,13 @@ def check_same(
     body: Body,
     equal: Equal | None,
 ) -> None:
-    """Raise ContentDiffers unless a body is that of the object before; Unproven if unknown.
+    """Raise ContentDiffers unless a body has the bytes of the object before; Unproven if unknown.
 
-    Length and CRC refute, but a CRC can be forged. What proves equality is an MD5 of the same
-    bytes, the same segments, or a comparison that was made before.
+    A different length or CRC proves a difference, but a CRC can be forged. Equality is proved by an
+    MD5 of the same bytes, by the same segments, or by an earlier comparison.
     """
     differs = errors.ContentDiffers(
-        f"{key!r} exists with other bytes and may not change", key=key, etag=before.etag
+        f"{key!r} exists with other bytes and is write-once", key=key, etag=before.etag
     )
     if (before.size_bytes, before.crc64nvme) != (size_bytes, crc64nvme):
         raise differs
@@ -766,14 +767,14 @@ def name_of(bucket: InBucket) -> str:
 
 
 def id_of(reading: Lookup, bucket: InBucket) -> int:
-    """Return a bucket's id, looked up unless it is known. Raises NoSuchBucket."""
+    """Return a bucket's id, looked up if only the name is given. Raises NoSuchBucket."""
     if isinstance(bucket, str):
         return records.bucket_id(buckets.find(reading, bucket))
     return bucket.bucket_id
 
 
 def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
-    """Return the record of a key's newest version, or None; a key that cannot be has none."""
+    """Return the record of a key's newest version, or None; also None for an invalid key."""
     encoded = key.encode("utf-8", "surrogatepass")
     if not 1 <= len(encoded) <= keys.KEY_BYTES_MAX:
         return None
@@ -782,13 +783,13 @@ def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
 
 
 def check_bucket(reading: Reading, name: str, bucket_id: int) -> None:
-    """Raise NoSuchBucket unless name is still the bucket of that id."""
+    """Raise NoSuchBucket unless name is still the bucket with that id."""
     if records.bucket_id(buckets.find(reading, name)) != bucket_id:
-        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted meanwhile", name=name)
+        raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
 
 
 def check_source(reading: Reading, source: ObjectInfo) -> None:
-    """Raise SourceGone unless the source of a copy is still named as it was read."""
+    """Raise SourceGone unless the source of a copy still has the row that was read."""
     try:
         bucket_id = records.bucket_id(buckets.find(reading, source.bucket))
     except errors.NoSuchBucket:
@@ -796,14 +797,14 @@ def check_source(reading: Reading, source: ObjectInfo) -> None:
     value = find(reading, bucket_id, source.key)
     if value is None or records.decode_object(value).segments != source.body.segments:
         raise errors.SourceGone(
-            f"{source.key!r} was overwritten or removed meanwhile", key=source.key
+            f"{source.key!r} was overwritten or removed during the copy", key=source.key
         )
 
 
 def plan_delete(
     bucket_id: int, encoded: bytes, precondition: Precondition, *, now_ms: int
 ) -> tuple[Derivation, ...]:
-    """Return the derivations that remove a key's object, its tombstone and what they leave."""
+    """Return the derivations that remove a key's object, its tombstone and unused markers."""
 
     def derive(reading: Reading) -> Sequence[Write]:
         address = keys.locate(reading, bucket_id, encoded)
@@ -826,13 +827,13 @@ def plan_delete(
 
 
 def _is_same(reading: Reading, bucket: BucketInfo, seen: Seen) -> bool:
-    """Say whether an object's row is the one that was seen."""
+    """Return whether an object's row is the one in `seen`."""
     address = keys.locate(reading, bucket.bucket_id, seen.key)
     return address is not None and reading.get(Store.OBJECTS, address) == seen.value
 
 
 def _hidden_by(reading: Reading, bucket: BucketInfo, seen: Seen) -> str | None:
-    """Return who wrote an object's tombstone."""
+    """Return the principal that wrote an object's tombstone."""
     address = keys.locate(reading, bucket.bucket_id, seen.key)
     value = None if address is None else reading.get(Store.TOMBSTONES, address)
     return None if value is None else records.decode_tombstone(value).by
@@ -860,7 +861,7 @@ def _hiding(bucket_id: int, encoded: bytes, *, by: str, now_ms: int) -> Derivati
 
 
 def _showing(bucket_id: int, encoded: bytes) -> Derivation:
-    """Return the derivation that takes an object's tombstone away."""
+    """Return the derivation that removes an object's tombstone."""
 
     def derive(reading: Reading) -> Sequence[Write]:
         address = keys.locate(reading, bucket_id, encoded)
@@ -877,7 +878,7 @@ def _showing(bucket_id: int, encoded: bytes) -> Derivation:
 
 
 def _tidy(bucket_id: int, encoded: bytes) -> tuple[Derivation, ...]:
-    """Return what must follow every change that may have removed a row of the key."""
+    """Return the derivations that follow every change that may have removed a row of the key."""
     if len(encoded) <= keys.CHUNK_BYTES:
         return ()
     return (lambda reading: keys.vacate(reading, bucket_id, encoded),)
@@ -893,7 +894,7 @@ def _plan_put(
     precondition: Precondition,
     equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
-    """Judge a write and return the object, whether its body was used, and what to write."""
+    """Check a write; return the object, whether its body is used, and the writes."""
     check_bucket(reading, bucket, bucket_id)
     address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
     value = reading.get(Store.OBJECTS, address)
@@ -932,10 +933,10 @@ def _plan_rewrite(
     born: _Born,
     equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
-    """Write-once: identical bytes are as good as written, and no longer tombstoned.
+    """Write to a write-once key: identical bytes stay, and are no longer tombstoned.
 
-    What the writer says besides them holds, as in every other write; a write repeated word for word
-    leaves the object as it was.
+    The attributes are the writer's, as in every other write; an identical write leaves the object
+    as it is.
     """
     check_same(
         key,

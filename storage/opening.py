@@ -1,11 +1,10 @@
-"""engine: opens a data folder: lock, format, index, recovery; and closes it again.
+"""engine: opens and closes a data folder: lock, format, index, recovery.
 
-DIR/lock dies with its holder. DIR/format.json says which on-disk format the folder has and which
-server it belongs to; the index says the same server. The first start writes format.json last, so a
-power cut before it leaves a folder in which nothing was ever stored, and the next start makes the
-rest. From then on a folder that lacks format.json, its index or all of its blobs is damaged: it is
-refused, and left as it is. A folder of a newer format is refused, one of an older format is read
-for ever.
+DIR/lock is released when its process ends. DIR/format.json has the folder's on-disk format and its
+server id; the index has the same server id. The first start writes format.json last, so a power cut
+before that leaves a folder without data, and the next start completes it. Later, a folder that
+lacks format.json, its index or all of its blobs is damaged: it is refused and not changed. A folder
+of a newer format is refused; every older format is read for ever.
 """
 
 from __future__ import annotations
@@ -38,22 +37,22 @@ from storage.sweep import Recovery, Sweep
 from storage.uploads import Uploads
 
 FORMAT = 1
-"""The on-disk format this release writes: the number of the newest shape it knows."""
+"""The on-disk format that this release writes: its newest one."""
 
 
 OWN_NAMES = frozenset({"format.json", "lock", "index", "blobs", "tmp", "cache"})
-"""What storage itself makes in a data folder; keys and logs of the server come after it."""
+"""The names that storage creates in a data folder; the server's keys and logs come later."""
 OPENED = b"opened"
 """The row of Store.META that a first start writes after format.json."""
 
 
 ROOM_BYTES_MIN = 1 << 20
-"""Less room on the disk than this is none: a commit and its audit lines must fit."""
+"""The disk counts as full below this room: a commit and its audit lines must fit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Storage:
-    """An open data folder. path: absolute, resolved. server_id: made once per folder."""
+    """An open data folder. path: absolute, resolved. server_id: created once per folder."""
 
     path: Path
     server_id: str
@@ -69,11 +68,11 @@ class Storage:
     lock: int
 
     def is_full(self) -> bool:
-        """Say whether the disk, or the index, has no room for writes."""
+        """Return whether the disk or the index has no room for writes."""
         return self.index.is_crowded or self.disk.room_bytes(self.path) < ROOM_BYTES_MIN
 
     def close(self) -> None:
-        """Finish what is under way, close the index, let go of the folder."""
+        """Finish running work, close the index, release the folder."""
         self.links.close()
         self.blobs.close()
         try:
@@ -93,11 +92,11 @@ def open_storage(
     reserve_bytes: int = RESERVE_BYTES,
     repair: bool = False,
 ) -> Storage:
-    """Open the data folder at path, making it if it is not there, and recover it. Blocks.
+    """Open the data folder at path, creating it if it does not exist, and recover it. Blocks.
 
-    The path is resolved here, once: `Storage.path` is absolute and holds no link and no `..`, so
-    that child processes and execution libraries spell a file as this process does.
-    repair: the operator asked for what `storage.repair.plan` lists.
+    The path is resolved here, once: `Storage.path` is absolute and has no symbolic link and no
+    `..`, so that child processes and execution libraries name a file as this process does.
+    repair: the operator asked for the changes of `storage.repair.plan`.
     Raises FolderInUse, NewerFormat, CorruptFolder, CorruptIndex, DiskFull.
     """
     path = path.resolve()
@@ -164,10 +163,10 @@ def _settle_identity(
     map_size_bytes: int,
     repair: bool,
 ) -> tuple[str, tuple[Put, ...]]:
-    """Return the folder's server id, making what a new folder lacks in the order of the module.
+    """Return the folder's server id, creating what a new folder lacks in the module's order.
 
-    The second value: rows that the index lacks. OPENED comes after format.json, so an index that
-    has it beside no format.json is damaged, and one without it is that of an unfinished start.
+    The second value: rows that the index lacks. OPENED is written after format.json, so an index
+    with OPENED but without format.json is damaged; without OPENED the first start did not finish.
     """
     server_id = read_format(path, disk)
     identity = identify(path / "index", disk)
@@ -181,7 +180,7 @@ def _settle_identity(
         if not repair:
             raise errors.CorruptFolder(
                 f"the data folder {path} has an index but no format.json: put that file back, or "
-                "let `mini.py recover --yes` write it anew",
+                "let `mini.py recover --yes` write it again",
                 path=str(path),
             )
         check_blobs(path, disk, repair=repair)
@@ -201,7 +200,7 @@ def _settle_identity(
 
 
 def read_format(path: Path, disk: Disk) -> str | None:
-    """Return the server id in format.json, or None where that file is not there.
+    """Return the server id in format.json, or None if the file does not exist.
 
     Raises CorruptFolder, NewerFormat.
     """
@@ -214,7 +213,7 @@ def read_format(path: Path, disk: Disk) -> str | None:
     except (ValueError, KeyError, TypeError) as error:
         raise errors.CorruptFolder(
             f"{place} cannot be read: put it back from a backup, or move it away and let "
-            "`mini.py recover --yes` write it anew",
+            "`mini.py recover --yes` write it again",
             path=str(path),
         ) from error
     if number > FORMAT:
@@ -222,17 +221,17 @@ def read_format(path: Path, disk: Disk) -> str | None:
             f"the data folder {path} has on-disk format {number}, this release reads up to "
             f"{FORMAT}; start it with a newer release",
             path=str(path),
-            found=number,
+            number=number,
             newest_known=FORMAT,
         )
     return server_id
 
 
 def check_index(path: Path, server_id: str, identity: Identity | None, disk: Disk) -> None:
-    """Refuse an index that is not this folder's. Raises CorruptFolder.
+    """Raise CorruptFolder for an index that is not this folder's.
 
-    An index that names nothing and has no server id is that of a folder in which an older release
-    stored nothing, as long as there is neither a blob nor a file of a server (its keys) either.
+    An index without names and server id is correct for a folder in which an older release stored
+    nothing, if there is neither a blob nor a file of a server (its keys).
     """
     if identity is None:
         raise errors.CorruptFolder(
@@ -242,8 +241,8 @@ def check_index(path: Path, server_id: str, identity: Identity | None, disk: Dis
         )
     if identity.server_id is None and not identity.names_anything and _was_used(path, disk):
         raise errors.CorruptFolder(
-            f"the index of the data folder {path} is empty and other files of it are there: put "
-            "index/ back from a backup; without it nothing has a name",
+            f"the index of the data folder {path} is empty, but the folder has other files: put "
+            "index/ back from a backup; without it no object has a name",
             path=str(path),
         )
     if identity.server_id not in (None, server_id):
@@ -256,7 +255,7 @@ def check_index(path: Path, server_id: str, identity: Identity | None, disk: Dis
 
 
 def check_blobs(path: Path, disk: Disk, *, repair: bool) -> None:
-    """Refuse a folder whose index names blobs where blobs/ is gone. Raises CorruptFolder."""
+    """Raise CorruptFolder if the index names blobs and blobs/ is gone."""
     if repair or has_blob_folders(path, disk):
         return
     with reading(path / "index") as view:
@@ -264,13 +263,13 @@ def check_blobs(path: Path, disk: Disk, *, repair: bool) -> None:
     if names_blobs:
         raise errors.CorruptFolder(
             f"the data folder {path} has lost blobs/: put it back, or let `mini.py recover --yes` "
-            "go on without the bodies that were in it",
+            "continue without the bodies that were in it",
             path=str(path),
         )
 
 
 def has_blob_folders(path: Path, disk: Disk) -> bool:
-    """Say whether any folder for blobs is there; an unmounted disk leaves an empty blobs/."""
+    """Return whether any folder for blobs exists; an unmounted disk leaves an empty blobs/."""
     return any(disk.exists(path / "blobs" / name) for name in FOLDERS)
 
 
@@ -283,17 +282,17 @@ def blob_files(path: Path, disk: Disk) -> Iterator[str]:
 
 
 def has_blobs(path: Path, disk: Disk) -> bool:
-    """Say whether there is a blob file."""
+    """Return whether there is a blob file."""
     return next(blob_files(path, disk), None) is not None
 
 
 def _was_used(path: Path, disk: Disk) -> bool:
-    """Say whether anything was stored or served: a first start's own part leaves no other names."""
+    """Return whether the folder has names besides those that a first start creates."""
     return has_blobs(path, disk) or not OWN_NAMES.issuperset(disk.names(path))
 
 
 def _check_nothing_stored(path: Path, disk: Disk) -> None:
-    """Refuse a folder that is neither new nor a data folder: a start would empty its tmp/."""
+    """Raise CorruptFolder for a folder with other content: a start would empty its tmp/."""
     if has_blobs(path, disk):
         raise errors.CorruptFolder(
             f"the data folder {path} has blobs but neither index nor format.json: put both back "
@@ -304,8 +303,8 @@ def _check_nothing_stored(path: Path, disk: Disk) -> None:
         folder = path / name
         if disk.exists(folder) and disk.names(folder):
             raise errors.CorruptFolder(
-                f"the folder {path} is no data folder, and a start would empty {folder}: choose "
-                "another folder with --data, or move that one away",
+                f"the folder {path} is not a data folder, and a start would empty {folder}: choose "
+                "another folder with --data, or move its content away",
                 path=str(path),
             )
 

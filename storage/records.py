@@ -1,12 +1,12 @@
-"""rule: what stands in the index, byte for byte; every record carries its format version.
+"""rule: the index's records, byte for byte; every record has a format version.
 
 A record is one byte of format version, one byte of flags, and a MessagePack array. New fields go to
-the array's end with a default, so that an older record still reads; a shape that cannot grow so
-gets a new version number and a decoder beside the old one, which stays for ever. The flags say what
-a listing must know of an object without decoding it. docs/ON_DISK.md describes each record, and
-tests/storage/test_records.py holds their exact bytes.
+the array's end with a default, so that older records can be read; a shape that cannot be extended
+gets a new version number and a decoder beside the old one, which stays for ever. The flags give a
+listing what it needs of an object without decoding. docs/ON_DISK.md describes each record, and
+tests/storage/test_records.py has their exact bytes.
 
-Never touches the index: bytes in, values out. What it cannot read is a CorruptRecord.
+Never reads the index: bytes in, values out. A record that cannot be decoded raises CorruptRecord.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, g
     """Store.OBJECTS: the newest version of a key. Store.VERSIONS: an older one.
 
     sequence: orders the versions of a key, greater is newer. upload_id: of the multipart upload
-    that made it, so that a repeated completion is recognised.
+    that completed as this object, so that a repeated completion is recognised.
     """
 
     sequence: int
@@ -56,7 +56,7 @@ class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, g
 
 
 class _ListedAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """As much of ObjectAttributes as a listing shows."""
+    """The fields of ObjectAttributes that a listing shows."""
 
     headers: msgspec.Raw
     user_metadata: msgspec.Raw
@@ -67,7 +67,7 @@ class _ListedAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tr
 
 
 class _ListedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """As much of an ObjectRecord as a listing shows."""
+    """The fields of an ObjectRecord that a listing shows."""
 
     sequence: int
     version_id: msgspec.Raw
@@ -80,7 +80,7 @@ class _ListedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, 
 
 
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.BUCKETS: settings is whatever JSON the faces keep there."""
+    """Store.BUCKETS: settings is the faces' own JSON."""
 
     bucket_id: int
     kind: BucketKind
@@ -91,20 +91,20 @@ class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class _BucketId(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The first field of a BucketRecord; what follows is skipped."""
+    """The first field of a BucketRecord; the others are skipped."""
 
     bucket_id: int
 
 
 class BlobRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.BLOBS: how many bodies name a blob. A blob in the index has a row only from two on."""
+    """Store.BLOBS: references to a blob. A blob in the index has a row from two on."""
 
     references: int
     size_bytes: int
 
 
 class UploadRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.UPLOADS: a multipart upload under way."""
+    """Store.UPLOADS: an unfinished multipart upload."""
 
     initiated_at_ms: int
     attributes: ObjectAttributes
@@ -124,14 +124,14 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class TombstoneRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.TOMBSTONES: who asked for an object's deletion, and when."""
+    """Store.TOMBSTONES: the principal that deleted an object, and when."""
 
     at_ms: int
     by: str
 
 
 class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.RELEASED: what nothing names any more, to be freed once its readers are gone.
+    """Store.RELEASED: an item that no record names, to be freed once its readers are done.
 
     what: "file" (a blob), "row" (a blob in the index) or "bucket" (all rows of a deleted bucket,
     named by its id in decimal).
@@ -198,17 +198,17 @@ def decode_released(value: bytes) -> ReleasedRecord:
 
 
 def is_tombstoned(value: bytes) -> bool:
-    """Say whether an object's record is a tombstone, without decoding it."""
+    """Return whether an object's record is tombstoned, without decoding it."""
     return value[1] & FLAG_TOMBSTONED != 0
 
 
 def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:
-    """Return the record hidden since then, or shown."""
+    """Return the record tombstoned at that time, or not tombstoned."""
     return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
 
 
 def with_segments(record: ObjectRecord, segments: tuple[Segment, ...]) -> ObjectRecord:
-    """Return the record with the same bytes elsewhere."""
+    """Return the record with other segments of the same bytes."""
     return msgspec.structs.replace(record, segments=segments)
 
 

@@ -1,8 +1,8 @@
-"""engine: what is the matter with a data folder, and what a repair would do about it.
+"""engine: finds damage of a data folder, and plans its repair.
 
-`plan` changes nothing. The repair itself is a start with `repair=True` (`storage.opening`), so it
-does what is planned here by the code that a start uses. What cannot be repaired (an index that is
-lost, empty or another folder's) is refused by both with the same sentence.
+`plan` changes nothing. The repair itself is a start with `repair=True` (`storage.opening`), so both
+use the same code. Damage that cannot be repaired (an index that is lost, empty or another folder's)
+is refused by both with the same message.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from storage.sweep import Missing
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a repair would do to a folder.
+    """The changes that a repair would make to a folder.
 
-    writes_format: format.json is not there and would be written. makes_blobs: blobs/ is not there
-    and would be made. arriving, settled: blob files that nothing names, as in `sweep.Survey`; all
-    of them would be removed. missing: names without their bytes, which stay as they are.
+    writes_format: format.json does not exist and would be written. makes_blobs: blobs/ does not
+    exist and would be created. arriving, settled: unnamed blob files, as in `sweep.Survey`; all of
+    them would be removed. missing: names without their bytes, which stay as they are.
     """
 
     writes_format: bool
@@ -37,22 +37,22 @@ class Plan:
 
     @property
     def unnamed_count(self) -> int:
-        """Blob files that nothing names."""
+        """The number of unnamed blob files."""
         return self.arriving_count + self.settled_count
 
     @property
     def changes_anything(self) -> bool:
-        """Say whether there is something to repair."""
+        """Return whether there is anything to repair."""
         return self.writes_format or self.makes_blobs or self.unnamed_count > 0
 
 
 def plan(path: Path, *, disk: Disk) -> Plan:
-    """Look at the data folder at path. Blocks.
+    """Plan the repair of the data folder at path. Blocks.
 
     Raises FolderInUse, NewerFormat, CorruptIndex, and CorruptFolder for what cannot be repaired.
     """
     if not disk.exists(path / "index") and not disk.exists(path / "format.json"):
-        raise errors.CorruptFolder(f"{path} is no data folder", path=str(path))
+        raise errors.CorruptFolder(f"{path} is not a data folder", path=str(path))
     lock = disk.lock(path / "lock")
     try:
         return _plan(path, disk)

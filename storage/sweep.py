@@ -1,15 +1,16 @@
-"""engine: frees what nothing names any more, and sets a folder right at start.
+"""engine: frees unnamed blobs and rows, and recovers a folder at start.
 
-What lost its last name stands in Store.RELEASED since the transaction that took it. The sweep waits
-until readers are done (blobs in the index a second, files a minute, and longer while held), removes
-the file, and only then forgets the row: a crash in between repeats the removal and harms nothing.
+The transaction that removes a blob's last name also writes a row in Store.RELEASED. The sweep waits
+until readers are done (for blobs in the index a second, for files a minute, longer while they are
+held), removes the file, and only then removes the row: after a crash in between the removal is
+repeated.
 
-Recovery runs before the first request. It empties `tmp/` and `cache/`, frees all that was
-released, and reports names whose blob is missing; it never removes a name. Of the blob files that
-no row names it removes those that were still on their way in when the last server ended, which
-their mode says (`Blobs.settle`). A read-only file was named once, so the index beside it is an
-older one: such files stay, and more than a hundredth of all files stop the start, unless the
-operator asked for a repair.
+Recovery runs before the first request. It empties `tmp/` and `cache/`, frees all released items,
+and reports names whose blob is missing; it never removes a name. Of the blob files that no row
+names it removes those that were being received when the last server ended, which their mode tells
+(`Blobs.settle`). A read-only file was named before, so an index that does not name it is older:
+such files stay, and if they are more than a hundredth of all files the start is refused, unless the
+operator asks for a repair.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ STEP_MAX = 500
 ID_BYTES = 4
 ARRIVING_MAX = 256
 SHARE_PART = 20
-"""At most ARRIVING_MAX files, or a twentieth of all, are removed at start as having been on their
-way in."""
+"""At most ARRIVING_MAX files, or a twentieth of all, are removed at start as unfinished
+uploads."""
 SETTLED_PART = 100
-"""More than a hundredth of all files named once and not any more stop the start."""
+"""More than a hundredth of all files named before and unnamed now make a start fail."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Missing:
-    """A name whose blob is not there. upload_id: the name is a part of this upload."""
+    """A name whose blob does not exist. upload_id: the name is a part of this upload."""
 
     blob: str
     bucket: str
@@ -53,9 +54,9 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recovery:
-    """What a start came upon: files removed because nothing named them, and names without blobs.
+    """The result of a recovery: removed files that no row named, and names without blobs.
 
-    unnamed_left: blob files that nothing names and that were left where they are.
+    unnamed_left: blob files that no row names and that were not removed.
     """
 
     temporary_removed: int
@@ -66,11 +67,11 @@ class Recovery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """The blob files of a folder compared with its index; nothing is changed by it.
+    """A comparison of a folder's blob files with its index.
 
-    arriving: files that no row names and that were still on their way in. settled: files that were
-    named once and are not any more. named_count: how many files the index names. lost: named, and
-    not there.
+    arriving: unnamed files that were still being received. settled: files that were named before
+    and are unnamed now. named_count: files that the index names. lost: named files that do not
+    exist.
     """
 
     files_count: int
@@ -81,11 +82,11 @@ class Survey:
 
     @property
     def is_older_index(self) -> bool:
-        """Say whether so much was named once that the index must be older than the files."""
+        """Return whether so many files were named before that the index must be older."""
         return len(self.settled) > self.files_count // SETTLED_PART
 
     def removable(self, *, repair: bool) -> tuple[str, ...]:
-        """Return the files to remove: all that are not named, or those that a crash left."""
+        """Return the files to remove: all unnamed ones for a repair, else those of a crash."""
         if repair:
             return (*self.arriving, *self.settled)
         if len(self.arriving) > max(ARRIVING_MAX, self.files_count // SHARE_PART):
@@ -122,7 +123,7 @@ def survey(view: View, folder: Path, disk: Disk) -> Survey:
 
 
 def names_of(view: View, lost: Set[str]) -> Iterator[Missing]:
-    """Yield the names that lead to lost blobs."""
+    """Yield the names whose blobs are lost."""
     for bucket, value in view.scan(Store.BUCKETS, b""):
         bucket_id = records.bucket_id(value)
         for store in (Store.OBJECTS, Store.VERSIONS):
@@ -167,9 +168,9 @@ class Sweep:
         self._log = logging.getLogger("boathouse.sweep")
 
     async def run(self, *, interval_s: float = INTERVAL_S) -> None:
-        """Sweep until cancelled, whatever fails: what stays is there for the next time.
+        """Sweep until cancelled; after an error, try again at the next interval.
 
-        A failure is logged once, not again every second.
+        An error is logged once, not at every interval.
         """
         said = ""
         while True:
@@ -178,15 +179,15 @@ class Sweep:
                 await self.once()
                 await self._blobs.run(self._index.tend)
                 said = ""
-            except Exception as error:  # noqa: BLE001 - nobody else frees anything
+            except Exception as error:  # noqa: BLE001 - the sweep must go on, or no space is freed
                 if repr(error) != said:
                     said = repr(error)
-                    self._log.warning("the sweep failed, and goes on", exc_info=error)
+                    self._log.warning("the sweep failed and will be tried again", exc_info=error)
 
     async def once(
         self, *, row_grace_ms: int = ROW_GRACE_MS, file_grace_ms: int = FILE_GRACE_MS
     ) -> int:
-        """Free everything that was released longer ago than its grace; return how many things."""
+        """Free every item released longer ago than its grace; return the number of items."""
         now_ms = self._now_ms()
         freed = 0
         await self._blobs.run(self._settle)
@@ -199,10 +200,10 @@ class Sweep:
         return freed
 
     def _settle(self) -> None:
-        """Make named blobs read-only: new ones, and those of one folder more.
+        """Make named blobs read-only: new ones, and those of one more folder.
 
-        The files of an older release, of a copy that lost its modes, and those that were named
-        right before a crash are writable yet. One folder per round, because a lake has many files.
+        Files of an older release, of a copy that lost its modes, and those named right before a
+        crash are still writable. One folder per round, because there can be many files.
         """
         self._blobs.settle()
         name = next(self._unsettled, None)
@@ -216,18 +217,18 @@ class Sweep:
                 self._disk.make_read_only(folder / blob)
 
     def recover(self, *, repair: bool = False) -> Recovery:
-        """Set the folder right. Blocks; before the first reader and writer.
+        """Recover the folder. Blocks; runs before the first reader and writer.
 
-        repair: the operator asked for the removal of everything unnamed. Raises CorruptFolder,
-        before anything is changed, where the index is older than the blobs.
+        repair: the operator asked for the removal of all unnamed files. Raises CorruptFolder,
+        before any change, if the index is older than the blobs.
         """
         with self._index.view() as view:
             compared = survey(view, self._folder, self._disk)
             if compared.is_older_index and not repair:
                 raise errors.CorruptFolder(
-                    f"{len(compared.settled)} of {compared.files_count} blobs were named once and "
-                    "the index names them no more, so it is an older one: put the newest index/ "
-                    "back, or let `mini.py recover --yes` remove them",
+                    f"{len(compared.settled)} of {compared.files_count} blobs were named before "
+                    "and the index does not name them now, so the index is older: put the newest "
+                    "index/ back, or let `mini.py recover --yes` remove the blobs",
                     unnamed=len(compared.settled),
                     blobs=compared.files_count,
                 )
@@ -251,9 +252,9 @@ class Sweep:
         )
 
     def _steps(self, *, row_before_ms: int, file_before_ms: int) -> Iterator[_Step]:
-        """Yield what to free, in steps; each must be done before the next is asked for.
+        """Yield the items to free, in steps; each must be done before the next is taken.
 
-        Deleted buckets come first, since emptying them releases blobs in turn.
+        Deleted buckets come first, because emptying them releases blobs.
         """
         while deleted := self._released("bucket", row_before_ms):
             yield self._empty_bucket(*deleted[0])
@@ -282,7 +283,7 @@ class Sweep:
     def _released(
         self, what: bodies.Released, before_ms: int, passed: bytes = b""
     ) -> list[tuple[bytes, str]]:
-        found: list[tuple[bytes, str]] = []
+        rows: list[tuple[bytes, str]] = []
         start = max(bodies.released_before(what, 0), passed + b"\x00" if passed else b"")
         stop = bodies.released_before(what, max(before_ms, 0))
         with self._index.view() as view:
@@ -291,13 +292,13 @@ class Sweep:
                 assert what != "file" or not view.get(Store.BLOBS, b"f" + bytes.fromhex(name)), (
                     f"the blob {name} is released and named"
                 )
-                found.append((key, name))
-                if len(found) == STEP_MAX:
+                rows.append((key, name))
+                if len(rows) == STEP_MAX:
                     break
-        return found
+        return rows
 
     def _empty_bucket(self, row: bytes, name: str) -> _Step:
-        """Free a few of a deleted bucket's rows, or, when none is left, its row in RELEASED."""
+        """Free some of a deleted bucket's rows, or its row in RELEASED if no other is left."""
         bucket_id = int(name)
         now_ms = self._now_ms()
         with self._index.view() as view:
@@ -308,14 +309,14 @@ class Sweep:
         return _Step(files=(), count=1, batch=Batch(writes=(done,), makes_room=True))
 
     def _discard(self, path: Path) -> None:
-        """Remove what a process that is gone left behind: a file, or a folder of them."""
+        """Remove the temporary file or folder of a process that ended."""
         try:
             self._disk.unlink(path)
-        except (IsADirectoryError, PermissionError):  # Linux says the one, others the other
+        except (IsADirectoryError, PermissionError):  # Linux raises the first, macOS the second
             self._disk.remove_tree(path)
 
     def _unlink(self, files: Sequence[str]) -> None:
-        """Remove blob files for good: a power cut brings none back that no row names any more."""
+        """Remove blob files durably: a power cut does not restore an unnamed file."""
         for blob in files:
             self._blobs.unlink(blob)
         for folder in sorted({blob[:2] for blob in files}):
@@ -324,7 +325,7 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Step:
-    """Files to remove first, then a Batch; count things are freed by both."""
+    """Files to remove first, then a Batch; count: the items that both free."""
 
     files: tuple[str, ...]
     count: int
@@ -348,7 +349,7 @@ def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation
     """Yield derivations that remove up to STEP_MAX rows of a deleted bucket, an upload's parts
     before the upload.
 
-    Nobody can reach these rows any more, so they are still there when the writer comes to them.
+    No request reaches these rows any more, so they still exist when the writer runs.
     """
     start, stop = keys.bucket_range(bucket_id)
     left = STEP_MAX

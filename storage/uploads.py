@@ -1,9 +1,9 @@
 """engine: multipart uploads: create, put and copy parts, list, complete, abort.
 
 Completing names the parts as the object's segments and copies nothing: the CRC64NVME of the whole
-is combined from the parts', the ETag is the MD5 of their MD5s. Parts not named are let go in the
-same transaction. The object remembers its upload's id, so that a completion repeated word for word
-(the client never saw the answer) finds the object and returns it.
+is combined from the parts', the ETag is the MD5 of their MD5s. Other parts are released in the same
+transaction. The object stores its upload's id, so that a repeated completion (the client never saw
+the response) finds the object and returns it.
 """
 
 from __future__ import annotations
@@ -93,10 +93,11 @@ class Uploads:
         checksum_type: ChecksumType = "COMPOSITE",
         expects: tuple[Expect, ...] = (),
     ) -> UploadInfo:
-        """Begin an upload.
+        """Create an upload.
 
-        checksum_algorithm: the one that every part will bring, if the client named one. expects:
-        rows that this was decided on. Raises NoSuchBucket, InvalidKey, ExpectationFailed.
+        checksum_algorithm: the algorithm of every part's checksum, if the client named one.
+        expects: rows on which the permission was decided. Raises NoSuchBucket, InvalidKey,
+        ExpectationFailed.
         """
         name = objects.name_of(bucket)
         bucket_id = objects.id_of(self._index, bucket)
@@ -122,7 +123,7 @@ class Uploads:
         return _upload_info(name, key, upload_id, record)
 
     def get(self, bucket: str, key: str, upload_id: str) -> UploadInfo:
-        """Return an upload under way. Raises NoSuchBucket, NoSuchUpload."""
+        """Return an unfinished upload. Raises NoSuchBucket, NoSuchUpload."""
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
             _, record = find(view, bucket_id, key, upload_id)
@@ -140,8 +141,8 @@ class Uploads:
     ) -> PartInfo:
         """Store a received body as a part, replacing the one of that number.
 
-        received must hold an MD5. checksums_text: algorithm -> base64 text, kept with the part. On
-        any refusal the body is discarded. Raises NoSuchBucket, NoSuchUpload, InvalidPart (number).
+        received must hold an MD5. checksums_text: algorithm -> base64 text, stored with the part.
+        On any error the body is discarded. Raises NoSuchBucket, NoSuchUpload, InvalidPart (number).
         """
         now_ms = self._now_ms()
         try:
@@ -179,7 +180,7 @@ class Uploads:
         source: ObjectInfo,
         byte_range: ByteRange | None = None,
     ) -> PartInfo:
-        """Make a stored body, or byte_range of it, a part. Its bytes are read, but not copied.
+        """Make a stored body, or byte_range of it, a part. Its bytes are read, not copied.
 
         Raises NoSuchBucket, NoSuchUpload, InvalidPart (number), SourceGone.
         """
@@ -215,17 +216,17 @@ class Uploads:
     ) -> PartPage:
         """Return an upload's parts with numbers above after. Raises NoSuchBucket, NoSuchUpload."""
         limit = min(parts_max, PAGE_ENTRIES_MAX)
-        found: list[PartInfo] = []
+        parts: list[PartInfo] = []
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
             find(view, bucket_id, key, upload_id)
             if limit <= 0 or after >= PART_NUMBER_MAX:
                 return PartPage(parts=(), next_after=None)
             for number, record in _parts_of(view, upload_id, max(after, 0) + 1):
-                if len(found) == limit:
-                    return PartPage(parts=tuple(found), next_after=found[-1].part_number)
-                found.append(_part_info(number, record))
-        return PartPage(parts=tuple(found), next_after=None)
+                if len(parts) == limit:
+                    return PartPage(parts=tuple(parts), next_after=parts[-1].part_number)
+                parts.append(_part_info(number, record))
+        return PartPage(parts=tuple(parts), next_after=None)
 
     async def complete(
         self,
@@ -241,8 +242,8 @@ class Uploads:
     ) -> ObjectInfo:
         """Make the named parts, (number, bare ETag) each, the object.
 
-        size_bytes: the length the client believes the object has, if it said. part_checksums: what
-        the client says of its parts, number -> algorithm -> base64 text; they must agree. Raises
+        size_bytes: the object's length, if the client sent it. part_checksums: checksums of parts
+        that the client sent, number -> algorithm -> base64 text; they must match. Raises
         NoSuchBucket, NoSuchUpload, InvalidPart, PartOutOfOrder, PartTooSmall, PreconditionFailed,
         NoSuchKey, ContentDiffers.
         """
@@ -323,7 +324,7 @@ class Uploads:
         return SegmentBody(segments=tuple(segment for part in chosen for segment in part.segments))
 
     async def abort(self, bucket: str, key: str, upload_id: str) -> None:
-        """End an upload and let its parts go. Raises NoSuchBucket, NoSuchUpload."""
+        """Abort an upload and release its parts. Raises NoSuchBucket, NoSuchUpload."""
         now_ms = self._now_ms()
         encoded = key.encode("utf-8", "surrogatepass")
 
@@ -354,7 +355,7 @@ class Uploads:
     ) -> UploadPage:
         """Return one page of a bucket's uploads, by key, then by upload id.
 
-        Starts behind key_marker; with upload_id_marker, behind that upload of that key. Raises
+        Starts after key_marker; with upload_id_marker, after that upload of that key. Raises
         NoSuchBucket.
         """
         position = _position_of(key_marker, upload_id_marker)
@@ -390,7 +391,7 @@ class Uploads:
 
 
 class _Rows:
-    """A bucket's uploads as a listing walks them: by an entry of key, end mark and upload id."""
+    """A bucket's uploads for a listing: one entry per key, end mark and upload id."""
 
     def __init__(self, view: Reading, bucket_id: int) -> None:
         self._view = view
@@ -463,7 +464,7 @@ def _check_number(part_number: int) -> None:
 
 def _check_order(parts: Sequence[tuple[int, str]]) -> None:
     if not parts:
-        raise errors.InvalidPart("a completion names at least one part", part_number=0)
+        raise errors.InvalidPart("a completion must name at least one part", part_number=0)
     after = 0
     for number, _ in parts:
         if number <= after:
@@ -480,18 +481,18 @@ def _choose(
     part_bytes_min: int,
     claimed: Mapping[int, Mapping[str, str]],
 ) -> list[records.PartRecord]:
-    """Return the records of the named parts, or raise what is wrong with them."""
+    """Return the records of the named parts. Raises InvalidPart, PartTooSmall."""
     chosen: list[records.PartRecord] = []
     for number, etag in parts:
         part = stored.get(number)
         if part is None or part.etag != etag:
             raise errors.InvalidPart(
-                f"part {number} is not there, or its ETag is another", part_number=number
+                f"part {number} does not exist, or its ETag differs", part_number=number
             )
         for algorithm, text in claimed.get(number, {}).items():
             if part.checksums.get(algorithm, text) != text:
                 raise errors.InvalidPart(
-                    f"part {number} has another {algorithm} checksum", part_number=number
+                    f"part {number} has a different {algorithm} checksum", part_number=number
                 )
         chosen.append(part)
     for (number, etag), part in zip(parts[:-1], chosen[:-1], strict=True):
@@ -513,7 +514,7 @@ def _join(
     before: records.ObjectRecord | None,
     now_ms: int,
 ) -> records.ObjectRecord:
-    """Return the object that the chosen parts make."""
+    """Return the object made of the chosen parts."""
     checksums_text = dict(upload.attributes.checksums)
     algorithm = upload.checksum_algorithm
     part_checksums = b""
@@ -559,7 +560,7 @@ def _rewritten(
     born: records.ObjectRecord,
     equal: objects.Equal | None,
 ) -> records.ObjectRecord:
-    """Write-once: identical bytes stay where they are; the rest is as this upload says."""
+    """Complete to a write-once key: identical bytes stay; the attributes are this upload's."""
     objects.check_same(
         key,
         before,
@@ -576,12 +577,12 @@ def _rewritten(
 def _is_repeat(
     before: records.ObjectRecord | None, upload_id: str, parts: Sequence[tuple[int, str]]
 ) -> bool:
-    """Say whether this very completion made the object that is there."""
+    """Return whether the same completion made the existing object."""
     if before is None or before.upload_id != upload_id:
         return False
     try:
         return etags.of_parts([etag for _, etag in parts]) == before.etag
-    except ValueError:  # an ETag that is no digest is none of ours
+    except ValueError:  # an ETag that is not a digest is not of this server
         return False
 
 

@@ -81,9 +81,9 @@ def test_create_table_bucket_with_the_name_of_a_general_bucket_conflicts(
         ("a--table-s3", "may not end with --table-s3"),
         ("a-s3alias", "may not end with -s3alias"),
         ("a--ol-s3", "may not end with --ol-s3"),
-        ("iceberg", "is a word this server keeps for itself"),
-        ("session", "is a word this server keeps for itself"),
-        ("tables", "is a word this server keeps for itself"),
+        ("iceberg", "is a word this server reserves"),
+        ("session", "is a word this server reserves"),
+        ("tables", "is a word this server reserves"),
     ],
 )
 def test_create_table_bucket_with_a_reserved_name_is_refused(

@@ -91,7 +91,7 @@ def test_a_folder_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) ->
     with pytest.raises(errors.NewerFormat) as caught:
         folders.open_folder(tmp_path / "data")
     assert "\n" not in str(caught.value)
-    assert caught.value.fields["found"] == opening.FORMAT + 1
+    assert caught.value.fields["number"] == opening.FORMAT + 1
     assert place.read_bytes() == before
     place.write_text(json.dumps({**stated, "new": "field"}))
     folders.open_folder(tmp_path / "data").close()
@@ -327,7 +327,9 @@ def test_the_sweep_goes_on_after_a_failure(
     asyncio.run(serve())
     storage.close()
     assert refusing.refusals == 0
-    assert [record.message for record in caplog.records] == ["the sweep failed, and goes on"]
+    assert [record.message for record in caplog.records] == [
+        "the sweep failed and will be tried again"
+    ]
 
 
 # A folder that lost a part of itself.
@@ -412,7 +414,7 @@ def test_an_index_that_is_new_and_empty_is_refused_in_a_used_folder(
     data = tmp_path / "data" / "index" / "data.mdb"
     data.unlink()
     index.Index(path=tmp_path / "data" / "index", disk=Disk(), map_size_bytes=1 << 26).close()
-    assert "is empty and other files of it are there" in refused(tmp_path / "data")
+    assert "is empty, but the folder has other files" in refused(tmp_path / "data")
 
 
 def test_the_index_of_another_folder_is_refused_by_its_server_id(tmp_path: Path) -> None:
@@ -432,7 +434,7 @@ def test_an_older_index_beside_newer_blobs_is_refused_and_keeps_every_blob(tmp_p
     shutil.rmtree(tmp_path / "data" / "index")
     shutil.copytree(tmp_path / "backup", tmp_path / "data" / "index")
     message = refused(tmp_path / "data")
-    assert message.startswith("1 of 4 blobs were named once and the index names them no more")
+    assert message.startswith("1 of 4 blobs were named before and the index does not name them now")
     assert "`mini.py recover --yes`" in message
 
 
@@ -488,7 +490,7 @@ def test_a_folder_without_its_blobs_is_refused(tmp_path: Path, *, leave_empty: b
 def test_a_folder_that_is_none_of_ours_keeps_its_temporary_files(tmp_path: Path, name: str) -> None:
     (tmp_path / "data" / name).mkdir(parents=True)
     (tmp_path / "data" / name / "thesis").write_bytes(b"years")
-    assert "is no data folder" in refused(tmp_path / "data")
+    assert "is not a data folder" in refused(tmp_path / "data")
 
 
 @pytest.mark.parametrize("name", ["tmp", "blobs", "index", "cache"])

@@ -110,7 +110,7 @@ def test_the_index_of_another_folder_cannot_be_repaired(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_never_one_is_not_made_by_looking_at_it(tmp_path: Path) -> None:
-    with pytest.raises(errors.CorruptFolder, match="is no data folder"):
+    with pytest.raises(errors.CorruptFolder, match="is not a data folder"):
         repair.plan(tmp_path / "data", disk=Disk())
     assert not (tmp_path / "data").exists()
 
