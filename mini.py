@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         if setting.name in config.NOT_FLAGS:
             continue
         text = setting.meaning.replace("%", "%%")
-        if setting.kind == "flag":
+        if setting.type == "flag":
             serve.add_argument(
                 setting.flag, dest=setting.name, action="store_true", default=None, help=text
             )
@@ -102,10 +102,10 @@ def _parser() -> argparse.ArgumentParser:
             serve.add_argument(
                 setting.flag,
                 dest=setting.name,
-                action="append" if setting.kind == "names" else "store",
-                type=_port if setting.kind == "count" else str,
+                action="append" if setting.type == "names" else "store",
+                type=_port if setting.type == "count" else str,
                 default=None,
-                metavar=setting.kind.upper().removesuffix("S"),
+                metavar=setting.type.upper().removesuffix("S"),
                 help=f"{text} Default: {config.shown_default(setting)}.",
             )
 

@@ -1,11 +1,10 @@
-"""face: one HTTP request in, one answer out, over bare ASGI.
+"""face: one HTTP request and one response, over bare ASGI.
 
-A Request is what came over the wire and nothing more: the path stays percent-encoded, because
-decoding it twice, or in the wrong place, is how `%2F` becomes a way into a neighbour's bucket. An
-answer's body is bytes and slices of files. A slice goes out in `limits.READ_BYTES` steps with a
-turn for other requests between two of them: by the scope's Writer if it has one, else read and
-handed to the server's own `send`, which never yields while the socket takes data. Knows no face,
-no signature and no error code.
+A Request holds the request as it was received: the path stays percent-encoded, because decoding it
+twice, or in the wrong place, makes `%2F` a path into another bucket. A response's body is bytes and
+slices of files. A slice is sent in `limits.READ_BYTES` steps with a turn for other requests between
+two of them: by the scope's Writer if it has one, otherwise read and passed to the server's `send`,
+which never yields while the socket accepts data. Contains no face, no signature, no error code.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 BODILESS = frozenset({204, 304})
 HEADER_NAMES_REMEMBERED = 1024
 STALLED = "boathouse.stalled"
-"""The scope's extension by which a connection says that its client stopped within the body; it is
-looked for whenever `receive` has returned."""
+"""The scope's extension by which a connection reports that its client stopped within the body; it
+is checked whenever `receive` has returned."""
 
 
 WRITER = "boathouse.writer"
-"""The scope's extension by which an answer may go out past `send`: a Writer."""
+"""The scope's extension for responses that bypass `send`: a Writer."""
 
 
 class Writer(Protocol):
-    """A shorter way out than ASGI's messages: `send_whole`; or `begin`, then `write` and
-    `send_file`, then `end`. status and headers: as in ASGI's `http.response.start`, the length
+    """Sends a response without ASGI messages: `send_whole`; or `begin`, then `write` and
+    `send_file`, then `end`. status and headers: as in ASGI's `http.response.start`, with the length
     among them. See `server.transport.cycle.Cycle`."""
 
     async def send_whole(
@@ -79,7 +78,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Files(Protocol):
-    """How files are read: what this module needs of `storage.disk.Disk`."""
+    """The methods of `storage.disk.Disk` that this module uses to read files."""
 
     def open(self, path: Path) -> int: ...
 
@@ -93,8 +92,8 @@ class Files(Protocol):
 class Headers:
     """The request's headers. Names are lower case; values are Latin-1 text, one per wire byte.
 
-    raw: as they came. joined: by name, a repeated header as its values joined by commas; what the
-    hot path reads, in bytes.
+    raw: as received. joined: by name, a repeated header as its values joined by commas; the hot
+    path reads these, in bytes.
     """
 
     __slots__ = ("joined", "raw")
@@ -112,12 +111,12 @@ class Headers:
         return default if value is None else value.decode("latin-1")
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Return every value of a header, in the order they came."""
+        """Return every value of a header, in the order received."""
         wanted = name.encode("latin-1")
         return tuple(value.decode("latin-1") for other, value in self.raw if other == wanted)
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """Yield name and value of each header as it came, repetitions included."""
+        """Yield name and value of each header as received, repetitions included."""
         for name, value in self.raw:
             yield name.decode("latin-1"), value.decode("latin-1")
 
@@ -126,10 +125,10 @@ class Headers:
 
 
 class Request:
-    """One request. Nothing is parsed before it is asked for, and each thing at most once.
+    """One request. Parts are parsed when first used, and only once.
 
-    bodies: what a body that is read whole takes its share of; `release` gives it back. proven:
-    whether the caller's identity is.
+    bodies: the budgets for bodies that are read whole; `release` gives the share back. proven:
+    whether the caller's identity is proven.
     """
 
     __slots__ = (
@@ -190,7 +189,7 @@ class Request:
 
     @property
     def origin(self) -> str:
-        """Where the client reached us: scheme and Host, as it must spell them next time too."""
+        """Scheme and Host as the client used them; later requests must use the same."""
         return f"{self.scheme}://{self.host}"
 
     @property
@@ -201,7 +200,7 @@ class Request:
             if b"%" in path:
                 self._segments = tuple(map(_unquote, path.split(b"/")))
             else:
-                # Most paths have no escape: one text is cut, not seven decoded one by one.
+                # Most paths have no escape: the text is split, not decoded segment by segment.
                 self._segments = tuple(_unquote(path).split("/")) if path else ()
         return self._segments
 
@@ -213,16 +212,16 @@ class Request:
         return self._pairs
 
     def parameter(self, name: str, default: str | None = None) -> str | None:
-        """Return the first value that the query gives for name."""
+        """Return the first value of name in the query."""
         for other, value in self.pairs:
             if other == name:
                 return value
         return default
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives, or once more from memory after `read`.
+        """Yield the body as it arrives, or again from memory after `read`.
 
-        Raises ClientDisconnected and BodyStalled. A body can be taken from the wire only once.
+        Raises ClientDisconnected and BodyStalled. A body can be received only once.
         """
         if self._body is not None:
             if self._body:
@@ -234,10 +233,12 @@ class Request:
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise errors.ClientDisconnected("the client went away before its body was whole")
+                raise errors.ClientDisconnected(
+                    "the client disconnected before its body was complete"
+                )
             more = message.get("more_body", False)
             if more and STALLED in self._scope.get("extensions", ()):
-                raise errors.BodyStalled("the request's body did not come in time")
+                raise errors.BodyStalled("the request's body did not arrive in time")
             data = message.get("body", b"")
             if data:
                 self.received_bytes += len(data)
@@ -247,7 +248,7 @@ class Request:
     async def read(self, *, limit_bytes: int) -> bytes:
         """Return the whole body, kept for the next call.
 
-        Raises BodyTooLarge beyond the limit, and ServerBusy while other bodies take the memory.
+        Raises BodyTooLarge beyond the limit, and ServerBusy while other bodies use the memory.
         """
         if self._body is None:
             declared = self.content_length
@@ -258,8 +259,8 @@ class Request:
                 budget = self._bodies.budget_for(share_bytes, proven=self.proven)
                 await budget.take(share_bytes)
                 self._share = (budget, share_bytes)
-            # Its last growth is its value: a body is never twice in memory. A large one takes its
-            # room at once, since growing step by step leaves holes as large as itself.
+            # The buffer becomes the value, so a body is never in memory twice. A large one is
+            # allocated at once: growth in steps leaves holes as large as the body itself.
             parts = io.BytesIO()
             size_bytes = 0
             async for data in self.chunks():
@@ -278,7 +279,7 @@ class Request:
         return self._body
 
     def release(self) -> None:
-        """Give back the body's share of the memory, when the request is over."""
+        """Return the body's share of the memory, after the request."""
         if self._share is not None:
             budget, size_bytes = self._share
             self._share = None
@@ -287,7 +288,7 @@ class Request:
 
     @property
     def content_length(self) -> int | None:
-        """The body's size as the client declares it, or None for chunked transfer coding."""
+        """The body's Content-Length, or None for chunked transfer coding."""
         text = self.headers.get("content-length")
         if text is None:
             return None
@@ -297,11 +298,11 @@ class Request:
 
 
 class Response(NamedTuple):
-    """One answer. A tuple, not a dataclass: built per request, it costs a third as much.
+    """One response. A tuple, not a dataclass: built per request, it costs a third as much.
 
     body: bytes, or pieces in order. Without a content-length header the body's size is sent, so
-    an answer to HEAD gives the header and leaves the body empty. holding: entered while pieces are
-    sent, so that the files of those behind the first are still there when it is their turn.
+    a response to HEAD sets the header and leaves the body empty. holding: entered while pieces are
+    sent, so that the files of later pieces still exist at their turn.
     """
 
     status: int
@@ -346,9 +347,9 @@ def _parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
 
 
 class Sender:
-    """Sends one answer. `started` says whether its status line is out, and nothing else may be.
+    """Sends one response. `started`: its status line is sent, so no other response can be.
 
-    headers: further ones, ready for the wire. A client that leaves raises ClientDisconnected.
+    headers: further ones, encoded. A client that disconnects raises ClientDisconnected.
     """
 
     __slots__ = ("_files", "_headers", "_receive", "_request", "_send", "started")
@@ -370,9 +371,9 @@ class Sender:
         self.started = False
 
     async def send(self, response: Response) -> int:
-        """Send the answer and return how many body bytes were handed to the connection.
+        """Send the response and return the number of body bytes passed to the connection.
 
-        The first file is opened before the status line goes out, so that a missing one, or a
+        The first file is opened before the status line is sent, so that a missing file, or a
         header that cannot be sent, can still become an error.
         """
         status, own_headers, body, holding = response
@@ -454,7 +455,7 @@ class Sender:
                     if left > 0:
                         await asyncio.sleep(0)
                         if watch is not None and watch.done():
-                            raise errors.ClientDisconnected("the client went away")
+                            raise errors.ClientDisconnected("the client disconnected")
             if total == 0:
                 await self._send({"type": "http.response.body", "body": b""})
         finally:
@@ -463,7 +464,7 @@ class Sender:
 
 
 class _Reading:
-    """At most one open file: neighbouring slices often lie in the same one."""
+    """At most one open file: adjacent slices are often in the same one."""
 
     __slots__ = ("_descriptor", "_files", "_path")
 
@@ -516,7 +517,7 @@ def _header_name(name: str) -> bytes:
 
 def _header_value(value: str) -> bytes:
     if _CONTROL.search(value):
-        # What a client can put into an answer's header must not end that header.
+        # A client's text in a response header must not end that header.
         raise errors.MalformedRequest("a response header would have a control character")
     try:
         return value.encode("latin-1")

@@ -1,8 +1,8 @@
-"""rule: one description of an operation, and one request for it, the same for every face.
+"""rule: the description of an operation, and of one request for it, for every face.
 
-An Operation is a row: what its name is, what must be allowed, where its body goes, which function
-does it. A face finds the row that a request means and parses the request once into the row's value;
-`server.exchange` does the rest in the same order for all. What a row does not say, no step asks.
+An Operation is a row: its name, its demands, its body's bound, its handler. A face finds the row of
+a request and parses the request once into the row's value; `server.exchange` does the rest, in the
+same order for all faces.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from server import asgi
 
 Handler: TypeAlias = Callable[[Any, "Call"], Awaitable["asgi.Response"]]
-"""Does an operation: gets its face's services and the call. Raises what the face can encode."""
+"""Runs an operation, given its face's services and the call. Raises errors the face can encode."""
 
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
-"""Says what must be allowed before an operation begins, as far as its head tells."""
+"""Returns the demands of an operation, as far as the request's head determines them."""
 
 NO_BODY: Final = 0
 
 
 def demand_nothing(services: Any, call: Call) -> tuple[model.Demand, ...]:
-    """Demand nothing: the operation is free, or its handler asks once it has read the body."""
+    """Demand nothing: the operation is free, or its handler demands once it has the body."""
     return ()
 
 
@@ -36,9 +36,9 @@ class Operation:
     """One row of a face's table.
 
     name: as the protocol's specification or its service model spells it. handler: None if the
-    operation is not implemented; then it is refused by its name once the caller is allowed to ask
-    for it. body_bytes_max: the bound of a body that is read whole, before the handler begins;
-    NO_BODY for a handler that reads none or takes its body as a stream.
+    operation is not implemented; then it is refused by its name once the caller is authorised
+    for it. body_bytes_max: the bound of a body that is read whole, before the handler runs;
+    NO_BODY for a handler that reads none or receives its body as a stream.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Operation:
 
 
 class Call:
-    """One request for an operation. Mutable: `caller` and `body` come while it is on its way.
+    """One request for an operation. Mutable: `caller` and `body` are set while it is served.
 
-    value: what the face has parsed of the request, of a type that belongs to the operation.
-    context: what the face remembers while the request is on its way, None if it needs nothing.
+    value: the face's parsed request, of a type that belongs to the operation.
+    context: the face's state for this request, None if it needs none.
     """
 
     __slots__ = ("body", "caller", "context", "operation", "request", "value")
@@ -70,5 +70,5 @@ class Call:
 
     @property
     def principal(self) -> model.Principal:
-        """Who calls."""
+        """The caller's principal."""
         return self.caller.principal

@@ -1,9 +1,9 @@
 """rule: flags, environment and mini.toml become one frozen Config.
 
-A flag beats an environment variable, which beats the file, which beats the default. Every key has
-one row in SETTINGS, from which the command line, the environment's names and docs/CONFIG.md all
-follow. A key that nobody knows is refused: a typo must not pass for a setting. Opens no file and
-reads no environment by itself.
+A flag overrides an environment variable, which overrides the file, which overrides the default.
+Every key has one row in SETTINGS; the command line, the names of environment variables and
+docs/CONFIG.md follow from it. An unknown key is refused, so that a typo is noticed. Opens no file
+and reads no environment itself.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CANONICAL_ID = re.compile(r"[0-9a-f]{64}")
 VERSION = "0.1.0"
 ENVIRONMENT_PREFIX = "BOATHOUSE_"
 
-Kind = Literal["text", "count", "flag", "names"]
+SettingType = Literal["text", "count", "flag", "names"]
 
 
 class InvalidConfig(Exception):
-    """A setting is unknown, malformed, or refused together with another; str() says which."""
+    """A setting is unknown, malformed, or conflicts with another; str() says which."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,19 +40,19 @@ class Setting:
     """One key: its name in Config and mini.toml, its flag, its default and its meaning."""
 
     name: str
-    kind: Kind
+    type: SettingType
     default: Any
     meaning: str
     repeated_flag: str | None = None
 
     @property
     def flag(self) -> str:
-        """The command line's spelling."""
+        """The setting's flag on the command line."""
         return self.repeated_flag or "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """The environment's spelling."""
+        """The setting's environment variable."""
         return ENVIRONMENT_PREFIX + self.flag.removeprefix("--").replace("-", "_").upper()
 
 
@@ -61,88 +61,88 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="data",
-        kind="text",
+        type="text",
         default="./boathouse-data",
-        meaning="Data folder; made at first start.",
+        meaning="Data folder; created at first start.",
     ),
-    Setting(name="host", kind="text", default="127.0.0.1", meaning="Address to listen on."),
+    Setting(name="host", type="text", default="127.0.0.1", meaning="Address to listen on."),
     Setting(
         name="port",
-        kind="count",
+        type="count",
         default=5253,
         meaning="Port to listen on; 0 takes a free one.",
     ),
     Setting(
         name="table_buckets",
-        kind="names",
+        type="names",
         default=("lake",),
         repeated_flag="--table-bucket",
         meaning="Table buckets that exist from the start; the first is the default warehouse.",
     ),
     Setting(
         name="buckets",
-        kind="names",
+        type="names",
         default=(),
         repeated_flag="--bucket",
         meaning="General buckets that exist from the start.",
     ),
     Setting(
         name="sample_data",
-        kind="flag",
+        type="flag",
         default=False,
         meaning="Load a small real data set and print a query to try.",
     ),
     Setting(
         name="no_auth",
-        kind="flag",
+        type="flag",
         default=False,
-        meaning="Let everyone in as root; loopback addresses only.",
+        meaning="Give every client root's rights; loopback addresses only.",
     ),
     Setting(
         name="ready_file",
-        kind="text",
+        type="text",
         default=None,
         meaning="File that receives one JSON object once every face answers.",
     ),
     Setting(
         name="json",
-        kind="flag",
+        type="flag",
         default=False,
         meaning="Print the banner as one JSON object.",
     ),
     Setting(
         name="domain",
-        kind="text",
+        type="text",
         default=None,
         meaning="Serve virtual-hosted buckets as BUCKET.<domain>, besides BUCKET.localhost.",
     ),
     Setting(
         name="region",
-        kind="text",
+        type="text",
         default="us-east-1",
         meaning="Region that ARNs and answers name.",
     ),
     Setting(
         name="account",
-        kind="text",
+        type="text",
         default="000000000000",
         meaning="Account id, 12 digits.",
     ),
     Setting(
         name="access_key",
-        kind="text",
+        type="text",
         default=None,
         meaning="Root access key, instead of the one in DIR/root.json.",
     ),
     Setting(
         name="secret_key",
-        kind="text",
+        type="text",
         default=None,
         meaning="Root secret key; goes with access_key.",
     ),
     Setting(
         name="idle_timeout_seconds",
-        kind="count",
+        type="count",
         default=60,
         meaning=(
             "How long a client may stop in the middle of sending a body or of taking an answer."
@@ -150,13 +150,13 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="log_level",
-        kind="text",
+        type="text",
         default="warning",
-        meaning="What the log on standard error tells: debug, info, warning or error.",
+        meaning="Level of the log on standard error: debug, info, warning or error.",
     ),
     Setting(
         name="access_log",
-        kind="flag",
+        type="flag",
         default=False,
         meaning=(
             "Write one line for each request to the log: client, method, path, status and bytes. "
@@ -165,7 +165,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="sql_workers",
-        kind="count",
+        type="count",
         default=2,
         meaning=(
             "SQL worker processes, started when a query needs one; one user has at most all but "
@@ -174,7 +174,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="sql_memory_mib",
-        kind="count",
+        type="count",
         default=2048,
         meaning=(
             "Memory pool of one SQL worker, MiB; sorts and aggregates spill beyond it. The process "
@@ -183,31 +183,31 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="sql_timeout_seconds",
-        kind="count",
+        type="count",
         default=1200,
         meaning="Longest time one SQL statement may run.",
     ),
     Setting(
         name="sql_results_mib",
-        kind="count",
+        type="count",
         default=8192,
         meaning=(
             "Room for SQL results that clients fetch in chunks, MiB in `DIR/cache/results`; the "
-            "oldest give way, and a larger one is refused. A result goes 5 minutes after it was "
-            "read, or its session closed, at the latest after a day."
+            "oldest are removed, and a larger one is refused. A result is removed 5 minutes after "
+            "it was read or its session closed, and always after a day."
         ),
     ),
     Setting(
         name="sweep_interval_seconds",
-        kind="count",
+        type="count",
         default=3600,
         meaning=(
-            "How often unreferenced files of tables are looked for and freed; 0: only when asked."
+            "How often unreferenced files of tables are looked for and freed; 0: only on request."
         ),
     ),
     Setting(
         name="lifecycle_day_seconds",
-        kind="count",
+        type="count",
         default=86400,
         meaning=(
             "How long a day of retention is; less than 86400 is for tests, and loses files early."
@@ -215,28 +215,28 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="tls_cert",
-        kind="text",
+        type="text",
         default=None,
         meaning="PEM certificate chain; serves https together with tls_key.",
     ),
     Setting(
         name="tls_key",
-        kind="text",
+        type="text",
         default=None,
         meaning="PEM private key of tls_cert.",
     ),
 )
 
 NOT_FLAGS = frozenset({"access_key", "secret_key"})
-"""Secrets do not belong on a command line, where every user of the machine can read them."""
+"""Settings without a flag: every user of the machine can read secrets on a command line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketSetting:
-    """One key of `[table_buckets.NAME]`. choices: the words it may be.
+    """One key of `[table_buckets.NAME]`. choices: the allowed words.
 
-    Without choices it is a whole number of 1 to DAYS_MAX where its default is one, or else true or
-    false.
+    Without choices it is a whole number of 1 to DAYS_MAX if its default is one, and otherwise true
+    or false.
     """
 
     name: str
@@ -246,12 +246,12 @@ class BucketSetting:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a whole number."""
+        """Whether the value is a whole number."""
         return isinstance(self.default, int) and not isinstance(self.default, bool)
 
     @property
     def expected(self) -> str:
-        """What it may be, for people."""
+        """The allowed values, as text."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         return f"a whole number from 1 to {DAYS_MAX}" if self.is_number else "true or false"
@@ -266,15 +266,15 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         choices=("off", "names", "strict"),
         default="names",
         meaning=(
-            "How a write below a table's place is judged: not at all, by its key, or by its key "
-            "and what its bytes are."
+            "How a write below a table's place is checked: not at all, by its key, or by its key "
+            "and its content."
         ),
     ),
     BucketSetting(
         name="require_registered",
         choices=(),
         default=False,
-        meaning="Take files only below places of tables and views that the catalog knows.",
+        meaning="Accept files only below places of tables and views of the catalog.",
     ),
     BucketSetting(
         name="aws_strict",
@@ -289,10 +289,7 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         name="unreferenced_days",
         choices=(),
         default=3,
-        meaning=(
-            "How old a table's file must be before the sweep hides it because nothing references "
-            "it."
-        ),
+        meaning=("How old an unreferenced file of a table must be before the sweep hides it."),
     ),
     BucketSetting(
         name="noncurrent_days",
@@ -316,7 +313,7 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         meaning="For how long the sweep keeps what a table dropped without purge references.",
     ),
 )
-"""With what a table bucket is made. Its index row holds what is said, under the same names."""
+"""Settings of a new table bucket. Its index row stores the values that differ from defaults."""
 
 USER_KEYS = (
     "name", "access_key", "secret_key", "policies", "account", "canonical_id", "display_name",
@@ -341,7 +338,7 @@ class User:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Every setting, resolved. docs/CONFIG.md explains each."""
+    """All settings, resolved. docs/CONFIG.md explains each."""
 
     data: str
     host: str
@@ -370,21 +367,21 @@ class Config:
     tls_key: str | None
     users: tuple[User, ...] = field(default=())
     bucket_seeds: Mapping[str, Mapping[str, str | bool | int]] = field(default_factory=dict)
-    """Table bucket -> what `[table_buckets.NAME]` says: for a bucket that is made, not for one that
-    is there."""
+    """Table bucket -> its `[table_buckets.NAME]`: used when the bucket is created, ignored if it
+    exists."""
 
     @property
     def scheme(self) -> str:
-        """http, or https where a certificate is configured."""
+        """http, or https if a certificate is configured."""
         return "https" if self.tls_cert else "http"
 
 
 def resolve(
     flags: Mapping[str, Any], environment: Mapping[str, str], document: Mapping[str, Any]
 ) -> Config:
-    """Return the Config that flags, environment and the decoded mini.toml amount to.
+    """Return the Config of flags, environment and the decoded mini.toml.
 
-    flags: setting name -> value as given, None where the flag is absent. Raises InvalidConfig.
+    flags: setting name -> value, None if the flag is absent. Raises InvalidConfig.
     """
     _check_keys("mini.toml", document, (*(setting.name for setting in SETTINGS), "users"))
     seeds = _seeds(document.get("table_buckets"))
@@ -413,16 +410,16 @@ def resolve(
     return config
 
 
-def bucket_settings_of(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every setting of a table bucket, from what its index row says; defaults for the rest.
+def bucket_settings_of(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every setting of a table bucket, from its index row and the defaults.
 
-    What another release wrote comes out as it is.
+    Settings that another release wrote are returned unchanged.
     """
-    return {setting.name: said.get(setting.name, setting.default) for setting in BUCKET_SETTINGS}
+    return {setting.name: stored.get(setting.name, setting.default) for setting in BUCKET_SETTINGS}
 
 
 def shown_default(setting: Setting | BucketSetting) -> str:
-    """Return a setting's default as people write it."""
+    """Return a setting's default as it is written in mini.toml."""
     match setting.default:
         case None:
             return "none"
@@ -435,7 +432,7 @@ def shown_default(setting: Setting | BucketSetting) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether host only reaches this machine."""
+    """Return whether host is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -447,8 +444,8 @@ def is_loopback(host: str) -> bool:
 def _check(config: Config) -> None:
     if config.no_auth and not is_loopback(config.host):
         raise InvalidConfig(
-            f"--no-auth is refused on {config.host}: it would let everyone who reaches this "
-            "machine in as root. Use --host 127.0.0.1, or leave --no-auth out."
+            f"--no-auth is refused on {config.host}: it would give root's rights to every client "
+            "that reaches this machine. Use --host 127.0.0.1, or leave --no-auth out."
         )
     if not 0 <= config.port <= 65535:
         raise InvalidConfig(f"--port {config.port} is not a port (0 to 65535)")
@@ -482,7 +479,7 @@ def _check(config: Config) -> None:
 
 
 def _typed(setting: Setting, value: Any, where: str) -> Any:
-    match setting.kind:
+    match setting.type:
         case "text" if isinstance(value, str):
             return value
         case "count" if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -500,7 +497,7 @@ def _typed(setting: Setting, value: Any, where: str) -> Any:
 
 
 def _from_text(setting: Setting, text: str, where: str) -> Any:
-    match setting.kind:
+    match setting.type:
         case "text":
             return text
         case "names":
@@ -521,22 +518,24 @@ def _refuse(setting: Setting, value: object, where: str) -> Any:
         "count": "a whole number that is not negative",
         "flag": "true or false",
         "names": "a list of names",
-    }[setting.kind]
+    }[setting.type]
     raise InvalidConfig(f"{where}: {value!r} is not {expected}")
 
 
-def _check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise InvalidConfig(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
+def _check_keys(where: str, keys: Iterable[str], known_keys: Sequence[str]) -> None:
+    for key in keys:
+        if key not in known_keys:
+            raise InvalidConfig(
+                f"{where}: unknown key {key!r}; the keys are {', '.join(known_keys)}"
+            )
 
 
-def _seeds(said: Any) -> dict[str, dict[str, str | bool | int]]:
-    """Return what `[table_buckets.NAME]` says by name; nothing where the key is a list of names."""
-    if not isinstance(said, Mapping):
+def _seeds(tables: Any) -> dict[str, dict[str, str | bool | int]]:
+    """Return the settings of `[table_buckets.NAME]` by name; none if the key is a list of names."""
+    if not isinstance(tables, Mapping):
         return {}
     seeds: dict[str, dict[str, str | bool | int]] = {}
-    for name, entry in said.items():
+    for name, entry in tables.items():
         where = f"mini.toml [table_buckets.{name}]"
         try:
             names.check_bucket_name(name, "table")
@@ -601,7 +600,7 @@ def _user(entry: Any, index: int) -> User:
 
 
 def _is_pem(text: str) -> bool:
-    """Say whether text can be a public key in PEM, with its first and last line or without."""
+    """Return whether text can be a PEM public key, with or without its first and last line."""
     body = "".join(line for line in text.split("\n") if not line.startswith("-----"))
     try:
         return len(base64.b64decode("".join(body.split()), validate=True)) > 0
@@ -610,7 +609,7 @@ def _is_pem(text: str) -> bool:
 
 
 def _policy(policy: Any, where: str) -> Mapping[str, Any]:
-    # A policy is written as a TOML table, or pasted as the JSON text that AWS documents show.
+    # A policy is a TOML table, or the JSON text that AWS documents show.
     if isinstance(policy, str):
         try:
             policy = json.loads(policy)

@@ -1,8 +1,7 @@
 """rule: ready-to-paste settings, one text per client.
 
-Each snippet is complete: copied into a file, it runs against the server it was printed for, given
-only the client itself. It carries the root key pair, so it is printed on request alone, never
-logged.
+Each snippet is complete: in a file it runs against the server that printed it, with only the client
+installed. It contains the root key pair, so it is printed on request only, and never logged.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """What a client must know: the server's URL, a key pair, the default warehouse, the region."""
+    """A client's settings: the server's URL, a key pair, the default warehouse, the region."""
 
     url: str
     access_key: str
@@ -47,7 +46,7 @@ class Place:
 def snippet(client: str, place: Place) -> str:
     """Return the settings of one of CLIENTS. Raises KeyError for any other name.
 
-    Over https a line above them says how the client is made to trust a certificate of one's own.
+    For https a first line says how the client trusts a self-signed certificate.
     """
     text = CLIENTS[client](place).strip() + "\n"
     if place.scheme != "https":
@@ -205,7 +204,7 @@ boathouse:
 
 
 def _sql_name(warehouse: str) -> str:
-    # A bucket may be called `my-lake` or `2024`; engines want a bare word for a catalog.
+    # A bucket's name may be `my-lake` or `2024`; engines need a plain identifier for a catalog.
     word = warehouse.replace("-", "_").replace(".", "_")
     return f"_{word}" if word[:1].isdigit() else word
 
@@ -223,7 +222,7 @@ TRUST: Mapping[str, str] = {
     "as -Djavax.net.ssl.trustStore=/path/to/store",
     "trino": "import it with keytool into the trust store of Trino's Java",
 }
-"""Client -> what makes it trust the certificate."""
+"""Client -> how it trusts the certificate."""
 
 CLIENTS: Mapping[str, Callable[[Place], str]] = {
     "awscli": _awscli,

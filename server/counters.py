@@ -1,7 +1,7 @@
-"""engine: counts of what the exchange served, for `/_metrics`.
+"""engine: counts of served requests, for `/_metrics`.
 
 One instance per server, written by the exchange alone, on the event loop. Every face and status
-that ever occurs is a row, and both are closed sets, so the table cannot grow with traffic.
+that occurs is a row; both are closed sets, so the table does not grow with traffic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BOUNDS_NS: Final = tuple(int(bound * 1e9) for bound in DURATION_BOUNDS_SECONDS)
 
 
 class FaceCounters:
-    """What one face did. buckets counts durations up to each bound, the last beyond them all."""
+    """The counts of one face. buckets: durations up to each bound; the last, those beyond all."""
 
     __slots__ = ("buckets", "duration_ns", "received_bytes", "requests", "sent_bytes")
 
@@ -50,7 +50,7 @@ class Counters:
         self.lag_max_seconds = 0.0
 
     def record_lag(self, seconds: float) -> None:
-        """Count by how much the event loop came late to a timer."""
+        """Count the lateness of the event loop at one timer."""
         self.lag_seconds += seconds
         self.lag_max_seconds = max(self.lag_max_seconds, seconds)
         self.lag_buckets[bisect.bisect_left(LAG_BOUNDS_SECONDS, seconds)] += 1

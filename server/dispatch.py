@@ -1,7 +1,7 @@
-"""rule: which face answers a request.
+"""rule: the face of a request.
 
-Chosen from the raw path, the Host and the service that a SigV4 credential scope names; the first
-row that matches decides (DESIGN, "One port"). Paths alone cannot: `PUT /buckets` is S3's
+Chosen from the raw path, the Host and the service in a SigV4 credential scope; the first row that
+matches decides (DESIGN, "One port"). The path alone is not enough: `PUT /buckets` is S3's
 CreateBucket and s3tables' CreateTableBucket. Prefixes are compared as whole first segments, still
 percent-encoded, so the bucket `sessions-eu` is a bucket. Never looks at a method or a body.
 """
@@ -37,7 +37,7 @@ FACE_OF_FIRST_SEGMENT: Final = {
 }
 CREDENTIALS_REMEMBERED_MAX: Final = 256
 CREDENTIAL_BYTES_MAX: Final = 256
-"""Credentials of queries whose service is remembered: all URLs of a key and a day have the same."""
+"""Cached services of credentials in queries: all URLs of a key and a day have the same one."""
 LOCAL_DOMAIN: Final = "localhost"
 
 _BUCKET_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -45,10 +45,10 @@ _SLASHES: Final = re.compile(rb"//+")
 
 
 def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | None) -> str:
-    """Return the name of the face that answers.
+    """Return the name of the request's face.
 
     raw_path: percent-encoded, without query. host: the Host header, with or without a port.
-    service: what `service_of` found. domain: the configured one for virtual-hosted buckets.
+    service: the result of `service_of`. domain: the configured one for virtual-hosted buckets.
     """
     face = FACE_OF_SERVICE.get(service or "")
     if face == S3 or bucket_of_host(host, domain) is not None:
@@ -62,10 +62,10 @@ def face_of(raw_path: bytes, host: str, service: str | None, *, domain: str | No
 
 
 def bucket_of_host(host: str, domain: str | None) -> str | None:
-    """Return the bucket that a virtual-hosted Host names, if it names one."""
+    """Return the bucket of a virtual-hosted Host, or None."""
     name = host.partition(":")[0]
     if name == LOCAL_DOMAIN or name.rpartition(".")[2].isdigit():
-        return None  # by far the most requests: the host alone, or an address
+        return None  # most requests: the plain host, or an address
     name = name.lower().removesuffix(".")
     for suffix in (LOCAL_DOMAIN, domain):
         if suffix and name.endswith(suffix) and name[-len(suffix) - 1 : -len(suffix)] == ".":
@@ -76,10 +76,10 @@ def bucket_of_host(host: str, domain: str | None) -> str | None:
 
 
 def service_of(authorization: str | None, query: bytes) -> str | None:
-    """Return the service that the credential scope names, in the header or in the query.
+    """Return the service in the credential scope, of the header or the query.
 
-    A scope is `ACCESS-KEY/DATE/REGION/SERVICE/aws4_request`. None for every other proof of
-    identity, and for a scope too short to name a service.
+    A scope is `ACCESS-KEY/DATE/REGION/SERVICE/aws4_request`. None for other authentication
+    schemes, and for a scope too short to have a service.
     """
     if authorization is not None and authorization.startswith("AWS4-"):
         credential = authorization.partition("Credential=")[2].partition(",")[0]
@@ -94,7 +94,7 @@ def service_of(authorization: str | None, query: bytes) -> str | None:
 
 
 def _service_of_value(value: bytes) -> str | None:
-    """Return the service of a credential that is percent-encoded."""
+    """Return the service of a percent-encoded credential."""
     return _service_of_credential(urllib.parse.unquote_to_bytes(value).decode("latin-1"))
 
 
@@ -107,10 +107,10 @@ def _service_of_credential(credential: str) -> str | None:
 
 
 def path_for(face: str, raw_path: bytes) -> bytes:
-    """Return the path as a face reads it.
+    """Return the path in a face's form.
 
-    Double slashes mean themselves, except to the Snowflake face: its drivers put a statement's
-    path after a base that already ends in one (`/monitoring/queries//id`).
+    Double slashes are significant, except for the Snowflake face: its drivers append a path to a
+    base that already ends in a slash (`/monitoring/queries//id`).
     """
     if face == SNOWFLAKE and b"//" in raw_path:
         return _SLASHES.sub(b"/", raw_path)

@@ -1,10 +1,10 @@
-"""rule: the facts that the HTTP kit raises. Each face has its own table of codes for them."""
+"""rule: the errors of the HTTP kit. Each face has its own table of codes for them."""
 
 from __future__ import annotations
 
 
 class KitError(Exception):
-    """A condition of the HTTP kit. `str()` is one sentence for people."""
+    """A condition of the HTTP kit. `str()` is one sentence for the user."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -14,11 +14,11 @@ class KitError(Exception):
 
 
 class MalformedRequest(KitError):
-    """The request line, the query or the headers cannot be read; the message says what."""
+    """The request line, the query or the headers cannot be parsed; the message says why."""
 
 
 class RequestTooLarge(KitError):
-    """The path, the query or the headers are beyond what is taken; `limit` says which bound."""
+    """The path, the query or the headers exceed a bound; `limit` says which."""
 
 
 class BodyTooLarge(KitError):
@@ -28,19 +28,19 @@ class BodyTooLarge(KitError):
 
 
 class ClientDisconnected(KitError):
-    """The client went away before its body, or our answer, was whole. Normal traffic."""
+    """The client disconnected before its body, or the response, was complete. Normal traffic."""
 
 
 class BodyStalled(KitError):
-    """The client owes more of its body, and is not waited for any longer."""
+    """The client did not send the rest of its body in time."""
 
 
 class ServerBusy(KitError):
-    """The memory that requests may take is in use; the client may try again later."""
+    """The memory for requests is in use; the client may try again later."""
 
 
 class MalformedXML(KitError):
-    """A body is not the XML that is taken here: not well-formed, too deep, or with a DOCTYPE."""
+    """A body is not acceptable XML: not well-formed, too deep, or with a DOCTYPE."""
 
 
 class FaceNotServed(KitError):
@@ -50,10 +50,10 @@ class FaceNotServed(KitError):
 
 
 class NoSuchRoute(KitError):
-    """The native API has nothing at this path."""
+    """The native API has no such path."""
 
 
 class MethodNotAllowed(KitError):
-    """The native API has the path, but not for this method; `allowed` lists those it has."""
+    """The native API has the path, but not for this method; `allowed` lists its methods."""
 
     allowed: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""rule: which row of a table answers an error: that of its class, or of its nearest base.
+"""rule: the row of a table for an error: that of its class, or of its nearest base.
 
 Every protocol has its own rows (an S3 code, a type of the REST catalog, a SQL state) and its own
-encoder; all of them find the row here. An error without a row is a fault of the server: the caller
-answers it as an internal error, which tells nothing of it.
+encoder; all of them find the row here. An error without a row is a fault of the server, which the
+caller answers as an internal error without details.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 Row = TypeVar("Row")
 Table: TypeAlias = Mapping[type[Exception], Row]
-"""Error class -> what a protocol answers. Subclasses are answered by the row of a base."""
+"""Error class -> a protocol's row. Subclasses use the row of a base."""
 
 
 def find(error: Exception, *tables: Table[Row]) -> Row | None:

@@ -1,13 +1,13 @@
-"""engine: how much memory all requests and connections together hold.
+"""engine: bounds the memory that all requests and connections together hold.
 
-A body that is read whole takes its bytes from a budget before the first is received, and gives them
-back when its request is over. Small bodies have a budget of their own, and so have bodies of
-callers whose identity is not proven yet: neither slow strangers nor large uploads use up what the
-others need. A request that does not fit waits, in order of arrival; one that waits for too long is
-answered by ServerBusy. Counts what was declared, not what came.
+A body that is read whole takes its size from a budget before its first byte is received, and
+returns it when its request is over. Small bodies have their own budget, and so have bodies of
+callers whose identity is not proven yet, so that neither slow anonymous clients nor large uploads
+block other requests. A request that does not fit waits, in order of arrival; one that waits too
+long is answered by ServerBusy. The declared size counts, not the received one.
 
-Connections hold heads before anybody is known, and answers until they are taken. `Holdings` ends
-the slowest of them when all together hold too much.
+Connections hold heads before authentication, and responses until the client reads them. `Holdings`
+ends the slowest connections when all together hold too much.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from server import errors, limits
 
 
 class Budget:
-    """A number of bytes that many take parts of. Mutable; used on the event loop alone."""
+    """A number of bytes that many requests share. Mutable; used on the event loop only."""
 
     __slots__ = ("_bytes_max", "_taken_bytes", "_waiting")
 
@@ -32,11 +32,11 @@ class Budget:
 
     @property
     def taken_bytes(self) -> int:
-        """How much is taken now."""
+        """The number of bytes taken now."""
         return self._taken_bytes
 
     async def take(self, size_bytes: int) -> None:
-        """Take size_bytes, of which `give_back` must hear. Raises ServerBusy after a while."""
+        """Take size_bytes; `give_back` returns them. Raises ServerBusy after a while."""
         assert 0 <= size_bytes <= self._bytes_max
         if not self._waiting and self._taken_bytes + size_bytes <= self._bytes_max:
             self._taken_bytes += size_bytes
@@ -54,13 +54,13 @@ class Budget:
                 self._waiting.remove(row)
                 self._admit()
             else:
-                self.give_back(size_bytes)  # the turn came at the same moment
+                self.give_back(size_bytes)  # it was admitted at the same moment
             if isinstance(error, TimeoutError):
                 raise _busy() from None
             raise
 
     def give_back(self, size_bytes: int) -> None:
-        """Give back what was taken."""
+        """Return bytes that were taken."""
         self._taken_bytes -= size_bytes
         assert self._taken_bytes >= 0
         self._admit()
@@ -73,7 +73,7 @@ class Budget:
             self._waiting.popleft()
             self._taken_bytes += size_bytes
             if turn.done():
-                # Cancelled in this very moment: its `take` gives the bytes back.
+                # Cancelled at this moment: its `take` gives the bytes back.
                 continue
             turn.set_result(None)
 
@@ -89,7 +89,7 @@ class Bodies:
         self.proven = Budget(limits.HELD_PROVEN_BYTES_MAX)
 
     def budget_for(self, size_bytes: int, *, proven: bool) -> Budget:
-        """Return the budget that a body of this size is taken from."""
+        """Return the budget for a body of this size."""
         if size_bytes <= limits.SMALL_BODY_BYTES_MAX:
             return self.small
         return self.proven if proven else self.unproven
@@ -100,17 +100,17 @@ def _busy() -> errors.ServerBusy:
 
 
 class Holder(Protocol):
-    """A connection, as Holdings knows it."""
+    """A connection, for Holdings."""
 
     address: str
-    """Where its client is."""
+    """The address of its client."""
 
     @property
     def answering(self) -> bool:
-        """Whether a request's head is whole and its answer is not out."""
+        """Whether a request's head is complete and its response is not sent."""
 
     def give_way(self) -> None:
-        """End, and let go of everything."""
+        """Close the connection and free its buffers."""
 
 
 class _Holding:
@@ -122,12 +122,13 @@ class _Holding:
 
 
 class Holdings:
-    """What all connections together hold: heads without an answer, answers that were not taken.
+    """The bytes that all connections together hold: heads without a response, unread responses.
 
-    Beyond `limits.CONNECTIONS_BYTES_MAX` those give way that have no whole head, or whose answer
-    has been going out for `limits.CROWDED_ANSWER_SECONDS_MAX`; beyond twice as much, any. Those of
-    the address that holds most come first, and among them the one that has held for longest.
-    Connections report what they hold; one that holds little need not. monotonic: in seconds.
+    Beyond `limits.CONNECTIONS_BYTES_MAX` connections are closed that have no complete head, or
+    whose response has been going out for `limits.CROWDED_ANSWER_SECONDS_MAX`; beyond twice as much,
+    any connection. Those of the address that holds most come first, and of these the one that has
+    held for longest. Connections report their bytes; one that holds few need not. monotonic: in
+    seconds.
     """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
@@ -136,7 +137,7 @@ class Holdings:
         self.total_bytes = 0
 
     def report(self, holder: Holder, size_bytes: int) -> None:
-        """Hear what a connection holds now; 0 forgets it. May make it give way at once."""
+        """Record the bytes that a connection holds; 0 forgets it. May close it at once."""
         row = self._rows.get(holder)
         if row is None:
             if size_bytes == 0:
@@ -151,7 +152,7 @@ class Holdings:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Make some more room than is needed, so that not every report looks at all rows."""
+        """Free more than is needed, so that not every report scans all rows."""
         of_address: Counter[str] = Counter()
         for holder, row in self._rows.items():
             of_address[holder.address] += row.size_bytes

@@ -1,9 +1,9 @@
-"""engine: how late the event loop is, and which operation made it so.
+"""engine: measures the event loop's lateness, and names the operation that caused it.
 
-A timer on the loop beats every `BEAT_SECONDS` and counts by how much it came late. A thread looks
-at the beats; when one is overdue by `limits.LOOP_HELD_SECONDS_MAX` it looks at the loop's stack,
-once, and finds the request there. Requests themselves do nothing for this. One line in the log says
-which operation held the loop, where, and for how long.
+A timer on the loop runs every `BEAT_SECONDS` and counts its lateness. A thread watches the timer;
+when it is late by `limits.LOOP_HELD_SECONDS_MAX` the thread reads the loop's stack, once, and finds
+the request there, so that requests do no work for this. One line in the log names the operation,
+the source line and the time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 class LoopLag:
-    """Measures one loop while it is started. Mutable.
+    """Measures one loop. Mutable.
 
-    request_code: the code object whose frame's local `request` is the request being served; its
+    request_code: the code object whose frame's local `request` is the current request and whose
     local `face` is the face's name. monotonic: a clock in seconds.
     """
 
@@ -50,7 +50,7 @@ class LoopLag:
         self._loop_thread = 0
 
     def start(self) -> None:
-        """Begin to measure the running loop."""
+        """Start measuring the running loop."""
         self._loop_thread = threading.get_ident()
         self._beat_at = self._monotonic()
         self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
@@ -58,7 +58,7 @@ class LoopLag:
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
         self._ended.set()
@@ -73,7 +73,7 @@ class LoopLag:
             self._log.warning(
                 "the event loop was held for %.0f ms by %s",
                 lag_seconds * 1000,
-                self._holder or "nothing that could be seen: the machine may be busy",
+                self._holder or "no request: the machine may be busy",
             )
         self._holder = None
         self._beat_at = now
@@ -88,7 +88,7 @@ class LoopLag:
 
 
 def describe(frame: FrameType | None, request_code: CodeType) -> str | None:
-    """Return what a stack is busy with: the request, if there is one, and our innermost line."""
+    """Return the current request of a stack, if there is one, and our innermost line."""
     where = request = None
     for _ in range(FRAMES_MAX):
         if frame is None:
@@ -96,7 +96,7 @@ def describe(frame: FrameType | None, request_code: CodeType) -> str | None:
         code = frame.f_code
         if where is None and code.co_filename.startswith(f"{ROOT}/"):
             if Path(code.co_filename).name == "mini.py":
-                break  # the loop itself, at rest
+                break  # the loop itself, idle
             name = code.co_filename.removeprefix(f"{ROOT}/")
             where = f"{name}:{frame.f_lineno} {code.co_qualname}"
         if code is request_code:

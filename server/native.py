@@ -1,8 +1,8 @@
 """face: health, metrics, and the native API's frame.
 
-`/_health` answers everybody. `/_metrics` and `/_api/v1/...` ask for a credential. What the native
-API can do comes as routes from the floors that do it; this module only finds the route, has its
-action authorised, and puts results and errors into JSON. Routes are templates of whole segments:
+`/_health` needs no credential; `/_metrics` and `/_api/v1/...` do. Operations of the native API are
+routes from the floors that implement them; this module finds the route, authorises its action, and
+encodes results and errors as JSON. Routes are templates of whole segments:
 `warehouses/{warehouse}/loads`.
 """
 
@@ -22,11 +22,11 @@ from storage import errors as storage_errors
 
 Labels: TypeAlias = Mapping[str, str]
 Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
-"""Does what a route says; returns a JSON value, or a whole Response."""
+"""Runs a route's operation; returns a JSON value, or a whole Response."""
 
 Demanding: TypeAlias = Callable[[Labels], tuple[model.Demand, ...]]
 ErrorTable: TypeAlias = errortables.Table[tuple[int, str]]
-"""Error class -> status and type, for errors of the floors that bring routes."""
+"""Error class -> status and type, for errors of the floors that have routes."""
 
 METRICS_DEMAND: Final = model.Demand(action="lake:Admin", resource="*", only_reads=True)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,9 +35,9 @@ API_PREFIX: Final = ("_api", "v1")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request to a route: its path's labels, its query, its body, and who asks.
+    """One request to a route: its path's labels, query, body, and caller.
 
-    parameters: the query, each name once; the first value counts.
+    parameters: the query, by name; the first value counts.
     """
 
     labels: Labels
@@ -51,7 +51,7 @@ class Call:
 class Route:
     """One operation of the native API. template: below `/_api/v1/`.
 
-    demands: what must be allowed, from the path's labels.
+    demands: the needed permissions, from the path's labels.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -67,10 +67,10 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Services:
-    """What the handlers of this module need.
+    """The services of this module's handlers.
 
-    refuses_writes: says why the server refuses writes now, or None. gauges: yield further lines of
-    metrics, from the floors that count.
+    refuses_writes: returns why the server refuses writes now, or None. gauges: yield further lines
+    of metrics.
     """
 
     counts: counters.Counters
@@ -101,9 +101,9 @@ KIT_ERRORS: Final[ErrorTable] = {
 
 
 class NativeFace:
-    """The face. routes, wire_errors: what other floors add.
+    """The face. routes, wire_errors: those of other floors.
 
-    refuses_writes: says why the server refuses writes now, or None; health tells it.
+    refuses_writes: returns why the server refuses writes now, or None; `/_health` shows it.
     """
 
     name = "native"
@@ -164,7 +164,7 @@ class NativeFace:
 
 
 def match_template(parts: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the labels of a path that fits a template, else None. A label is never empty."""
+    """Return the labels of a path that matches a template, else None. A label is never empty."""
     if len(parts) != len(segments):
         return None
     labels = {}
@@ -227,8 +227,7 @@ def format_metrics(counts: counters.Counters) -> str:
 def _lag_lines(counts: counters.Counters) -> list[str]:
     name = "boathouse_loop_lag_seconds"
     lines = [
-        f"# HELP {name} By how much the event loop came late to a timer that is set 20 times a"
-        " second.",
+        f"# HELP {name} Lateness of the event loop at a timer that is set 20 times a second.",
         f"# TYPE {name} histogram",
     ]
     total = 0
@@ -247,7 +246,7 @@ def _lag_lines(counts: counters.Counters) -> list[str]:
 
 
 async def tell_health(services: Services, call: calls.Call) -> asgi.Response:
-    """Say that the server answers, or why it refuses writes."""
+    """Answer that the server runs, or why it refuses writes."""
     status = services.refuses_writes() or "ok"
     return asgi.json_response({"status": status, "version": services.version})
 
@@ -260,11 +259,13 @@ async def tell_metrics(services: Services, call: calls.Call) -> asgi.Response:
 
 
 async def refuse_route(services: Services, call: calls.Call) -> asgi.Response:
-    """Refuse what is not here. The call's value: the methods that its path does have."""
+    """Refuse an unknown route. The call's value: the methods that the path has."""
     allowed: tuple[str, ...] = call.value
     if not allowed:
-        raise errors.NoSuchRoute("there is nothing at this path")
-    raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}", allowed=allowed)
+        raise errors.NoSuchRoute("the native API has no such path")
+    raise errors.MethodNotAllowed(
+        f"the methods of this path are {', '.join(allowed)}", allowed=allowed
+    )
 
 
 HEALTH: Final = calls.Operation(
@@ -274,7 +275,7 @@ METRICS: Final = calls.Operation(
     name="metrics", handler=tell_metrics, demands=lambda services, call: (METRICS_DEMAND,)
 )
 UNROUTED: Final = calls.Operation(name="", handler=refuse_route)
-"""What is not here; it too asks for a credential."""
+"""The operation of an unknown route; it requires a credential too."""
 
 SINGLE: Final[Mapping[tuple[str, ...], calls.Operation]] = {
     ("_health",): HEALTH,

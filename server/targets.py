@@ -1,7 +1,7 @@
 """rule: the target of a request line and the Host header (RFC 9112, section 3.2).
 
-Most targets are a path and stay as they are. An absolute target names an origin too, which then
-stands for the Host header. CONNECT and `OPTIONS *` ask for no resource: their path here is `*`.
+Most targets are a path and stay as they are. An absolute target also names an origin, which
+replaces the Host header. CONNECT and `OPTIONS *` name no resource: their path here is `*`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ABSOLUTE: Final = re.compile(
 
 
 def parse(method: bytes, target: bytes) -> tuple[bytes | None, bytes]:
-    """Return the authority that a target names, if it names one, and its path with its query.
+    """Return the authority of a target, or None, and its path with its query.
 
-    target: one that does not begin with a slash. Raises MalformedRequest.
+    target: one that does not start with a slash. Raises MalformedRequest.
     """
     if method == b"CONNECT" or target == SERVER:
         return None, SERVER

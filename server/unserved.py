@@ -1,8 +1,8 @@
-"""face: an API that this server does not have: 501, and only for callers who prove their identity.
+"""face: answers 501 for an API that this server does not have.
 
-Requests for such an API (STS, IAM) carry a signature that names it. It is checked like any other,
-so nobody without a credential learns even what is missing; errors have the form of AWS's query
-protocol, which the clients of these services read.
+Requests for such an API (STS, IAM) carry a signature with its name. Authentication is required as
+for any other request, so that no anonymous client learns which APIs exist; errors have the form of
+AWS's query protocol, which the clients of these services read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
 
 
 class Unserved:
-    """The face of an API that is not here. name: as `dispatch` calls it."""
+    """The face of an API that this server does not have. name: as in `dispatch`."""
 
     services = None
 
@@ -48,11 +48,11 @@ class Unserved:
         self._operation = calls.Operation(name=name)
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the one row that every request means: it has no handler."""
+        """Return the one row of every request: it has no handler."""
         return calls.Call(self._operation, None, request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
-        """Return what says that there is no such API."""
+        """Return the error that there is no such API."""
         return errors.FaceNotServed(f"This server has no {self.name} API.", face=self.name)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:

@@ -1,8 +1,8 @@
-"""rule: XML in, bounded; character data out.
+"""rule: parses bounded XML; escapes character data.
 
-Requests carry small documents without DTD. A document type, and so any entity of one's own, is
-refused, and bytes, depth and number of elements have maxima. Names come without their namespace
-or prefix: some clients leave it out, some invent one. Never fetches anything.
+Requests carry small documents without a DTD. A document type, and with it custom entities, is
+refused; bytes, depth and number of elements have maxima. Names are returned without namespace and
+prefix: some clients omit it, some invent one. Never fetches anything.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def parse(data: bytes) -> Element:
         for position in range(0, len(data), limits.XML_TAG_BYTES_MAX):
             step = data[position : position + limits.XML_TAG_BYTES_MAX]
             parser.Parse(step, False)
-            # What the parser has not taken is a tag without end, which it would keep for ever.
+            # The parser keeps unparsed bytes, such as a tag without end, for ever.
             if position + len(step) - parser.CurrentByteIndex > limits.XML_TAG_BYTES_MAX:
                 raise errors.MalformedXML(
                     f"a tag of the XML is longer than {limits.XML_TAG_BYTES_MAX} bytes"
@@ -64,14 +64,14 @@ def parse(data: bytes) -> Element:
     except expat.ExpatError as error:
         raise errors.MalformedXML(f"the XML is not well-formed: {error}") from None
     except (LookupError, ValueError):
-        raise errors.MalformedXML("the XML names an encoding that is not known") from None
+        raise errors.MalformedXML("the XML names an unknown encoding") from None
     assert builder.root is not None
     return builder.root
 
 
 def escape(text: str) -> str:
-    """Return text as character data or attribute value. What XML 1.0 cannot hold goes out as a
-    character reference, as AWS writes it."""
+    """Return text as character data or attribute value. Characters that XML 1.0 does not allow
+    become character references, as AWS writes them."""
     return text.translate(_ESCAPES)
 
 
@@ -84,7 +84,7 @@ _ESCAPES: Final = {code: f"&#x{code:x};" for code in range(32) if code not in (9
 
 
 class _Open:
-    """An element whose end has not come yet."""
+    """An element whose end tag has not been parsed."""
 
     __slots__ = ("attributes", "children", "name", "parts")
 
@@ -96,7 +96,7 @@ class _Open:
 
 
 class _Builder:
-    """Takes the parser's events and keeps the elements that are still open."""
+    """Handles the parser's events and keeps the open elements."""
 
     __slots__ = ("_count", "_open", "root")
 

@@ -161,8 +161,9 @@ def test_recover_lists_what_it_would_remove_and_removes_it_when_told(tmp_path: P
     shutil.copytree(tmp_path / "backup", tmp_path / "data" / "index")
     said = refusal(tmp_path, "--port", "0", "--data", "data")
     assert said == (
-        "mini.py: 1 of 4 blobs were named once and the index names them no more, so it is an older "
-        "one: put the newest index/ back, or let `mini.py recover --yes` remove them"
+        "mini.py: 1 of 4 blobs were named before and the index does not name them now, so the "
+        "index is older: put the newest index/ back, or let `mini.py recover --yes` remove the "
+        "blobs"
     )
     heading = (
         f"Boathouse {config.VERSION}  recover data\n  blobs    4 files, {4 * len(BIG)} bytes\n"
@@ -194,7 +195,7 @@ def test_recover_of_a_held_folder_names_its_holder(own: servers.Running, tmp_pat
 
 def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
     ended = run(tmp_path, "recover", "--data", "data", "--yes")
-    assert (ended.returncode, ended.stderr) == (1, "mini.py: data is no data folder\n")
+    assert (ended.returncode, ended.stderr) == (1, "mini.py: data is not a data folder\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -204,12 +205,12 @@ def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
         ("port = [", "mini.py: mini.toml: Invalid value (at end of document)"),
         (
             "prot = 1",
-            "mini.py: mini.toml: unknown key 'prot'; known are "
+            "mini.py: mini.toml: unknown key 'prot'; the keys are "
             + ", ".join([*(setting.name for setting in config.SETTINGS), "users"]),
         ),
         (
             "[table_buckets.lake]\nlayuot = 'strict'",
-            "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; known are layout, "
+            "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; the keys are layout, "
             "require_registered, aws_strict, unreferenced_days, noncurrent_days, history_days, "
             "dropped_table_days",
         ),
@@ -280,8 +281,8 @@ def test_a_policy_that_says_nothing_known_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])
 def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: str) -> None:
     assert refusal(tmp_path, "--no-auth", "--host", host) == (
-        f"mini.py: --no-auth is refused on {host}: it would let everyone who reaches this "
-        "machine in as root. Use --host 127.0.0.1, or leave --no-auth out."
+        f"mini.py: --no-auth is refused on {host}: it would give root's rights to every "
+        "client that reaches this machine. Use --host 127.0.0.1, or leave --no-auth out."
     )
 
 
@@ -358,7 +359,8 @@ def test_keys_that_were_damaged_are_named_and_kept(tmp_path: Path) -> None:
     said = refusal(tmp_path, "--port", "0", "--data", "data")
     place = tmp_path.resolve() / "data" / "root.json"
     assert said == (
-        f"mini.py: {place} cannot be read; put its backup back, or move it away to get new keys"
+        f"mini.py: {place} cannot be read; restore it from a backup, or move it away to get "
+        "new keys"
     )
     assert (tmp_path / "data" / "root.json").read_text() == "{"
 

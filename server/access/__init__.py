@@ -1,1 +1,1 @@
-"""One decision for every face: principals, policies, tokens, audit."""
+"""Access control for every face: principals, policies, tokens, audit."""

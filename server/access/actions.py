@@ -1,9 +1,9 @@
 """rule: the actions that a policy may name, by service.
 
-Those of s3 are AWS's (service authorization reference, "Actions defined by Amazon S3"), which are
-not the names of its operations. Those of s3tables, sts and iam are the operations of AWS's service
-models and the actions that have no operation. `lake` is this server's own, and so is
-s3tables:UpdateNamespace: AWS has no operation that changes a namespace, the REST catalog has one.
+Those of s3 are AWS's (service authorization reference, "Actions defined by Amazon S3"); they differ
+from the names of its operations. Those of s3tables, sts and iam are the operations of AWS's service
+models and the actions that have no operation. `lake` and s3tables:UpdateNamespace are this
+server's own: AWS has no operation that changes a namespace, but the REST catalog has one.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def suggest(service: str, name: str) -> str | None:
-    """Return why no action of a service is called name, or None if one is.
+    """Return why a service has no action of this name, or None if it has one.
 
-    name: letters, digits, `*` and `?`, in any case; as a pattern it must fit one action.
+    name: letters, digits, `*` and `?`, in any case; a pattern must match at least one action.
     """
     names = ACTIONS[service]
     if "*" in name or "?" in name:

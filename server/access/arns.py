@@ -1,7 +1,7 @@
-"""rule: Amazon Resource Names of what lives here.
+"""rule: Amazon Resource Names of this server's resources.
 
-`arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`. Buckets and objects of S3 have neither region nor
-account in theirs; tables are named by their object uuid, so that a policy survives a rename.
+`arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`. ARNs of S3 buckets and objects have neither region
+nor account; tables are named by their object uuid, so that a policy survives a rename.
 """
 
 from __future__ import annotations

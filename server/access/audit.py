@@ -1,15 +1,14 @@
-"""engine: the audit log: who was refused, who changed what, and how it ended.
+"""engine: the audit log: denials, changes, and their outcomes.
 
-JSON lines in `DIR/audit`, one file at a time, the oldest removed beyond a number of files. A line
-is appended to memory where it happens and written off the event loop a moment later, together with
-what came meanwhile. Lines hold names, actions and outcomes; never a secret, a token, a body or a
-query; a line has at most `limits.AUDIT_RECORD_BYTES_MAX`, and a text that is cut for it ends in an
-ellipsis.
+JSON lines in `DIR/audit`, one file at a time; the oldest files are removed beyond a maximum number.
+A line is appended in memory and written shortly after, off the event loop, together with later
+ones. Lines hold names, actions and outcomes; never a secret, a token, a body or a query. A line has
+at most `limits.AUDIT_RECORD_BYTES_MAX`; a text that is cut for that ends in an ellipsis.
 
-What is said of clients that proved no identity has files of its own (`anonymous-*`), fewer of them,
-and a rate: whatever strangers send, it removes no line about anybody else. While the log cannot be
-written, writes are refused before any effect, as DiskFull where that is the reason; reads and
-deletes go on, so that room can be made, and their lines wait in memory.
+Lines about clients without a proven identity have their own, fewer files (`anonymous-*`) and a
+rate limit, so that they never remove lines about others. While the log cannot be written, writes
+are refused before any effect, with DiskFull if the disk is full; reads and deletes continue, so
+that space can be freed, and their lines wait in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ SUFFIX: Final = ".jsonl"
 
 
 class Disk(Protocol):
-    """What this module needs of `storage.disk.Disk`."""
+    """The methods of `storage.disk.Disk` that this module uses."""
 
     def make_folder(self, path: Path) -> None: ...
 
@@ -59,8 +58,8 @@ class Disk(Protocol):
 
 
 class Entry:
-    """One request as its lines name it. recorded: whether any line was written for it; anonymous:
-    whether they are among those of clients without a proven identity."""
+    """The fields of one request's lines. recorded: whether a line was written for it. anonymous:
+    whether its lines are among those of clients without a proven identity."""
 
     __slots__ = ("anonymous", "credential_id", "face", "recorded", "request_id")
 
@@ -73,7 +72,7 @@ class Entry:
 
 
 class _Files:
-    """The files of one prefix, and the lines that wait for them. Mutable.
+    """The files of one prefix, and the lines waiting for them. Mutable.
 
     `write` is called by one thread at a time; the rest belongs to the event loop.
     """
@@ -95,7 +94,7 @@ class _Files:
         self.lost = 0
 
     def append(self, line: dict[str, Any]) -> None:
-        """Let a line wait; count it as lost where there is no room, or no rate, for it."""
+        """Queue a line; count it as lost if the queue is full or the rate is exceeded."""
         if len(self.waiting) >= limits.AUDIT_WAITING_MAX or (
             self._anonymous and not self._is_within_rate(line["at_ms"])
         ):
@@ -104,11 +103,11 @@ class _Files:
             self.waiting.append(line)
 
     async def write_waiting(self) -> None:
-        """Write what waits. Raises whatever the disk does; then all of it still waits."""
+        """Write the queued lines. Raises the disk's errors; then all lines stay queued."""
         count, lost = len(self.waiting), self.lost
         lines = self.waiting[:]
         if lost:
-            # A gap must be seen.
+            # Lost lines are reported in the log.
             lines.append({"event": "lost", "lines": lost, "at_ms": self._now_ms()})
         if not lines:
             return
@@ -121,7 +120,7 @@ class _Files:
         del self.waiting[:count]
 
     def close(self) -> None:
-        """Close the file for good."""
+        """Close the file."""
         if self._descriptor >= 0:
             self._disk.fsync(self._descriptor)
             self._disk.close(self._descriptor)
@@ -167,8 +166,8 @@ class _Files:
         self._descriptor = self._disk.create(self._path)
 
     def _abandon(self) -> None:
-        """Leave a file at whose end a torn line may stand: the next attempt begins another. One
-        that has no whole line goes, or each attempt on a full disk would leave one behind."""
+        """Close a file that may end in a torn line; the next attempt opens another. A file without
+        a whole line is removed, so that attempts on a full disk do not accumulate files."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -180,7 +179,7 @@ class _Files:
 
 
 class Audit:
-    """The log of one server. `record` is given to the Authoriser, the rest is the exchange's."""
+    """The log of one server. The Authoriser calls `record`, the exchange the other methods."""
 
     def __init__(self, *, folder: Path, disk: Disk, now_ms: storage_model.NowMs) -> None:
         self._folder = folder
@@ -201,18 +200,18 @@ class Audit:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the last attempt to write the log failed, so that writes are refused."""
+        """Whether the last write of the log failed, so that writes are refused."""
         return self._fault is not None
 
     async def start(self) -> None:
-        """Begin to write what is recorded."""
+        """Start writing the queued lines."""
         self._disk.make_folder(self._folder)
         self._writer = asyncio.create_task(self._write_for_ever())
 
     async def stop(self) -> None:
-        """Write what waits and close the file."""
+        """Write the queued lines and close the file."""
         if self._writer is not None:
-            # Not cancelled: a write may be under way in its thread.
+            # Not cancelled: its thread may be writing.
             self._stopping = True
             self._wake.set()
             await self._writer
@@ -223,7 +222,7 @@ class Audit:
         self._anonymous_log.close()
 
     def begin(self, request_id: str, face: str) -> Entry:
-        """Name the request that this task serves."""
+        """Return the entry of the request that this task serves."""
         entry = Entry(request_id, face)
         self._entry.set(entry)
         return entry
@@ -231,9 +230,9 @@ class Audit:
     def record(
         self, principal: model.Principal, demand: model.Demand, decision: model.Decision
     ) -> None:
-        """Take down a denial, or a write that is allowed and about to happen.
+        """Record a denial, or a write that is allowed and about to run.
 
-        Raises DiskFull or AuditUnavailable for a write, deletes apart, while the log cannot be
+        Raises DiskFull or AuditUnavailable for a write, except deletes, while the log cannot be
         written.
         """
         if decision.allow and self._fault is not None:
@@ -261,11 +260,11 @@ class Audit:
         self._append(line, anonymous=principal.kind == "anonymous")
 
     def record_refusal(self, entry: Entry, reason: str, *, client_ip: str) -> None:
-        """Take down a proof of identity that was refused; reason is the fact's name."""
+        """Record that an authentication failed; reason is the error's name."""
         self._append({"event": "refuse", "reason": reason, "ip": client_ip}, entry, anonymous=True)
 
     def record_outcome(self, entry: Entry, status: int, *, duration_ns: int) -> None:
-        """Take down how a request ended that has lines already."""
+        """Record the outcome of a request that has lines already."""
         self._append(
             {"event": "outcome", "status": status, "ms": round(duration_ns / 1e6, 3)},
             entry,
@@ -296,11 +295,11 @@ class Audit:
         async with self._writing:
             try:
                 await self._log.write_waiting()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the log must go on
+            except Exception as error:  # noqa: BLE001 - the log must continue after any error
                 self._fault = error.with_traceback(None)
             else:
                 self._fault = None
-            # What strangers did is worth no refusal of a write.
+            # A failed write of anonymous lines does not refuse writes.
             with contextlib.suppress(Exception):
                 await self._anonymous_log.write_waiting()
 
@@ -318,12 +317,12 @@ def _dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        # A key that is not UTF-8 came with surrogates, which JSON cannot hold.
+        # A key that is not UTF-8 has surrogates, which JSON cannot represent.
         return orjson.dumps({name: _shown(each) for name, each in value.items()})
 
 
 def _cut(name: str, value: Any) -> Any:
-    """Return a value whose JSON has a bounded number of bytes."""
+    """Return a value whose JSON has a bounded length."""
     if isinstance(value, str):
         bytes_max = LONG_TEXT_BYTES_MAX if name in LONG_TEXTS else TEXT_BYTES_MAX
         return _cut_text(_shown(value), bytes_max)
@@ -361,5 +360,5 @@ def _dated(line: dict[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(1)
 def _second(seconds: int) -> str:
-    # Lines come by the thousand within a second, and formatting it costs more than the rest of one.
+    # Thousands of lines share a second, and formatting it costs more than the rest of a line.
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -1,10 +1,10 @@
-"""rule: the one decision every face asks for.
+"""rule: the one access decision of every face.
 
-Root may do everything. An explicit Deny, in any policy that applies, binds everybody else. What a
-vended credential's scope does not cover is refused. Then somebody must allow: within an account
-the identity's policies or the resource's, across accounts both; nobody but the resource's own
-policies speaks for an anonymous caller. The order of policies and statements never matters, and
-the same inputs give the same answer whichever protocol asked.
+Root may do everything. An explicit Deny in any policy that applies overrides every Allow. A demand
+outside a vended credential's scope is refused. Otherwise an Allow is needed: within an account
+from the identity's policies or the resource's, across accounts from both; for an anonymous caller
+from the resource's policies. The order of policies and statements does not matter, and the same
+inputs give the same decision for every protocol.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from server.access import errors, model, policies
 from storage import model as storage_model
 
 READING: Final = ("get", "list", "head", "describe", "query")
-"""What the action names begin with that change nothing."""
+"""Prefixes of the names of actions that change nothing."""
 ACTIONS_REMEMBERED: Final = 1024
-"""More than the faces have."""
+"""More than all faces have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceSide:
-    """What a resource says for itself. account: the account that owns it, None for the caller's."""
+    """A resource's own policies. account: the account that owns it, None for the caller's."""
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
     account: str | None = None
@@ -46,9 +46,9 @@ def authorise(
     resource_account: str | None = None,
     now_ms: int | None = None,
 ) -> model.Decision:
-    """Return whether principal may do what is demanded, and why.
+    """Return whether principal may do the demanded action, and why.
 
-    resource_account: who owns the resource; None means the principal's own account.
+    resource_account: the resource's owner; None means the principal's own account.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
     if principal.kind == "root":
@@ -68,7 +68,7 @@ def authorise(
     if principal.kind == "anonymous":
         allowed = theirs.allowed
     elif same_account:
-        # A grant to the whole account leaves it to the account's own policies.
+        # A grant to a whole account is subject to the account's own policies.
         allowed = own.allowed + theirs.allowed
     elif own.allowed:
         allowed = theirs.allowed + theirs.allowed_account
@@ -81,12 +81,12 @@ def authorise(
 
 @functools.lru_cache(ACTIONS_REMEMBERED)
 def is_write(action: str) -> bool:
-    """Say whether an action can change anything; what is not known to read, writes."""
+    """Return whether an action can change anything; an action not listed as a read is a write."""
     return not action.partition(":")[2].lower().startswith(READING)
 
 
 def in_scope(scopes: Iterable[model.Scope], demand: model.Demand) -> bool:
-    """Say whether a vended credential's scopes cover a demand.
+    """Return whether a vended credential's scopes cover a demand.
 
     A demand without a place in a bucket is never covered.
     """
@@ -122,10 +122,10 @@ def condition_values(
 
 
 class Authoriser:
-    """`authorise` with what it needs to know about resources and the time passed in once.
+    """`authorise` with the clock and the resources' policies passed in once.
 
-    resource_sides: answers what a demand's resource says for itself. record: told of every
-    denial and of every write that was allowed.
+    resource_sides: returns a demand's resource's own policies. record: called for every denial and
+    every allowed write.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Authoriser:
         self._record = record
 
     def decide(self, principal: model.Principal, demand: model.Demand) -> model.Decision:
-        """Return the decision, unrecorded: for filtering lists and for explaining."""
+        """Return the decision without recording it: for filtering lists and for explanations."""
         if principal.kind == "root" and principal.scopes is None:
             return _ROOT
         side = NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
@@ -153,7 +153,7 @@ class Authoriser:
         )
 
     def permits(self, principal: model.Principal, demand: model.Demand) -> bool:
-        """Say whether it is allowed; nothing is recorded."""
+        """Return whether it is allowed, without recording it."""
         return self.decide(principal, demand).allow
 
     def check(self, principal: model.Principal, demand: model.Demand) -> None:
@@ -177,7 +177,7 @@ _ROOT: Final = model.Decision(allow=True, reason="root")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Verdicts:
-    """Which statements of some policies apply, by their effect."""
+    """The applicable statements of some policies, by effect."""
 
     denied: tuple[str, ...]
     allowed: tuple[str, ...]

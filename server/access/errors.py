@@ -1,10 +1,10 @@
-"""rule: the facts that access control raises."""
+"""rule: the errors of access control."""
 
 from __future__ import annotations
 
 
 class AccessError(Exception):
-    """A condition of access control. `str()` is one sentence for people, without secrets."""
+    """A condition of access control. `str()` is one sentence for the user, without secrets."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -21,34 +21,34 @@ class AccessDenied(AccessError):
 
 
 class MalformedPolicy(AccessError):
-    """A policy document breaks the language's rules; `path` says where inside the document."""
+    """A policy document violates the policy grammar; `path` is the place in the document."""
 
     path: str
 
 
 class MalformedARN(AccessError):
-    """A resource name is not an ARN that is known here."""
+    """A resource name is not an ARN of a form that is supported here."""
 
 
 class NoSuchAccessKey(AccessError):
-    """No principal has this access key; `access_key` is what was asked for."""
+    """No principal has the access key `access_key`."""
 
 
 class WrongPassword(AccessError):
-    """The user does not exist, or the password is another one. Which of both is not told."""
+    """The user does not exist, or the password is wrong; the error does not distinguish them."""
 
 
 class InvalidToken(AccessError):
-    """A token is not one of ours, not for this use, or was changed."""
+    """A token is not one of this server's, is for another use, or was changed."""
 
 
 class ExpiredToken(AccessError):
-    """A token of ours is past its end."""
+    """A token of this server has expired."""
 
 
 class CorruptKeys(AccessError):
-    """root.json or keys.json cannot be read; `path` says which."""
+    """root.json or keys.json cannot be read; `path` is the file."""
 
 
 class AuditUnavailable(AccessError):
-    """The audit log cannot be written, so nothing that must be audited may happen."""
+    """The audit log cannot be written, so operations that must be audited are refused."""

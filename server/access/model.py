@@ -1,8 +1,8 @@
-"""rule: the values of access: who asks, what for, and the answer.
+"""rule: the values of access control: principal, demand, decision.
 
-A Principal is made anew for every request: beside the identity it carries the connection's
-condition keys (source address, transport), so that a check deep inside a catalog needs nothing
-but the principal. Nothing here decides; `server.access.decide` does.
+A Principal is built for every request: besides the identity it carries the connection's condition
+keys (source address, transport), so that a check deep inside the catalog needs only the principal.
+`server.access.decide` makes the decision.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 PrincipalKind: TypeAlias = Literal["root", "user", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
 Context: TypeAlias = Mapping[str, ContextValue]
-"""Condition keys and their values. Names compare without regard to case."""
+"""Condition keys and their values. Names are case-insensitive."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """What a vended credential may touch: keys below prefix in bucket, to read or to write too.
+    """The reach of a vended credential: keys below prefix in bucket, to read or also to write.
 
-    prefix ends in a slash, so that `orders/` never opens `orders2/`.
+    prefix ends in a slash, so that `orders/` does not cover `orders2/`.
     """
 
     bucket: str
@@ -34,10 +34,10 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principal:
-    """Who asks. canonical_id and display_name are S3's Owner; policies are the identity's own.
+    """The caller. canonical_id and display_name are S3's Owner; policies are the identity's own.
 
-    scopes: None for a credential that holds all its principal holds; otherwise every request must
-    lie inside one of them as well. context: condition keys that hold for the whole request.
+    scopes: None for a credential with all of its principal's rights; otherwise every demand must
+    also be inside one of them. context: condition keys that hold for the whole request.
     """
 
     kind: PrincipalKind
@@ -54,14 +54,14 @@ class Principal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
-    """One thing that must be allowed: an action on a resource, in a context.
+    """One permission that is needed: an action on a resource, in a context.
 
     action: `s3:GetObject`. resource: an ARN, or `*` for actions that have none.
-    place: `BUCKET/KEY`, or `BUCKET/PREFIX` for a listing, where the demand is for bytes; vended
-    credentials are scoped by it, and may do nothing that has no place.
-    shown: what a refusal says instead of action and resource, where these tell whether a thing
-    exists: the same for one that does and one that does not.
-    only_reads: the request changes nothing, although its action may.
+    place: `BUCKET/KEY`, or `BUCKET/PREFIX` for a listing, if the demand is for bytes; scopes of
+    vended credentials cover places, and a demand without a place is never in scope.
+    shown: the text of a refusal instead of action and resource, if these would reveal whether a
+    resource exists: the same for one that exists and one that does not.
+    only_reads: the request changes nothing, although its action could.
     """
 
     action: str
@@ -74,7 +74,7 @@ class Demand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The answer. reason: root, allow, explicit-deny, scope or no-allow. statements: Sids or
+    """The decision. reason: root, allow, explicit-deny, scope or no-allow. statements: Sids or
     numbers of the statements that decided it."""
 
     allow: bool

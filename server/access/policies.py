@@ -1,9 +1,9 @@
 """rule: AWS policy documents, parsed once into matchers.
 
-What is written is checked whole: an element, operator, action prefix, ARN, address or date that is
-unknown here is refused with its path inside the document, because a typo that is stored silently
-allows or denies. A compiled policy answers one question, whether a statement applies to a demand;
-who wins is for `server.access.decide`. Source: IAM user guide, "Policy elements" and "grammar".
+A document is checked completely: an element, operator, action prefix, ARN, address or date that is
+not valid is refused with its path in the document, because a typo that is stored silently allows or
+denies. A compiled policy answers whether a statement applies to a demand; `server.access.decide`
+combines statements. Source: IAM user guide, "Policy elements" and "grammar".
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Final, Literal, TypeAlias
 from server import limits
 from server.access import actions, errors, model
 
-PolicyKind: TypeAlias = Literal["identity", "resource"]
+PolicyType: TypeAlias = Literal["identity", "resource"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
-"""A demand's condition keys, lower case, with all their values."""
+"""A demand's condition keys, in lower case, with all their values."""
 
 VERSIONS: Final = ("2012-10-17", "2008-10-17")
 ACTION_PREFIXES: Final = frozenset(actions.ACTIONS)
@@ -37,7 +37,7 @@ STATEMENT_ELEMENTS: Final = frozenset(
 PRINCIPAL_TYPES: Final = frozenset({"AWS", "CanonicalUser", "Service", "Federated"})
 
 STAR: Final = "*"
-"""Any run of characters, among the pieces of a regular expression, where a star is `\\*`."""
+"""Any run of characters, in a list of regular expression pieces, in which a star is `\\*`."""
 
 _ACTION: Final = re.compile(r"([a-z0-9-]+):([a-z0-9*?]+)", re.IGNORECASE)
 _PRINCIPAL_ARN: Final = re.compile(
@@ -49,10 +49,10 @@ _EPOCH: Final = re.compile(r"[0-9]{1,12}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pattern:
-    """A text with `*`, `?` and, where they count, variables like `${aws:username}`.
+    """A text with `*`, `?` and, if they are enabled, variables like `${aws:username}`.
 
     parts: pieces of a regular expression, STAR, and variables as tuples (key, default or None).
-    regex: the whole of it, where no variable stands in it.
+    regex: the whole expression, if it has no variable.
     """
 
     text: str
@@ -61,7 +61,7 @@ class Pattern:
     ignore_case: bool = False
 
     def matches(self, value: str, values: Values) -> bool:
-        """Say whether value fits. A variable whose key has no single value fits nothing."""
+        """Return whether value matches. A variable without a single value matches nothing."""
         if self.regex is not None:
             return self.regex.fullmatch(value) is not None
         pieces = []
@@ -70,10 +70,10 @@ class Pattern:
                 pieces.append(part)
                 continue
             key, default = part
-            given = values.get(key, ())
-            if len(given) != 1 and default is None:
+            key_values = values.get(key, ())
+            if len(key_values) != 1 and default is None:
                 return False
-            pieces.append(re.escape(given[0] if len(given) == 1 else default or ""))
+            pieces.append(re.escape(key_values[0] if len(key_values) == 1 else default or ""))
         return _compile(pieces, self.ignore_case).fullmatch(value) is not None
 
 
@@ -82,7 +82,7 @@ Test: TypeAlias = Callable[[str, Values], bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """One operator on one key. negated: none of the tests may hold, instead of one must."""
+    """One operator on one key. negated: no test may hold, instead of one must hold."""
 
     operator: str
     key: str
@@ -93,15 +93,15 @@ class Condition:
     null: bool | None = None
 
     def holds(self, values: Values) -> bool:
-        """Say whether the demand's values meet the condition."""
-        given = values.get(self.key, ())
+        """Return whether the demand's values meet the condition."""
+        key_values = values.get(self.key, ())
         if self.null is not None:
-            return (not given) is self.null
-        if not given:
+            return (not key_values) is self.null
+        if not key_values:
             if self.if_exists or self.quantifier == "ForAllValues":
                 return True
             return self.negated and self.quantifier == ""
-        fits = [any(test(value, values) for test in self.tests) for value in given]
+        fits = [any(test(value, values) for test in self.tests) for value in key_values]
         match self.quantifier:
             case "ForAllValues":
                 return not any(fits) if self.negated else all(fits)
@@ -116,8 +116,8 @@ PrincipalMatch: TypeAlias = Literal["none", "account", "direct"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Principals:
-    """Whom a resource policy's statement names. accounts: account ids, which stand for everyone
-    in them whom the account itself lets do it."""
+    """The principals that a resource policy's statement names. accounts: account ids, which stand
+    for every principal of the account that its own policies allow."""
 
     everyone: bool = False
     accounts: frozenset[str] = frozenset()
@@ -125,7 +125,7 @@ class Principals:
     canonical_ids: frozenset[str] = frozenset()
 
     def match(self, principal: model.Principal) -> PrincipalMatch:
-        """Say whether principal is named, by itself or by its account."""
+        """Return how the statement names principal: itself, or its account."""
         if self.everyone or principal.arn in self.arns:
             return "direct"
         if principal.kind == "anonymous":
@@ -150,7 +150,7 @@ class Statement:
     conditions: tuple[Condition, ...]
 
     def applies(self, action: str, resource: str, values: Values) -> bool:
-        """Say whether the statement speaks of this demand, whoever asks."""
+        """Return whether the statement applies to this demand, for any principal."""
         return (
             any(p.matches(action, values) for p in self.actions) is not self.not_actions
             and any(p.matches(resource, values) for p in self.resources) is not self.not_resources
@@ -158,28 +158,30 @@ class Statement:
         )
 
     def names(self, principal: model.Principal) -> PrincipalMatch:
-        """Say whether the statement speaks of this principal; identity policies always do."""
+        """Return how the statement names this principal; identity policies always apply to it."""
         if self.principals is None:
             return "direct"
-        found = self.principals.match(principal)
+        match = self.principals.match(principal)
         if self.not_principals:
-            return "none" if found != "none" else "direct"
-        return found
+            return "none" if match != "none" else "direct"
+        return match
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledPolicy:
-    """A checked document, ready to be asked."""
+    """A checked document, ready for evaluation."""
 
     statements: tuple[Statement, ...]
-    kind: PolicyKind
+    policy_type: PolicyType
 
 
-def parse_policy(document: str | bytes | Mapping[str, Any], *, kind: PolicyKind) -> CompiledPolicy:
-    """Return the policy that a document (JSON text, or decoded) says.
+def parse_policy(
+    document: str | bytes | Mapping[str, Any], *, policy_type: PolicyType
+) -> CompiledPolicy:
+    """Return the policy of a document (JSON text, or decoded).
 
-    kind: identity policies have no Principal; resource policies must have one or its opposite.
-    Raises MalformedPolicy with the path to the fault.
+    policy_type: an identity policy has no Principal; a resource policy has Principal or
+    NotPrincipal. Raises MalformedPolicy with the path of the fault.
     """
     if isinstance(document, str | bytes):
         if len(document) > limits.POLICY_BYTES_MAX:
@@ -187,7 +189,7 @@ def parse_policy(document: str | bytes | Mapping[str, Any], *, kind: PolicyKind)
         try:
             document = json.loads(document, object_pairs_hook=_unique)
         except (ValueError, RecursionError) as error:
-            raise _fault("", f"not JSON: {error}") from None
+            raise _fault("", f"this is not JSON: {error}") from None
     if not isinstance(document, Mapping):
         raise _fault("", "a policy is a JSON object")
     _check_elements(document, DOCUMENT_ELEMENTS, "")
@@ -204,22 +206,22 @@ def parse_policy(document: str | bytes | Mapping[str, Any], *, kind: PolicyKind)
     if not entries:
         raise _fault("Statement", "has no statement")
     if len(entries) > limits.POLICY_STATEMENTS_MAX:
-        raise _fault("Statement", f"has more than {limits.POLICY_STATEMENTS_MAX} statements")
+        raise _fault("Statement", f"there are more than {limits.POLICY_STATEMENTS_MAX} statements")
     statements = []
     sids: set[str] = set()
     for index, entry in enumerate(entries):
         path = f"Statement[{index}]" if listed else "Statement"
-        statement = _statement(entry, path, index, kind, variables=version == VERSIONS[0])
+        statement = _statement(entry, path, index, policy_type, variables=version == VERSIONS[0])
         if sid := entry.get("Sid"):
             if sid in sids:
-                raise _fault(f"{path}.Sid", f"{sid!r} comes twice")
+                raise _fault(f"{path}.Sid", f"{sid!r} appears twice")
             sids.add(sid)
         statements.append(statement)
-    return CompiledPolicy(statements=tuple(statements), kind=kind)
+    return CompiledPolicy(statements=tuple(statements), policy_type=policy_type)
 
 
 def _statement(
-    entry: Any, path: str, index: int, kind: PolicyKind, *, variables: bool
+    entry: Any, path: str, index: int, policy_type: PolicyType, *, variables: bool
 ) -> Statement:
     if not isinstance(entry, Mapping):
         raise _fault(path, "a statement is a JSON object")
@@ -232,10 +234,10 @@ def _statement(
     action_element = _one_of(entry, "Action", "NotAction", path)
     resource_element = _one_of(entry, "Resource", "NotResource", path)
     principals, not_principals = None, False
-    if kind == "identity":
+    if policy_type == "identity":
         for element in ("Principal", "NotPrincipal"):
             if element in entry:
-                raise _fault(f"{path}.{element}", "an identity's own policy names no principal")
+                raise _fault(f"{path}.{element}", "is not allowed in an identity's policy")
     else:
         element = _one_of(entry, "Principal", "NotPrincipal", path)
         principals = _principals(entry[element], f"{path}.{element}")
@@ -267,7 +269,9 @@ def _action(text: str, path: str) -> Pattern:
         if match is None:
             raise _fault(path, f"{text!r} is not an action, like s3:GetObject")
         if match[1].lower() not in ACTION_PREFIXES:
-            raise _fault(path, f"no service {match[1]!r}; known are {_listed(ACTION_PREFIXES)}")
+            raise _fault(
+                path, f"no service {match[1]!r}; the services are {_listed(ACTION_PREFIXES)}"
+            )
         fault = actions.suggest(match[1].lower(), match[2])
         if fault is not None:
             raise _fault(path, fault)
@@ -299,7 +303,7 @@ def _principals(value: Any, path: str) -> Principals:
             if name == "CanonicalUser":
                 canonical_ids.add(text)
             elif name != "AWS":
-                continue  # a service or a federation: checked as text, and never one of ours
+                continue  # a service or a federation: validated, but no principal here matches
             elif text == "*":
                 everyone = True
             elif re.fullmatch(r"[0-9]{12}", text):
@@ -309,7 +313,9 @@ def _principals(value: Any, path: str) -> Principals:
                     accounts.add(match[2])
                 arns.add(text)
             else:
-                raise _fault(where, f"{text!r} is no account id and no ARN of a user or role")
+                raise _fault(
+                    where, f"{text!r} is neither an account id nor an ARN of a user or role"
+                )
     return Principals(
         everyone=everyone,
         accounts=frozenset(accounts),
@@ -321,14 +327,14 @@ def _principals(value: Any, path: str) -> Principals:
 def _conditions(value: Any, path: str, *, variables: bool) -> tuple[Condition, ...]:
     if not isinstance(value, Mapping):
         raise _fault(path, "must be an object: operator, then key, then values")
-    found = []
+    conditions = []
     for operator, keys in value.items():
         where = f"{path}.{operator}"
         if not isinstance(keys, Mapping):
             raise _fault(where, "must be an object: key, then values")
         for key, raw in keys.items():
-            found.append(_condition(operator, key, raw, f"{where}.{key}", variables=variables))
-    return tuple(found)
+            conditions.append(_condition(operator, key, raw, f"{where}.{key}", variables=variables))
+    return tuple(conditions)
 
 
 def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool) -> Condition:
@@ -367,7 +373,7 @@ def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool)
 def compile_pattern(
     text: str, *, variables: bool, ignore_case: bool = False, wildcards: bool = True
 ) -> Pattern:
-    """Return the matcher of a text with `*` and `?` and, from version 2012-10-17 on, variables."""
+    """Return the matcher of a text with `*`, `?` and, from version 2012-10-17 on, variables."""
     parts: list[str | tuple[str, str | None]] = []
     position = 0
     while position < len(text):
@@ -390,8 +396,8 @@ def compile_pattern(
 def _compile(pieces: Sequence[str], ignore_case: bool) -> re.Pattern[str]:
     """Return the expression of pieces and stars.
 
-    What stands between two stars is taken where it first fits and never looked for again: without
-    these atomic groups a key could make a pattern of many stars backtrack for hours.
+    The text between two stars matches at its first occurrence only: without these atomic groups a
+    key could make a pattern of many stars backtrack for hours.
     """
     runs: list[list[str]] = [[]]
     for piece in pieces:
@@ -433,9 +439,10 @@ def _arn_test(text: str, path: str, variables: bool) -> Test:
     patterns = [compile_pattern(part, variables=variables) for part in parts]
 
     def test(value: str, values: Values) -> bool:
-        given = value.split(":", 5)
-        return len(given) == 6 and all(
-            pattern.matches(part, values) for pattern, part in zip(patterns, given, strict=True)
+        value_parts = value.split(":", 5)
+        return len(value_parts) == 6 and all(
+            pattern.matches(part, values)
+            for pattern, part in zip(patterns, value_parts, strict=True)
         )
 
     return test
@@ -453,8 +460,8 @@ def _ordered_test(
             raise _fault(path, f"{text!r} is not {what}")
 
         def test(value: str, values: Values) -> bool:
-            given = read(value)
-            return given is not None and compare(given, wanted)
+            parsed_value = read(value)
+            return parsed_value is not None and compare(parsed_value, wanted)
 
         return test
 
@@ -498,7 +505,7 @@ def _address_test(text: str, path: str, variables: bool) -> Test:
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise _fault(path, f"{text!r} is no address and no range of addresses") from None
+        raise _fault(path, f"{text!r} is neither an IP address nor a CIDR range") from None
 
     def test(value: str, values: Values) -> bool:
         try:
@@ -509,15 +516,15 @@ def _address_test(text: str, path: str, variables: bool) -> Test:
     return test
 
 
-_EQUAL: Comparison = lambda given, wanted: bool(given == wanted)  # noqa: E731 - rows of a table
-_LESS: Comparison = lambda given, wanted: bool(given < wanted)  # noqa: E731
-_LESS_EQUAL: Comparison = lambda given, wanted: bool(given <= wanted)  # noqa: E731
-_MORE: Comparison = lambda given, wanted: bool(given > wanted)  # noqa: E731
-_MORE_EQUAL: Comparison = lambda given, wanted: bool(given >= wanted)  # noqa: E731
+_EQUAL: Comparison = lambda value, wanted: bool(value == wanted)  # noqa: E731 - rows of a table
+_LESS: Comparison = lambda value, wanted: bool(value < wanted)  # noqa: E731
+_LESS_EQUAL: Comparison = lambda value, wanted: bool(value <= wanted)  # noqa: E731
+_MORE: Comparison = lambda value, wanted: bool(value > wanted)  # noqa: E731
+_MORE_EQUAL: Comparison = lambda value, wanted: bool(value >= wanted)  # noqa: E731
 
 
 def _never(text: str, path: str, variables: bool) -> Test:
-    raise AssertionError("Null builds no test")
+    raise AssertionError("the operator Null has no test")
 
 
 OPERATORS: Final[Mapping[str, tuple[Callable[[str, str, bool], Test], bool]]] = {
@@ -549,17 +556,17 @@ OPERATORS: Final[Mapping[str, tuple[Callable[[str, str, bool], Test], bool]]] = 
     "NotIpAddress": (_address_test, True),
     "Null": (_never, False),
 }
-"""Operator -> what makes a test of a written value, and whether none of the tests may hold."""
+"""Operator -> the function that makes a test of a value, and whether the operator is negated."""
 
 
 def _texts(value: Any, path: str, *, scalars: bool = False) -> list[tuple[str, str]]:
-    """Return the text or texts at path, each with its own path. scalars: numbers and booleans too,
-    as conditions may have them."""
+    """Return the text or texts at path, each with its own path. scalars: accept numbers and
+    booleans too, as conditions do."""
     listed = isinstance(value, list | tuple)
     entries: Sequence[Any] = value if listed else [value]
     if not entries or len(entries) > limits.POLICY_VALUES_MAX:
         raise _fault(path, "has no value" if not entries else "has too many values")
-    found = []
+    texts = []
     for index, entry in enumerate(entries):
         where = f"{path}[{index}]" if listed else path
         if scalars and isinstance(entry, bool):
@@ -568,28 +575,28 @@ def _texts(value: Any, path: str, *, scalars: bool = False) -> list[tuple[str, s
             entry = str(entry)
         if not isinstance(entry, str) or (not entry and not scalars):
             raise _fault(where, "must be text")
-        found.append((entry, where))
-    return found
+        texts.append((entry, where))
+    return texts
 
 
 def _one_of(entry: Mapping[str, Any], element: str, opposite: str, path: str) -> str:
     if (element in entry) == (opposite in entry):
-        raise _fault(path, f"needs {element} or {opposite}, and not both")
+        raise _fault(path, f"needs either {element} or {opposite}")
     return element if element in entry else opposite
 
 
-def _check_elements(value: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+def _check_elements(value: Mapping[str, Any], allowed: frozenset[str], path: str) -> None:
     for name in value:
-        if name not in known:
+        if name not in allowed:
             where = f"{path}.{name}" if path else str(name)
-            raise _fault(where, f"unknown element; known are {_listed(known)}")
+            raise _fault(where, f"unknown element; the elements are {_listed(allowed)}")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object names the same element twice")
-    return found
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("an object has the same element twice")
+    return members
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -1,8 +1,8 @@
-"""engine: who there is: root, and the users that the configuration names.
+"""engine: the principals: root, and the users of the configuration.
 
-A table in memory, built at start; nothing here is stored. Every user's policies are compiled when
-they are read, so a wrong one stops the start and names its place. An account has one canonical id,
-which its users share unless they say otherwise.
+A table in memory, built at start; nothing is stored. Every user's policies are compiled then, so an
+invalid one stops the start and names its place. An account has one canonical id, which its users
+share unless their entries have another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DuplicatePrincipal(errors.AccessError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """A principal and the secret that proves it. public_keys: PEM texts, for SQL logins."""
+    """A principal with the secret that authenticates it. public_keys: PEM texts, for SQL logins."""
 
     principal: model.Principal
     access_key: str
@@ -36,8 +36,8 @@ class Known:
 
 
 class Principals:
-    """Principals by access key and by name. Names of users compare without regard to case, because
-    SQL drivers send them in capitals."""
+    """Principals by access key and by name. User names are case-insensitive, because SQL drivers
+    send them in capitals."""
 
     def __init__(
         self, *, account: str, root: rootkeys.RootKeys, users: Iterable[config.User] = ()
@@ -59,38 +59,38 @@ class Principals:
             self._add(_known(user, index, account))
 
     def by_access_key(self, access_key: str) -> Known:
-        """Return who has an access key, and its secret. Raises NoSuchAccessKey."""
-        known = self._by_access_key.get(access_key)
-        if known is None:
+        """Return the principal with an access key, and its secret. Raises NoSuchAccessKey."""
+        entry = self._by_access_key.get(access_key)
+        if entry is None:
             raise errors.NoSuchAccessKey("no such access key", access_key=access_key)
-        return known
+        return entry
 
     def by_name(self, name: str) -> Known | None:
-        """Return the principal of a name, or None."""
+        """Return the principal with a name, or None."""
         return self._by_name.get(name.casefold())
 
     def check_password(self, user: str, password: str) -> model.Principal:
-        """Return the principal whose name or access key, and whose secret key, these are.
+        """Return the principal with this name or access key and this secret key.
 
-        Raises WrongPassword, which does not tell which of the two was wrong.
+        Raises WrongPassword, which does not distinguish a wrong name from a wrong password.
         """
-        known = self._by_access_key.get(user) or self.by_name(user)
-        expected = known.secret_key if known is not None else "no such user"
+        entry = self._by_access_key.get(user) or self.by_name(user)
+        expected = entry.secret_key if entry is not None else "no such user"
         same = hmac.compare_digest(expected.encode(), password.encode("utf-8", "surrogatepass"))
-        if known is None or not same:
+        if entry is None or not same:
             raise errors.WrongPassword("the user name or the password is wrong")
-        return known.principal
+        return entry.principal
 
-    def _add(self, known: Known) -> None:
-        name = known.principal.name.casefold()
+    def _add(self, entry: Known) -> None:
+        name = entry.principal.name.casefold()
         if name in self._by_name:
-            raise DuplicatePrincipal(f"two principals are named {known.principal.name!r}")
-        if known.access_key in self._by_access_key:
+            raise DuplicatePrincipal(f"two principals are named {entry.principal.name!r}")
+        if entry.access_key in self._by_access_key:
             raise DuplicatePrincipal(
-                f"the access key of {known.principal.name!r} is another principal's too"
+                f"the access key of {entry.principal.name!r} also belongs to another principal"
             )
-        self._by_name[name] = known
-        self._by_access_key[known.access_key] = known
+        self._by_name[name] = entry
+        self._by_access_key[entry.access_key] = entry
 
 
 def canonical_id_of(account: str) -> str:
@@ -102,7 +102,7 @@ def _known(user: config.User, index: int, account: str) -> Known:
     compiled = []
     for number, document in enumerate(user.policies):
         try:
-            compiled.append(policies.parse_policy(document, kind="identity"))
+            compiled.append(policies.parse_policy(document, policy_type="identity"))
         except errors.MalformedPolicy as error:
             path = f"users[{index}].policies[{number}]"
             path = f"{path}.{error.path}" if error.path else path

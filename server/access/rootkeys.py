@@ -1,8 +1,8 @@
-"""engine: the key files of a data folder, made at first start.
+"""engine: the key files of a data folder, created at first start.
 
-`root.json` holds the root key pair, which a person reads once; `keys.json` what signs tokens and
-derives secrets, which nobody needs to read. Both are written by the disk's one recipe, mode 0600.
-A pair given from outside (environment) wins over root.json and is not written down.
+`root.json` holds the root key pair, for the operator; `keys.json` the keys that sign tokens and
+derive secrets. Both are written by the disk's one recipe, mode 0600. A key pair from the
+environment takes precedence over root.json and is not stored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ KEYS_FILE: Final = "keys.json"
 FORMAT: Final = 1
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
-"""A source of secrets: that many bytes nobody can guess."""
+"""A source of secrets: that many unpredictable bytes."""
 
 
 class Disk(Protocol):
-    """What this module needs of `storage.disk.Disk`."""
+    """The methods of `storage.disk.Disk` that this module uses."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -36,7 +36,7 @@ class Disk(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootKeys:
-    """The root key pair. created: whether this start made it, so that it is shown once."""
+    """The root key pair. created: whether this start created it, so that it is shown once."""
 
     access_key: str
     secret_key: str
@@ -51,7 +51,7 @@ def open_root(
     access_key: str | None = None,
     secret_key: str | None = None,
 ) -> RootKeys:
-    """Return the root key pair: the one given, or root.json's, or a new one that is written there.
+    """Return the root key pair: the arguments, or root.json's, or a new one, which is stored.
 
     Raises CorruptKeys.
     """
@@ -60,20 +60,22 @@ def open_root(
     path = folder / ROOT_FILE
     if disk.exists(path):
         match _read(disk, path):
-            case {"access_key": str(found), "secret_key": str(secret)} if found and secret:
-                return RootKeys(access_key=found, secret_key=secret, created=False)
+            case {"access_key": str(stored_key), "secret_key": str(secret)} if (
+                stored_key and secret
+            ):
+                return RootKeys(access_key=stored_key, secret_key=secret, created=False)
         raise _corrupt(path)
-    made = RootKeys(
+    new_keys = RootKeys(
         access_key="BH" + base64.b32encode(random_bytes(12)).decode().rstrip("=")[:18],
         secret_key=base64.urlsafe_b64encode(random_bytes(30)).decode(),
         created=True,
     )
-    _write(disk, path, {"access_key": made.access_key, "secret_key": made.secret_key})
-    return made
+    _write(disk, path, {"access_key": new_keys.access_key, "secret_key": new_keys.secret_key})
+    return new_keys
 
 
 def open_ring(folder: Path, *, disk: Disk, random_bytes: RandomBytes) -> tokens.KeyRing:
-    """Return the signing keys of keys.json, which is made if it is absent. Raises CorruptKeys."""
+    """Return the signing keys of keys.json, which is created if absent. Raises CorruptKeys."""
     path = folder / KEYS_FILE
     if not disk.exists(path):
         _write(
@@ -110,12 +112,12 @@ def _secret(text: Any) -> bytes:
 
 def _read(disk: Disk, path: Path) -> Any:
     try:
-        found = json.loads(disk.read_file(path))
+        document = json.loads(disk.read_file(path))
     except ValueError:
         raise _corrupt(path) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _corrupt(path)
-    return found
+    return document
 
 
 def _write(disk: Disk, path: Path, content: dict[str, Any]) -> None:
@@ -125,6 +127,6 @@ def _write(disk: Disk, path: Path, content: dict[str, Any]) -> None:
 
 def _corrupt(path: Path) -> errors.CorruptKeys:
     return errors.CorruptKeys(
-        f"{path} cannot be read; put its backup back, or move it away to get new keys",
+        f"{path} cannot be read; restore it from a backup, or move it away to get new keys",
         path=str(path),
     )

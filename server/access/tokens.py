@@ -1,9 +1,9 @@
-"""rule: the tokens we sign, and the credentials derived from them.
+"""rule: the tokens that this server signs, and the credentials derived from them.
 
 HS256 JSON Web Tokens, verified by pyjwt; a key id in the header, so that keys can rotate; `typ`
-keeps uses apart and is always checked: a session token of SQL opens no catalog. A vended key pair
-is derived, not stored: its secret is an HMAC of the token's id, and the token says what it may
-touch. The clock is an argument; key material comes from `server.access.rootkeys`.
+separates uses and is always checked: a SQL session token does not open the catalog. A vended key
+pair is derived, not stored: its secret is an HMAC of the token's id, and the token contains its
+scope. The clock is an argument; key material comes from `server.access.rootkeys`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALGORITHM: Final = "HS256"
 ISSUER: Final = "boathouse"
 VENDED_PREFIX: Final = "ASIA"
 KEYS_MAX: Final = 16
-"""Signing keys whose header is kept encoded."""
+"""Signing keys whose encoded header is cached."""
 RESERVED: Final = frozenset({"iss", "aud", "sub", "typ", "jti", "iat", "exp"})
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -35,7 +35,7 @@ _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SigningKey:
-    """One key of the signer, and its name in tokens' headers."""
+    """One signing key, and its id in tokens' headers."""
 
     key_id: str
     secret: bytes
@@ -43,7 +43,7 @@ class SigningKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeyRing:
-    """All keys that tokens may be signed with; the first signs new ones. master derives secrets."""
+    """All valid signing keys; the first signs new tokens. master derives secrets."""
 
     keys: tuple[SigningKey, ...]
     master: bytes
@@ -51,7 +51,7 @@ class KeyRing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claims:
-    """What a verified token says. subject: the principal's name; extra: claims of its own use."""
+    """The claims of a verified token. subject: the principal's name; extra: claims of its use."""
 
     typ: TokenType
     subject: str
@@ -110,15 +110,15 @@ def _base64url(data: bytes) -> bytes:
 
 
 def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: int) -> Claims:
-    """Return what a token of ours says. Raises InvalidToken, ExpiredToken."""
+    """Return the claims of a token of this server. Raises InvalidToken, ExpiredToken."""
     if len(token) > limits.TOKEN_BYTES_MAX:
         raise errors.InvalidToken("the token is too long")
     try:
         key_id = jwt.get_unverified_header(token).get("kid")
         secret = next((key.secret for key in ring.keys if key.key_id == key_id), None)
         if secret is None:
-            raise errors.InvalidToken("the token was not signed here")
-        # pyjwt would read the clock for these three; they are checked below, by ours.
+            raise errors.InvalidToken("the token was not signed by this server")
+        # pyjwt would read the clock for these three; they are checked below with now_ms.
         claims = jwt.decode(
             token,
             secret,
@@ -133,20 +133,20 @@ def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: i
             },
         )
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-        raise errors.InvalidToken("the token is not one of ours") from None
-    found = _claims(claims)
-    if found.typ not in types:
+        raise errors.InvalidToken("the token is not valid") from None
+    verified = _claims(claims)
+    if verified.typ not in types:
         raise errors.InvalidToken("the token is for another use")
-    if now_ms >= found.expires_at_ms:
+    if now_ms >= verified.expires_at_ms:
         raise errors.ExpiredToken("the token has expired")
-    if found.issued_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
+    if verified.issued_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
         raise errors.InvalidToken("the token is from the future")
-    return found
+    return verified
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VendedKeys:
-    """A temporary key pair and the session token that goes with it."""
+    """A temporary key pair and its session token."""
 
     access_key: str
     secret_key: str
@@ -163,7 +163,7 @@ def vend(
     now_ms: int,
     lifetime_seconds: int,
 ) -> VendedKeys:
-    """Return a key pair that can do what its subject can, inside scopes only. Stores nothing.
+    """Return a key pair with its subject's rights inside scopes only. Stores nothing.
 
     token_id: unique. Each scope's prefix is empty or ends in a slash.
     """

@@ -1,8 +1,8 @@
-"""rule: whether members keep the constraints of the model, in AWS's own words.
+"""rule: whether members satisfy the model's constraints, with AWS's own messages.
 
-Clients check lengths at most, and patterns never, so all of it is done here: required members,
-types, patterns (against the whole value), lengths, ranges, enumerations, unions. Every fault is
-found, in the model's order, up to a bound. Says nothing about what the members mean.
+Clients check lengths at most, and never patterns, so all constraints are checked here: required
+members, types, patterns (against the whole value), lengths, ranges, enumerations, unions. All
+violations are reported in the model's order, up to a bound. The members' meaning is not checked.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def check_members(
 ) -> None:
     """Raise ValidationFailed unless members (by the model's names) are a valid input."""
     if operation.input is not None:
-        found = _faults_of_structure(service, service.shapes[operation.input], members, "")
-        faults = tuple(islice(found, FAULTS_MAX))
+        violations = _faults_of_structure(service, service.shapes[operation.input], members, "")
+        faults = tuple(islice(violations, FAULTS_MAX))
         if faults:
             raise errors.ValidationFailed(faults)
 
@@ -39,7 +39,7 @@ def check_members(
 def _faults(
     service: shapes.Service, shape: shapes.Shape, value: Any, path: str
 ) -> Iterator[errors.Fault]:
-    match shape.kind:
+    match shape.type:
         case "document":
             return
         case "string" if isinstance(value, str):
@@ -56,8 +56,8 @@ def _faults(
             yield from _faults_of_map(service, shape, value, path)
         case "structure" if isinstance(value, Mapping):
             yield from _faults_of_structure(service, shape, value, path)
-        case kind:
-            yield _fault(path, value, f"Member must be of type {kind}")
+        case type_name:
+            yield _fault(path, value, f"Member must be of type {type_name}")
 
 
 def _faults_of_structure(
@@ -100,7 +100,7 @@ def _faults_of_map(
 
 
 def _faults_of_text(shape: shapes.Shape, value: str, path: str) -> Iterator[errors.Fault]:
-    # Lengths first: a value beyond its bound is never run through a pattern.
+    # Lengths first: a value beyond its bound is never matched against a pattern.
     too_long = False
     for fault in _faults_of_length(shape, len(value), value, path):
         too_long = True
@@ -124,7 +124,7 @@ def _faults_of_length(
 
 
 def _faults_of_number(shape: shapes.Shape, value: int, path: str) -> Iterator[errors.Fault]:
-    least, most = INTEGER_RANGES[shape.kind]
+    least, most = INTEGER_RANGES[shape.type]
     if shape.minimum is not None:
         least = max(least, shape.minimum)
     if shape.maximum is not None:

@@ -1,4 +1,4 @@
-"""rule: facts that a model-driven face raises by itself; each service's table gives the codes."""
+"""rule: errors that a model-driven face itself raises; each service's table gives the codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class AwsError(Exception):
-    """A condition of a request to a model-driven face. `str()` is one sentence for people."""
+    """A condition of a request to a model-driven face. `str()` is one sentence for the user."""
 
 
 class UnknownOperation(AwsError):
@@ -14,16 +14,16 @@ class UnknownOperation(AwsError):
 
 
 class OperationNotImplemented(AwsError):
-    """The operation exists at AWS, and nothing handles it here."""
+    """The operation exists in AWS's model but has no row here."""
 
 
 class MalformedBody(AwsError):
-    """The body cannot be read as the protocol's form at all."""
+    """The body is not a document of the protocol."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """One broken constraint. path: where, in AWS's spelling; value: as shown, None for null."""
+    """One violated constraint. path: in AWS's spelling; value: as shown, None for null."""
 
     path: str
     value: str | None
@@ -31,7 +31,7 @@ class Fault:
 
 
 class ValidationFailed(AwsError):
-    """Members break constraints of the model; the message is AWS's own."""
+    """Members violate constraints of the model; the message is AWS's own."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         noun = "error" if len(faults) == 1 else "errors"

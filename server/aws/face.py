@@ -1,8 +1,8 @@
-"""face: a whole AWS service out of its model and one row per operation.
+"""face: a whole AWS service from its model and one row per operation.
 
-The model gives routes, members, constraints, statuses and shapes; a row gives what must be allowed
-and the function that turns checked members into a result. Every operation of the model is routed,
-and one without a row answers 501 by its name, after the caller was let in. Knows no operation by
+The model gives routes, members, constraints, statuses and shapes; a row gives the demands and the
+function that turns checked members into a result. Every operation of the model is routed; one
+without a row is answered 501 with its name, after authorisation. This module contains no operation
 itself.
 """
 
@@ -19,13 +19,13 @@ from server.aws import check, errors, match, restjson, shapes, wire_errors
 
 Members: TypeAlias = Mapping[str, Any]
 Function: TypeAlias = Callable[[Any, calls.Call], Awaitable[Members]]
-"""Does an operation: gets the service's own services, and a call whose value is an Input with
-checked members; returns the result's members."""
+"""The function of an operation: takes the service's services and a call whose value is an Input
+with checked members; returns the result's members."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One operation of a service. name: the model's. function: None if it is not implemented."""
+    """One operation of a service. name: the model's. function: None if not implemented."""
 
     name: str
     function: Function | None
@@ -33,7 +33,7 @@ class Row:
 
 
 class Input:
-    """What a request says. Mutable: the body's members join those of the path and the query."""
+    """A request's members. Mutable: the body's members join those of the path and the query."""
 
     __slots__ = ("labels", "members", "operation", "pairs", "service")
 
@@ -53,7 +53,7 @@ class Input:
         )
 
     def take(self, body: bytes) -> None:
-        """Add the body's members, and check all. Raises MalformedBody and ValidationFailed."""
+        """Add the body's members and check all. Raises MalformedBody and ValidationFailed."""
         members = restjson.parse_members(
             self.service, self.operation, labels=self.labels, pairs=self.pairs, body=body
         )
@@ -64,9 +64,9 @@ class Input:
 class AwsFace:
     """Serves one rest-json service.
 
-    load: gives the service's model; called once, at the first request. services: what functions
-    get. rows: by the names of the model's operations. missing: makes the row of any other.
-    wire_errors: the service's own table, before the common one.
+    load: returns the service's model; called once, at the first request. services: the argument
+    of the functions. rows: by the names of the model's operations. missing: makes the row of any
+    other operation. wire_errors: the service's own table, before the common one.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class AwsFace:
         return self._service
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the operation that method, path and query mean."""
+        """Return the operation of a method, path and query."""
         service = self.service()
         matched = match.match(service, request.method, request.segments)
         if matched is None:
@@ -111,14 +111,14 @@ class AwsFace:
         return calls.Call(self._operations[matched.operation.name], value, request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
-        """Return what an operation without a function answers."""
+        """Return the error of an operation without a function."""
         return errors.OperationNotImplemented(f"{operation.name} is not implemented.")
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
-        """Return an error as AWS's clients raise it."""
-        found = wire_errors.wire_error(error, (self._wire_errors, wire_errors.COMMON))
-        headers, body = restjson.encode_error(found.code, found.sentence(error))
-        return asgi.Response(found.status, (*_request_id(request), *headers), body)
+        """Return an error's response, from which AWS's clients raise an exception."""
+        answer = wire_errors.wire_error(error, (self._wire_errors, wire_errors.COMMON))
+        headers, body = restjson.encode_error(answer.code, answer.sentence(error))
+        return asgi.Response(answer.status, (*_request_id(request), *headers), body)
 
 
 def _operation(row: Row) -> calls.Operation:
@@ -131,7 +131,7 @@ def _operation(row: Row) -> calls.Operation:
 
 
 async def _answer(function: Function, services: Any, call: calls.Call) -> asgi.Response:
-    """Check the members, call the function and encode what it returns."""
+    """Check the members, call the function and encode its result."""
     value: Input = call.value
     if len(call.body) <= limits.PARSED_HERE_BYTES_MAX:
         value.take(call.body)
@@ -151,7 +151,7 @@ async def _refuse_route(services: Any, call: calls.Call) -> asgi.Response:
 
 
 UNKNOWN: Final = calls.Operation(name="", handler=_refuse_route)
-"""What a route means that the service does not have; it too asks for a credential."""
+"""The operation of an unknown route; it requires a credential too."""
 
 
 def _request_id(request: asgi.Request) -> asgi.ResponseHeaders:

@@ -1,9 +1,9 @@
-"""rule: which operation a method and a path mean, and the values of the path's labels.
+"""rule: the operation of a method and a path, and the values of the path's labels.
 
-A path is matched segment by segment, each decoded once after splitting, so that `%2F` inside an
-ARN never splits it. Some proxies and SDKs send ARNs decoded all the same: `...:bucket` and `name`
-as two segments are joined again, and a label that takes an ARN of any depth takes the rest of the
-path. Nothing is matched by prefix, and an empty segment never fills a label.
+A path is matched segment by segment, each decoded once after splitting, so that `%2F` in an ARN
+does not split it. Some proxies and SDKs send ARNs decoded: then `...:bucket` and `name` are joined
+again, and a label for an ARN of any depth takes the rest of the path. No prefix matches, and an
+empty segment never fills a label.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from server.aws import shapes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """An operation and what its labels hold, by wire name."""
+    """An operation and the values of its labels, by wire name."""
 
     operation: shapes.Operation
     labels: Mapping[str, str]
 
 
 def match(service: shapes.Service, method: str, segments: Sequence[str]) -> Match | None:
-    """Return what a request means; None if the service has no such operation.
+    """Return the operation of a request; None if the service has none.
 
     segments: of the path, split at `/` and then decoded once.
     """
@@ -37,7 +37,7 @@ def match(service: shapes.Service, method: str, segments: Sequence[str]) -> Matc
 
 
 def _join_arn(segments: Sequence[str]) -> Sequence[str]:
-    """Return segments with a bucket ARN that arrived decoded, hence split, in one piece."""
+    """Return segments in which a bucket ARN that arrived decoded, hence split, is joined."""
     if len(segments) > 2 and segments[1].startswith("arn:") and segments[1].endswith(":bucket"):
         return (segments[0], f"{segments[1]}/{segments[2]}", *segments[3:])
     return segments

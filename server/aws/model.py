@@ -1,8 +1,8 @@
 """engine: reads the service models that botocore ships.
 
-They are package data, read as such: botocore's own loader would pull in its whole HTTP client
-(130 ms) and would also look into the user's home. Reading and parsing `s3tables` takes 15 ms, so a
-face does it at its first request. Nothing else of botocore is used.
+They are package data and read as such: botocore's own loader would import its whole HTTP client
+(130 ms) and read the user's home folder. Parsing `s3tables` takes 15 ms, so a face does it at its
+first request. Nothing else of botocore is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""rule: AWS's rest-json protocol: members out of a path, a query and a JSON body, and back.
+"""rule: AWS's rest-json protocol: decodes members of a request, encodes results.
 
-Parsing only gives each member the model's name and, in the query, its type where the text has
-one; what does not fit is left as it came, and `check` says so in AWS's words. Encoding is strict:
-a result that the model does not know is our own mistake.
+Parsing only gives each member the model's name and, in the query, its type if the text has that
+form; other values stay as received, and `check` reports them with AWS's messages. Encoding is
+strict: a result outside the model is an error of this server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def parse_members(
     pairs: Sequence[tuple[str, str]],
     body: bytes,
 ) -> dict[str, Any]:
-    """Return an operation's members by the model's names; absent and null ones are left out.
+    """Return an operation's members by the model's names, without absent and null ones.
 
     labels: of the path, pairs: of the query, both decoded. Raises MalformedBody. Unknown members
     are ignored, as AWS does.
@@ -64,7 +64,7 @@ def encode_result(
 
 
 def encode_error(code: str, message: str) -> tuple[tuple[tuple[str, str], ...], bytes]:
-    """Return headers and body of an error. code: the error's name, which clients raise by."""
+    """Return headers and body of an error. code: the name by which clients raise it."""
     headers = (("content-type", "application/json"), ("x-amzn-ErrorType", code))
     return headers, orjson.dumps({"__type": code, "message": message})
 
@@ -86,7 +86,7 @@ def _parse_object(body: bytes) -> Mapping[str, Any]:
 
 
 def _parse_query(service: shapes.Service, shape: shapes.Shape, values: Sequence[str]) -> Any:
-    if shape.kind == "list":
+    if shape.type == "list":
         assert shape.element is not None
         element = service.shapes[shape.element]
         return [_parse_text(element, value) for value in values]
@@ -94,20 +94,20 @@ def _parse_query(service: shapes.Service, shape: shapes.Shape, values: Sequence[
 
 
 def _parse_text(shape: shapes.Shape, text: str) -> Any:
-    if shape.kind in ("integer", "long"):
+    if shape.type in ("integer", "long"):
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) <= 20:
             return int(text)
-    if shape.kind == "boolean" and text in ("true", "false"):
+    if shape.type == "boolean" and text in ("true", "false"):
         return text == "true"
     return text
 
 
 def _rename(service: shapes.Service, shape: shapes.Shape, value: Any, depth: int) -> Any:
-    """Return value with wire names replaced by the model's, nulls of structures left out."""
+    """Return value with wire names replaced by the model's, without nulls of structures."""
     if depth > DEPTH_MAX:
         raise errors.MalformedBody(f"The request body is nested deeper than {DEPTH_MAX} levels.")
-    match shape.kind, value:
+    match shape.type, value:
         case "structure", dict():
             return {
                 member.name: _rename(
@@ -139,7 +139,7 @@ def _check_depth(value: Any, depth: int) -> None:
 
 
 def _encode(service: shapes.Service, shape: shapes.Shape, value: Any) -> Any:
-    match shape.kind:
+    match shape.type:
         case "structure":
             return _encode_structure(service, shape, value)
         case "list":
@@ -160,8 +160,10 @@ def _encode(service: shapes.Service, shape: shapes.Shape, value: Any) -> Any:
 def _encode_structure(
     service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any]
 ) -> dict[str, Any]:
-    known = {member.name for member in shape.members}
-    assert value.keys() <= known, f"{shape.name} has no {sorted(value.keys() - known)}"
+    member_names = {member.name for member in shape.members}
+    assert value.keys() <= member_names, (
+        f"{shape.name} has no {sorted(value.keys() - member_names)}"
+    )
     missing = shape.required - value.keys()
     assert not missing, f"{shape.name} lacks {sorted(missing)}"
     return {
@@ -172,7 +174,7 @@ def _encode_structure(
 
 
 def format_timestamp(time_ms: int, timestamp_format: str | None) -> str | float:
-    """Return a time as a body holds it: ISO 8601 where the model says so, else epoch seconds."""
+    """Return a time as in a body: ISO 8601 if the model says so, otherwise epoch seconds."""
     if timestamp_format == "iso8601":
         moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,8 +1,8 @@
 """rule: an AWS service model as values: operations, their routes, and the shapes of their members.
 
-Made once from the model's JSON form. Documentation and whatever only clients need (endpoints,
-paginators, waiters) is left out. Members keep the model's order, in which AWS reports faults too.
-Knows the form of a model, not one service.
+Built once from the model's JSON form, without documentation and parts that only clients need
+(endpoints, paginators, waiters). Members keep the model's order, in which AWS also reports
+violations. Depends on the form of a model, not on one service.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, TypeAlias, cast
 Location: TypeAlias = Literal["body", "uri", "querystring", "header", "headers", "statusCode"]
 
 GREEDY_LABELS: Final = frozenset({"resourceArn"})
-"""Labels that take the rest of the path: an ARN's own slashes arrive decoded from some clients."""
+"""Labels that take the rest of the path: some clients send an ARN's own slashes decoded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """One member of a structure. name: the model's; wire_name: as it travels; shape: its name."""
+    """One member of a structure. name: the model's; wire_name: in messages; shape: its name."""
 
     name: str
     wire_name: str
@@ -29,14 +29,14 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """One shape with its constraints. kind: the model's type, or `document` for any JSON value.
+    """One shape with its constraints. type: the model's type, or `document` for any JSON value.
 
     minimum, maximum: of a string's or list's length or a number's value. element: shape of a
     list's elements or a map's values; key: shape of a map's keys. status: of an error shape.
     """
 
     name: str
-    kind: str
+    type: str
     members: tuple[Member, ...] = ()
     required: frozenset[str] = frozenset()
     is_union: bool = False
@@ -59,7 +59,7 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Label:
-    """A variable segment of a route. greedy: it takes everything that is left of the path."""
+    """A variable segment of a route. greedy: it takes the rest of the path."""
 
     name: str
     greedy: bool
@@ -130,11 +130,11 @@ def _parse_segment(segment: str) -> str | Label:
 
 
 def _parse_shape(name: str, body: Mapping[str, Any]) -> Shape:
-    kind = "document" if body.get("document") else body["type"]
+    shape_type = "document" if body.get("document") else body["type"]
     element = body.get("member") or body.get("value")
     return Shape(
         name=name,
-        kind=kind,
+        type=shape_type,
         members=tuple(
             _parse_member(member, said) for member, said in body.get("members", {}).items()
         ),
@@ -151,10 +151,10 @@ def _parse_shape(name: str, body: Mapping[str, Any]) -> Shape:
     )
 
 
-def _parse_member(name: str, said: Mapping[str, Any]) -> Member:
+def _parse_member(name: str, description: Mapping[str, Any]) -> Member:
     return Member(
         name=name,
-        wire_name=said.get("locationName", name),
-        shape=said["shape"],
-        location=cast(Location, said.get("location", "body")),
+        wire_name=description.get("locationName", name),
+        shape=description["shape"],
+        location=cast(Location, description.get("location", "body")),
     )

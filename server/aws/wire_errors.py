@@ -1,7 +1,7 @@
-"""rule: errors of the floors below as AWS names them: the part that every service shares.
+"""rule: AWS's codes for errors of lower floors, common to all services.
 
-A service's own table comes first and may say otherwise for any class. A subclass is answered as
-its nearest base that has a row. What has no row is a fault of ours.
+A service's own table comes first and may override any class. A subclass is answered by the row of
+its nearest base. An error without a row is an internal error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from storage import errors as storage_errors
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WireError:
-    """What a client sees. message: None says the error's own sentence.
+    """The error that a client receives. message: None means the error's own sentence.
 
-    with_reason: the error's own sentence follows the message, which says less.
+    with_reason: the error's own sentence follows the message, which is less specific.
     """
 
     status: int
@@ -30,7 +30,7 @@ class WireError:
     with_reason: bool = False
 
     def sentence(self, error: Exception) -> str:
-        """Return what a client is told of an error."""
+        """Return the message that a client receives for an error."""
         if self.message is None:
             return str(error)
         return f"{self.message.removesuffix('.')}: {error}" if self.with_reason else self.message
@@ -48,7 +48,7 @@ SIGNATURE_SENTENCE: Final = (
     "The request signature we calculated does not match the signature you provided. Check your AWS "
     "Secret Access Key and signing method. Consult the service documentation for details."
 )
-"""What AWS says of a wrong signature, whatever the service."""
+"""AWS's message for a wrong signature, for any service."""
 
 _BAD_SIGNATURE = WireError(status=403, code="InvalidSignatureException")
 _BAD_TOKEN = WireError(
@@ -97,5 +97,5 @@ COMMON: Final[Table] = {
 
 
 def wire_error(error: Exception, tables: tuple[Table, ...]) -> WireError:
-    """Return how an error is answered. tables: the first with a row for the nearest base wins."""
+    """Return the wire error. tables: the first with a row for the nearest base wins."""
     return errortables.find(error, *tables) or INTERNAL

@@ -229,7 +229,7 @@ def user(name: str, statements: list[dict[str, Any]]) -> model.Principal:
         account_id=lakes.ACCOUNT,
         canonical_id="u",
         display_name=name,
-        policies=(policies.parse_policy(document, kind="identity"),) if statements else (),
+        policies=(policies.parse_policy(document, policy_type="identity"),) if statements else (),
     )
 
 

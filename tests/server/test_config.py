@@ -93,7 +93,7 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({"tls_cert": "c.pem"}, {}, {}, "go together"),
         ({"table_buckets": []}, {}, {}, "at least one --table-bucket"),
         ({}, {}, {"users": [{"name": "a", "access_key": "k"}]}, "secret_key is missing"),
-        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'; known are name, access_key"),
+        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'; the keys are name, access_key"),
         ({}, {}, {"users": {"name": "a"}}, "not a list"),
         ({}, {}, {"users": [{**ALICE, "policies": "{}"}]}, "policies is not a list"),
         ({}, {}, {"users": [{**ALICE, "public_keys": "PEM"}]}, "public_keys is not a list"),

@@ -52,7 +52,7 @@ def reader(bucket: str) -> model.Principal:
         account_id=ACCOUNT,
         canonical_id="",
         display_name="reader",
-        policies=(policies.parse_policy(document, kind="identity"),),
+        policies=(policies.parse_policy(document, policy_type="identity"),),
     )
 
 
@@ -143,7 +143,7 @@ def test_a_caller_who_may_see_one_schema_alone_may_log_into_it(made: contexts.Co
     statement = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*", "Condition": only}
     document = {"Version": "2012-10-17", "Statement": [statement]}
     caller = dataclasses.replace(
-        NOBODY, policies=(policies.parse_policy(document, kind="identity"),)
+        NOBODY, policies=(policies.parse_policy(document, policy_type="identity"),)
     )
     assert made.resolve(caller, "lake", "NYC") == ("lake", "nyc")
     assert made.resolve(caller, "lake", "a") == (None, None)

@@ -30,7 +30,7 @@ def policy(action):
 )
 def test_a_misspelt_action_is_refused_with_the_one_that_was_meant(action, hint):
     with pytest.raises(errors.MalformedPolicy) as caught:
-        policies.parse_policy(policy([action, "s3:GetObject"]), kind="identity")
+        policies.parse_policy(policy([action, "s3:GetObject"]), policy_type="identity")
     assert hint in str(caught.value)
     assert "Statement[0].Action" in str(caught.value)
 
@@ -41,7 +41,7 @@ def test_a_misspelt_action_is_refused_with_the_one_that_was_meant(action, hint):
      "s3tables:*Table*", "lake:Admin"],
 )  # fmt: skip
 def test_actions_and_patterns_that_fit_one_are_taken(action):
-    policies.parse_policy(policy(action), kind="identity")
+    policies.parse_policy(policy(action), policy_type="identity")
 
 
 @pytest.mark.parametrize("service", ["s3tables", "sts", "iam"])

@@ -25,7 +25,9 @@ def principal(*documents, account=HERE, **more):
         canonical_id="c" * 64,
         display_name="alice",
         policies=tuple(
-            policies.parse_policy({"Version": "2012-10-17", "Statement": document}, kind="identity")
+            policies.parse_policy(
+                {"Version": "2012-10-17", "Statement": document}, policy_type="identity"
+            )
             for document in documents
         ),
         **more,
@@ -45,7 +47,7 @@ def resource_policy(effect, who="*", action="s3:*", resource="*", **more):
             "Version": "2012-10-17",
             "Statement": says(effect, action, resource, Principal=who, **more),
         },
-        kind="resource",
+        policy_type="resource",
     )
 
 

@@ -20,8 +20,8 @@ def document(*statements, version="2012-10-17", **more):
     return {"Version": version, "Statement": list(statements), **more}
 
 
-def parse(*statements, kind="identity", **more):
-    return policies.parse_policy(document(*statements, **more), kind=kind)
+def parse(*statements, policy_type="identity", **more):
+    return policies.parse_policy(document(*statements, **more), policy_type=policy_type)
 
 
 def applies(said, action="s3:GetObject", resource="arn:aws:s3:::b/k", **values):
@@ -137,7 +137,7 @@ def applies(said, action="s3:GetObject", resource="arn:aws:s3:::b/k", **values):
 )
 def test_faulty_document_is_refused_with_the_path_to_its_fault(said, path):
     with pytest.raises(errors.MalformedPolicy) as caught:
-        policies.parse_policy(said, kind="identity")
+        policies.parse_policy(said, policy_type="identity")
     assert caught.value.path == path
 
 
@@ -156,16 +156,16 @@ def test_faulty_document_is_refused_with_the_path_to_its_fault(said, path):
 )
 def test_faulty_principal_of_a_resource_policy_is_refused(said, path):
     with pytest.raises(errors.MalformedPolicy) as caught:
-        parse(said, kind="resource")
+        parse(said, policy_type="resource")
     assert caught.value.path == path
 
 
 def test_document_may_be_text_and_is_bounded():
     text = json.dumps(document(statement()))
-    assert len(policies.parse_policy(text, kind="identity").statements) == 1
-    assert len(policies.parse_policy(text.encode(), kind="identity").statements) == 1
+    assert len(policies.parse_policy(text, policy_type="identity").statements) == 1
+    assert len(policies.parse_policy(text.encode(), policy_type="identity").statements) == 1
     with pytest.raises(errors.MalformedPolicy):
-        policies.parse_policy(text + " " * 20_480, kind="identity")
+        policies.parse_policy(text + " " * 20_480, policy_type="identity")
     with pytest.raises(errors.MalformedPolicy):
         parse(*[statement()] * 501)
 
@@ -192,7 +192,7 @@ def test_statements_are_named_by_their_sid_or_number():
 def test_actions_match_without_regard_to_case(pattern, action, expected):
     assert applies({"Action": pattern}, action=action) is expected
     negated = {"Effect": "Allow", "NotAction": pattern, "Resource": "*"}
-    found = policies.parse_policy(document(negated), kind="identity").statements[0]
+    found = policies.parse_policy(document(negated), policy_type="identity").statements[0]
     assert found.applies(action, "arn:aws:s3:::b", {}) is not expected
 
 
@@ -219,7 +219,7 @@ def test_actions_match_without_regard_to_case(pattern, action, expected):
 def test_resources_match_with_regard_to_case(pattern, resource, expected):
     assert applies({"Resource": pattern}, resource=resource) is expected
     negated = {"Effect": "Allow", "Action": "*", "NotResource": pattern}
-    found = policies.parse_policy(document(negated), kind="identity").statements[0]
+    found = policies.parse_policy(document(negated), policy_type="identity").statements[0]
     assert found.applies("s3:GetObject", resource, {}) is not expected
 
 
@@ -263,7 +263,7 @@ def test_escapes_stand_for_themselves():
 
 def test_variables_are_text_in_the_old_version():
     said = policies.parse_policy(
-        document(statement(Resource=VARIABLE), version="2008-10-17"), kind="identity"
+        document(statement(Resource=VARIABLE), version="2008-10-17"), policy_type="identity"
     ).statements[0]
     name = {"aws:username": ("alice",)}
     assert not said.applies("s3:GetObject", "arn:aws:s3:::home/alice/x", name)
@@ -423,14 +423,14 @@ ALICE = model.Principal(
     ],
 )
 def test_principals_are_named_by_themselves_or_by_their_account(principal, expected):
-    said = parse(statement(Principal=principal), kind="resource").statements[0]
+    said = parse(statement(Principal=principal), policy_type="resource").statements[0]
     assert said.names(ALICE) == expected
-    said = parse(statement(NotPrincipal=principal), kind="resource").statements[0]
+    said = parse(statement(NotPrincipal=principal), policy_type="resource").statements[0]
     assert said.names(ALICE) == ("none" if expected != "none" else "direct")
 
 
 def test_anonymous_caller_is_named_by_everyone_alone():
     nobody = model.anonymous()
     for principal, expected in (("*", "direct"), ({"AWS": "000000000000"}, "none")):
-        said = parse(statement(Principal=principal), kind="resource").statements[0]
+        said = parse(statement(Principal=principal), policy_type="resource").statements[0]
         assert said.names(nobody) == expected

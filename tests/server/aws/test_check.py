@@ -36,7 +36,7 @@ def fitting(name: str) -> Any:
     shape = SERVICE.shapes[name]
     if name in FITTING:
         return FITTING[name]
-    match shape.kind:
+    match shape.type:
         case "string":
             return shape.enum[0] if shape.enum else "x" * max(1, shape.minimum or 1)
         case "integer" | "long":
@@ -57,7 +57,7 @@ def fitting(name: str) -> Any:
                 for member in members
                 if shape.is_union or member.name in shape.required
             }
-    raise AssertionError(shape.kind)
+    raise AssertionError(shape.type)
 
 
 def faults(operation: str, members: dict[str, Any]) -> tuple[errors.Fault, ...]:

@@ -64,7 +64,7 @@ def test_every_input_uses_only_what_the_kit_reads(service: shapes.Service) -> No
         for member in service.input_members(operation):
             assert member.location in ("uri", "querystring", "body")
             walk(member.shape)
-    kinds = {service.shapes[name].kind for name in seen}
+    kinds = {service.shapes[name].type for name in seen}
     assert kinds <= {
         "string", "integer", "long", "boolean", "list", "map", "structure", "document",
     }  # fmt: skip
