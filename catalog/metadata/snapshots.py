@@ -73,6 +73,8 @@ def _check_snapshot(update: Json, format_version: int) -> Json:
     reading.find_long(snapshot, "parent-snapshot-id")
     reading.find_int(snapshot, "schema-id")
     reading.find_text(snapshot, "key-id")
+    reading.find_long(snapshot, "first-row-id")
+    reading.find_long(snapshot, "added-rows")
     sequence_number = None
     if "sequence-number" in snapshot:
         sequence_number = reading.get_long(snapshot, "sequence-number")

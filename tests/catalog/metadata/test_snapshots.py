@@ -69,6 +69,20 @@ def test_add_snapshot_v1_has_no_sequence_numbers() -> None:
         kit.apply(kit.table(version=1), kit.add_snapshot(9, 1))
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("member", ["first-row-id", "added-rows"])
+def test_add_snapshot_refuses_row_lineage_that_is_no_number_at_every_version(
+    version: int, member: str
+) -> None:
+    """Readers of every version parse these members where they stand."""
+    numbers = {"first_row_id": 0, "added_rows": 0} if version == 3 else {}
+    for wrong in ("x", 1.5, True, [], 1 << 63):
+        update = kit.add_snapshot(9, 0 if version == 1 else 1, **numbers)
+        update["snapshot"][member] = wrong
+        with pytest.raises(errors.BadUpdate, match=f"Cannot parse to a long value: {member}"):
+            kit.apply(kit.table(version=version), update)
+
+
 def test_add_snapshot_v1_may_list_its_manifests() -> None:
     update = kit.add_snapshot(9)
     del update["snapshot"]["manifest-list"]
