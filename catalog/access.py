@@ -134,6 +134,14 @@ class Access:
                 f" {table.dotted()}"
             ) from None
 
+    def file_check(self, principal: model.Principal, table: idents.TableIdent) -> owners.FileCheck:
+        """Return the check that principal may read what a table's new metadata names."""
+
+        def check(uri: str) -> None:
+            self.check_file(principal, uri, table=table)
+
+        return check
+
     def on_owner(
         self, place: records.Place, owner: owners.Owner, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:

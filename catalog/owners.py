@@ -41,6 +41,12 @@ on the pointer that the write's transaction then expects: what a name meant earl
 """
 
 
+FileCheck: TypeAlias = Callable[[str], None]
+"""Raises ForeignFileRefused unless the caller may read a file, given by its URI, that metadata
+names and that lies outside the table's location.
+"""
+
+
 def owner_of(reading: batch.Lookup, place: records.Place, location: records.LocationRow) -> Owner:
     """Return the owner of a location."""
     object_uuid = location.object_uuid

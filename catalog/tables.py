@@ -31,11 +31,14 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import checks, creation, reading
+from catalog.metadata import checks, creation, filenames, reading
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
 """How long a staged create holds its place."""
+
+FILES_CHECKED_AT_ONCE = 32
+"""Files named by metadata that rights are asked about before other requests get their turn."""
 
 METRICS_KEPT_MAX = 20
 METRICS_BYTES_MAX = 64 * 1024
@@ -316,12 +319,15 @@ class Tables:
         by: str,
         via: str = "rest",
         permit: owners.Permit = owners.refuse,
+        judge: owners.Judge | None = None,
+        check_file: owners.FileCheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
         """Make a table of a metadata file that lies below the location which it names.
 
-        overwrite: point a table of this name to the file instead of refusing. permit: is asked
-        whether the caller may have the location, which has files at the least.
+        overwrite: point a table of this name to the file instead of refusing; judge is asked of
+        that table. permit: is asked whether the caller may have the location, which has files at
+        the least. check_file: is asked of each file outside it that the metadata names.
         Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
         MetadataFileMissing, InvalidLocation for a place that belongs to another.
         """
@@ -338,9 +344,12 @@ class Tables:
                     sites.check_name_free(self._store, view, place, ident, kind="table")
                 else:
                     _permit_overwrite(permit, place, ident, found)
+                    if judge is not None:
+                        judge(place, ident, found.pointer)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, kind="table")
+            await _check_files(file, check_file)
             with self._store.index.view() as view:
                 namespace_id = holder.row.namespace_id
                 owner_uuid = object_uuid
@@ -445,10 +454,12 @@ class Tables:
         by: str,
         via: str = "s3tables",
         judge: owners.Judge | None = None,
+        check_file: owners.FileCheck | None = None,
     ) -> records.Pointer:
         """Point a table to a metadata file that a client wrote below the table's location.
 
-        version_token: of the pointer that the client's file continues.
+        version_token: of the pointer that the client's file continues. check_file: is asked of
+        each file outside the location that the metadata names.
         Raises NoSuchTable, StaleVersionToken, InvalidMetadataFile, MetadataFileMissing.
         """
         place = self._store.place(ident.table_bucket)
@@ -474,6 +485,7 @@ class Tables:
                     f"{metadata_location} is metadata of the table {file.table.table_uuid}, not of"
                     f" {old.table_uuid}"
                 )
+            await _check_files(file, check_file)
             pointer = msgspec.structs.replace(
                 old,
                 metadata_location=metadata_location,
@@ -669,6 +681,22 @@ class Tables:
             checks.check_table(file.table)
         commits.check_placement(file.table, place)
         return file, unchanged
+
+
+async def _check_files(file: store.LoadedMetadata, check_file: owners.FileCheck | None) -> None:
+    """Ask check_file about the files outside its location that a metadata file names."""
+    if check_file is None:
+        return
+    if len(file.data) > store.SMALL_BYTES:
+        named = await asyncio.to_thread(filenames.named_in, file.table)
+    else:
+        named = filenames.named_in(file.table)
+    home = f"{properties.plain_uri(file.table.location)}/"
+    for number, uri in enumerate(named, 1):
+        if not properties.plain_uri(uri).startswith(home):
+            check_file(uri)
+        if number % FILES_CHECKED_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def _permit_overwrite(

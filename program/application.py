@@ -151,6 +151,7 @@ def build(
                     labels=labels.Labels(index=storage.index, buckets=storage.buckets),
                     index=storage.index,
                     authoriser=authoriser,
+                    access=catalog_access,
                     region=settings.region,
                     account_id=settings.account,
                     seeds=settings.bucket_seeds,

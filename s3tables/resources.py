@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog import access as catalog_access
 from catalog import idents, owners, records, rights
 from catalog.namespaces import Namespace, Namespaces
 from catalog.tables import Tables
@@ -49,6 +50,7 @@ class Resources:
     labels: Labels
     index: Index
     authoriser: decide.Authoriser
+    access: catalog_access.Access
     region: str
     account_id: str
     seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -199,6 +199,7 @@ async def update_table_metadata_location(resources: Resources, call: calls.Call)
         version_token=members["versionToken"],
         by=call.principal.arn,
         judge=resources.judge(call.principal, *rights.COMMIT_ACTIONS),
+        check_file=resources.access.file_check(call.principal, table.ident),
     )
     return {
         "name": table.ident.name,

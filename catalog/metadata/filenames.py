@@ -1,12 +1,17 @@
-"""rule: the files that a commit's updates name: manifest lists, manifests of v1, statistics.
+"""rule: the files that updates or metadata name: manifest lists, manifests of v1, statistics.
 
-What is malformed names nothing here; applying the updates refuses it.
+What is malformed in updates names nothing here; applying them refuses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import msgspec
+
+from catalog.metadata import errors
+from catalog.metadata.model import TableMetadata
 
 _STATISTICS: Final[Mapping[str, str]] = {
     "set-statistics": "statistics",
@@ -31,3 +36,34 @@ def named_by(updates: Iterable[Any]) -> list[str]:
         if isinstance(statistics, dict):
             named.append(statistics.get("statistics-path"))
     return list(dict.fromkeys(uri for uri in named if isinstance(uri, str)))
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    manifest_list: str | None = None
+    manifests: list[str] | None = None
+
+
+class _Statistics(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    statistics_path: str
+
+
+_decode_snapshots = msgspec.json.Decoder(list[_Snapshot]).decode
+
+
+def named_in(metadata: TableMetadata) -> list[str]:
+    """Return the URIs of the files that a reader of this metadata opens, each once.
+
+    The metadata log is no such file: nothing opens earlier metadata. Raises InvalidMetadata.
+    """
+    named: list[str] = []
+    try:
+        for snapshot in _decode_snapshots(metadata.snapshots.text):
+            if snapshot.manifest_list is None:
+                named += snapshot.manifests or ()
+            else:
+                named.append(snapshot.manifest_list)
+        statistics = (*metadata.statistics, *metadata.partition_statistics)
+        named += [each.statistics_path for each in msgspec.convert(statistics, list[_Statistics])]
+    except msgspec.MsgspecError as error:
+        raise errors.InvalidMetadata(f"Cannot parse the files named: {error}") from error
+    return list(dict.fromkeys(named))

@@ -77,6 +77,8 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
             overwrite=overwrite,
             by=call.principal.arn,
             permit=service.permit(call),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS),
+            check_file=service.access.file_check(call.principal, ident),
             receipt=receipt,
         )
         return answers.answer_table(service, call, loaded)

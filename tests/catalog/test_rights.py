@@ -70,6 +70,7 @@ class Doors:
             labels=Labels(index=self.lake.storage.index, buckets=self.lake.storage.buckets),
             index=self.lake.storage.index,
             authoriser=self.recorder,
+            access=self.access,
             region=REGION,
             account_id=lakes.ACCOUNT,
         )

@@ -61,6 +61,37 @@ class House:
             ),
         )
 
+    def point(
+        self, user: str, namespace: str, name: str, metadata_location: str
+    ) -> tuple[int, Any]:
+        """UpdateTableMetadataLocation of a table, whatever it pointed to: status and answer."""
+        where = {
+            "tableBucketARN": "arn:aws:s3tables:us-east-1:000000000000:bucket/lake",
+            "namespace": namespace,
+            "name": name,
+        }
+        token = self._s3tables("root").get_table(**where)["versionToken"]
+        try:
+            answer = self._s3tables(user).update_table_metadata_location(
+                **where, versionToken=token, metadataLocation=metadata_location
+            )
+        except ClientError as error:
+            return error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"]
+        return 200, answer
+
+    def _s3tables(self, name: str) -> Any:
+        keys = (self.running.access_key, self.running.secret_key)
+        if name != "root":
+            keys = (users.access_key(name), users.secret_key(name))
+        return boto3.client(
+            "s3tables",
+            endpoint_url=self.running.url,
+            region_name="us-east-1",
+            aws_access_key_id=keys[0],
+            aws_secret_access_key=keys[1],
+            config=botocore.config.Config(retries={"max_attempts": 0}),
+        )
+
     def make(self, namespace: str, name: str, user: str | None = None, **more: Any) -> Any:
         status, made = self.user(user or namespace).ask(
             "POST",
@@ -397,3 +428,71 @@ def test_a_metadata_file_of_mine_that_claims_anothers_location_is_not_registered
     body["name"] = mine["metadata"]["location"].rpartition("/")[2]
     status, answer = house.user("alice").ask("POST", "namespaces/alice/register", body)
     assert status == 400, answer
+
+
+# Metadata that a client wrote whole, and the files of others that it names.
+
+
+def naming(field: str, uri: str) -> dict[str, Any]:
+    """Return members of table metadata in which a field names a file."""
+    statistics = {"snapshot-id": 5, "statistics-path": uri, "file-size-in-bytes": 9}
+    if field == "statistics":
+        return {field: [{**statistics, "file-footer-size-in-bytes": 4, "blob-metadata": []}]}
+    if field == "partition-statistics":
+        return {field: [statistics]}
+    snapshot = {
+        "snapshot-id": 5,
+        "sequence-number": 1,
+        "timestamp-ms": 1_700_000_000_000,
+        "summary": {"operation": "append"},
+        "manifest-list": uri,
+    }
+    if field == "manifests":
+        del snapshot["manifest-list"], snapshot["sequence-number"]
+        return {
+            "format-version": 1,
+            "schema": rest.SCHEMA,
+            "partition-spec": [],
+            "snapshots": [{**snapshot, "manifests": [uri]}],
+        }
+    return {"snapshots": [snapshot], "last-sequence-number": 1}
+
+
+NAMING = ("manifest-list", "manifests", "statistics", "partition-statistics")
+
+
+@pytest.mark.parametrize("field", NAMING)
+@pytest.mark.parametrize("way", ["register", "register over", "UpdateTableMetadataLocation"])
+def test_metadata_of_mine_that_names_files_of_another_table_is_not_taken(
+    house: House, way: str, field: str
+) -> None:
+    """As in a commit: what the writer may not read, others shall not read for him."""
+    theirs = f"s3://lake/bob/{name_of('secret')}"
+    house.make("bob", theirs.rpartition("/")[2])
+    name = name_of("mine")
+    mine = house.make("alice", name)
+    before = house.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
+    home = mine["metadata"]["location"]
+
+    def point(uri: str, *, user: str = "alice") -> tuple[int, Any]:
+        key = f"{home.removeprefix('s3://lake/')}/metadata/{name_of('f')}.metadata.json"
+        location = put_metadata(house, key, mine, user="alice", **naming(field, uri))
+        if way == "UpdateTableMetadataLocation":
+            return house.point(user, "alice", name, location)
+        body = {"name": name, "metadata-location": location, "overwrite": True}
+        if way == "register":
+            body = {"name": name_of("r"), "metadata-location": location}
+        return house.user(user).ask("POST", "namespaces/alice/register", body)
+
+    if way == "register":
+        assert house.user("alice").ask("DELETE", f"namespaces/alice/tables/{name}")[0] == 204
+    for uri in (f"{theirs}/metadata/x.avro", f"{theirs}/metadata/x.avro".replace("s3:", "s3a:")):
+        status, answer = point(uri)
+        assert status == 403, answer
+        assert f"is not authorized to read {uri}" in str(answer)
+    if way != "register":
+        after = house.user("alice").ask("GET", f"namespaces/alice/tables/{name}")[1]
+        assert after["metadata-location"] == before["metadata-location"]
+    assert point(f"{home}/metadata/x.avro")[0] == 200
+    if way != "register":
+        assert point(f"{theirs}/metadata/x.avro", user="root")[0] == 200

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from catalog import access
 from catalog import errors as catalog_errors
 from s3tables import labels, resources, tables, tags
 from server import calls
@@ -36,13 +37,20 @@ FIELDS = [{"name": "id", "type": "long"}]
 
 def services(lake: lakes.Lake) -> resources.Resources:
     storage = lake.storage
+    authoriser = decide.Authoriser(now_ms=lake.clock)
     return resources.Resources(
         buckets=storage.buckets,
         namespaces=lake.namespaces,
         tables=lake.tables,
         labels=labels.Labels(index=storage.index, buckets=storage.buckets),
         index=storage.index,
-        authoriser=decide.Authoriser(now_ms=lake.clock),
+        authoriser=authoriser,
+        access=access.Access(
+            store=lake.store,
+            authoriser=authoriser,
+            region="us-east-1",
+            account_id=lakes.ACCOUNT,
+        ),
         region="us-east-1",
         account_id=lakes.ACCOUNT,
     )

@@ -23,6 +23,7 @@ import botocore.config
 import pytest
 from botocore.exceptions import ClientError
 
+from catalog import access
 from catalog.metadata import model as metadata_model
 from s3tables import face
 from s3tables.labels import Labels
@@ -208,6 +209,9 @@ def opened(
             labels=Labels(index=lake.storage.index, buckets=lake.storage.buckets),
             index=lake.storage.index,
             authoriser=authoriser,
+            access=access.Access(
+                store=lake.store, authoriser=authoriser, region=REGION, account_id=ACCOUNT
+            ),
             region=REGION,
             account_id=ACCOUNT,
         )
