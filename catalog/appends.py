@@ -142,7 +142,7 @@ class Appends:
             files=self._files, scans=self._scans, new_id=self._new_id, ident=ident, by=principal.arn
         )
         for number in range(1, ATTEMPTS_MAX + 1):
-            loaded = self._tables.load(ident) if staged is None else staged
+            loaded = await self._tables.fetch(ident) if staged is None else staged
             if staged is None and judge is not None:  # before files are written below its location
                 judge(self._tables.place(ident), ident, loaded.pointer)
             reader = self._readers.of(principal, loaded)

@@ -302,7 +302,7 @@ class Commits:
     async def fetched(
         self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
     ) -> LoadedTable:
-        """Do what `loaded` does, while nobody else waits for a large file."""
+        """Do what `loaded` does; a large file is decoded in a child process."""
         if pointer.metadata_location is None:
             raise _without_metadata(ident)
         file = await self._store.fetch_metadata(pointer.metadata_location, place=place)

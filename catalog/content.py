@@ -20,8 +20,10 @@ EDGE_BYTES: Final = 4
 """How many bytes of either end `check_content` looks at."""
 
 HINT_BYTES_MAX: Final = 64
-METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of a metadata file, decompressed."""
+METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
+"""Of a metadata file, decompressed: as much as can be registered."""
+FACT_BYTES_MAX: Final = 8 * 1024
+"""Of what is looked at in a metadata file: its version, uuid or location."""
 
 FORMAT_VERSIONS: Final = (1, 2, 3, 4)
 
@@ -36,13 +38,16 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _HINT = "/metadata/version-hint.text"
 
 
+_NOTHING: Final = msgspec.Raw(b"null")
+
+
 class _Said(msgspec.Struct, frozen=True, rename="kebab"):
     """What is looked at of a metadata file. Decoding passes over the rest, however long it is."""
 
-    format_version: Any = None
-    table_uuid: Any = None
-    view_uuid: Any = None
-    location: Any = None
+    format_version: msgspec.Raw = _NOTHING
+    table_uuid: msgspec.Raw = _NOTHING
+    view_uuid: msgspec.Raw = _NOTHING
+    location: msgspec.Raw = _NOTHING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,20 +157,32 @@ def _check_metadata(key: str, data: bytes, owner: Owner | None) -> None:
         _refuse_metadata(key, "is not JSON")
     except RecursionError:
         _refuse_metadata(key, "is nested too deep")
-    version = said.format_version
+    version = _fact(key, said.format_version)
     if not isinstance(version, int) or isinstance(version, bool) or version not in FORMAT_VERSIONS:
         _refuse_metadata(key, "has no format-version from 1 to 4")
     if owner is None:
         return
     uuid_name = f"{owner.kind}-uuid"
-    found = said.table_uuid if owner.kind == "table" else said.view_uuid
+    found = _fact(key, said.table_uuid if owner.kind == "table" else said.view_uuid)
     if found is None and (owner.kind == "view" or version != 1):
         _refuse_metadata(key, f"has no {uuid_name}")
     if found is not None and owner.uuid is not None and found != owner.uuid:
         _refuse_metadata(key, f"has the {uuid_name} of another {owner.kind}")
-    location = said.location
+    location = _fact(key, said.location)
     if not isinstance(location, str) or not _is_same_place(location, owner.location):
         _refuse_metadata(key, f"has another location than the {owner.kind} it lies below")
+
+
+def _fact(key: str, raw: msgspec.Raw) -> Any:
+    text = bytes(raw)
+    if len(text) > FACT_BYTES_MAX:
+        _refuse_metadata(key, "has a version, uuid or location of many bytes")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _refuse_metadata(key, "is not JSON")
+    except RecursionError:
+        _refuse_metadata(key, "is nested too deep")
 
 
 def _refuse_metadata(key: str, detail: str) -> NoReturn:

@@ -1,8 +1,9 @@
-"""engine: manifests and manifest lists decoded: small ones here, larger ones in a child process.
+"""engine: manifests, their lists and metadata decoded: small ones here, larger ones in a child.
 
 Decoding thousands of entries holds the interpreter for a tenth of a second; in a thread that stalls
 every other request, in a process of its own it does not. What is small is decided by what a file
-decompresses to, not by its own size: 2 KiB may hold 400,000 entries. The child, `decoding_child`,
+decompresses to, not by its own size: 2 KiB may hold 400,000 entries. Of a metadata file the child
+says what lies where, and its parts are decoded here one by one. The child, `decoding_child`,
 is started at first use, gets bytes and gives bytes, has a bound of memory and time, and ends when
 its pipe does. Knows no index and no path.
 """
@@ -20,12 +21,17 @@ import msgspec
 
 from catalog import avro, decoding_child, manifests
 from catalog.decoding_child import Frame, Work
+from catalog.metadata import contents, model
+from catalog.metadata import errors as metadata_errors
 from server import children
 
 INLINE_BYTES_MAX: Final = 64 * 1024
 """What is tried here first; a larger file goes to the child at once."""
 
 SECONDS_MAX: Final = 60.0
+
+WRITTEN_AT_ONCE: Final = 1024 * 1024
+"""What of a file is handed to the child before other requests get their turn."""
 
 _PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -90,6 +96,18 @@ class ChildDecoder:
                 pass  # the child takes more
         return await self._decoded(Work.MANIFEST_LIST, b"", data, manifests.unpack_manifests)
 
+    async def decode_metadata(self, data: bytes, *, is_foreign: bool) -> model.TableMetadata:
+        """Return large table metadata, decoded in steps; that of a client is checked wholly.
+
+        Raises InvalidMetadata, also if the child dies of the file.
+        """
+        work = Work.FOREIGN_METADATA if is_foreign else Work.METADATA
+        try:
+            packed = await self._decoded(work, b"", data, lambda frame: [frame])
+        except manifests.InvalidManifest as error:
+            raise metadata_errors.InvalidMetadata(str(error)) from error
+        return await asyncio.to_thread(_assemble, data, packed)
+
     async def close(self) -> None:
         """End the child."""
         async with self._turn:
@@ -108,7 +126,7 @@ class ChildDecoder:
                         decoded += unpack(content)
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
                 await self._end()
-                raise manifests.InvalidManifest("the decoder died of the manifest") from error
+                raise manifests.InvalidManifest("the decoder died of the file") from error
             except manifests.InvalidManifest:
                 raise
             except BaseException:
@@ -134,8 +152,10 @@ class ChildDecoder:
         assert writer is not None
         assert reader is not None
         head = decoding_child.REQUEST.pack(work, len(described), len(data))
-        writer.writelines((head, described, data))
-        await writer.drain()
+        writer.writelines((head, described))
+        for start in range(0, len(data), WRITTEN_AT_ONCE):
+            writer.write(memoryview(data)[start : start + WRITTEN_AT_ONCE])
+            await writer.drain()
         frame = Frame.MORE
         while frame is Frame.MORE:
             frame_code, size_bytes = decoding_child.ANSWER.unpack(
@@ -150,3 +170,8 @@ class ChildDecoder:
             if child.returncode is None:
                 child.kill()
             await child.wait()
+
+
+def _assemble(data: bytes, packed: list[bytes]) -> model.TableMetadata:
+    found = msgspec.msgpack.decode(b"".join(packed), type=contents.Contents)
+    return contents.assemble(data, found)

@@ -1,9 +1,10 @@
-"""engine: the child that decodes manifests: frames in, frames out, over its own two pipes.
+"""engine: the child that decodes manifests and metadata: frames in, frames out, over two pipes.
 
 Started as `python -m catalog.decoding_child`. A request says what to decode, and holds what the
 manifest list says of a manifest, and the file. The answer is one or more frames, each with a few
 hundred entries, or one frame with a complaint. Ends when its input does, so a dead server leaves no
-child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Opens nothing.
+child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Of a metadata file the
+answer says what lies where, in frames that are one value together. Opens nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from catalog import manifests
+from catalog.metadata import contents
+from catalog.metadata import errors as metadata_errors
 
 REQUEST = struct.Struct(">BIQ")
 """What to decode, and the lengths of what is known of the file and of the file."""
@@ -26,6 +29,7 @@ ANSWER = struct.Struct(">BQ")
 """What the frame is, and its length."""
 ENTRIES_PER_FRAME: Final = 500
 """What the server unpacks at once: some milliseconds."""
+METADATA_FRAME_BYTES: Final = 8 * 1024
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
 """Packed entries of one file."""
@@ -38,6 +42,8 @@ class Work(enum.IntEnum):
 
     MANIFEST = 0
     MANIFEST_LIST = 1
+    METADATA = 2
+    FOREIGN_METADATA = 3
 
 
 class Frame(enum.IntEnum):
@@ -56,7 +62,12 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         data = requests.read(data_bytes)
         try:
             decoded, pack = _decode(Work(work), described, data)
-        except (manifests.InvalidManifest, MemoryError, RecursionError) as error:
+        except (
+            manifests.InvalidManifest,
+            metadata_errors.InvalidMetadata,
+            MemoryError,
+            RecursionError,
+        ) as error:
             _answer(answers, Frame.COMPLAINT, (str(error) or "the file takes too much").encode())
             continue
         frame, size_bytes = Frame.MORE, 0
@@ -71,6 +82,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _decode(
     work: Work, described: bytes, data: bytes
 ) -> tuple[Sequence[Any], Callable[[Sequence[Any]], bytes]]:
+    if work in (Work.METADATA, Work.FOREIGN_METADATA):
+        found = contents.examine(data, is_foreign=work is Work.FOREIGN_METADATA)
+        packed = msgspec.msgpack.encode(found)
+        steps = range(0, len(packed), METADATA_FRAME_BYTES)
+        return [packed[at : at + METADATA_FRAME_BYTES] for at in steps], b"".join
     if work is Work.MANIFEST_LIST:
         return manifests.decode_manifest_list(data, isolated=True), manifests.pack_manifests
     manifest = msgspec.msgpack.decode(described, type=manifests.ManifestFile)

@@ -10,7 +10,6 @@ and disk raise becomes CommitStateUnknown unless it says for certain that nothin
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import hashlib
 import itertools
@@ -21,7 +20,9 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from catalog import commit, errors, idents, locations, properties, records
+from catalog import commit, decoding, errors, idents, locations, properties, records
+from catalog.metadata import checks as metadata_checks
+from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
 from storage import batch, blobs, buckets, index, model, objects
@@ -30,16 +31,20 @@ from storage import errors as storage_errors
 ATTEMPTS_MAX: Final = 20
 """Times a write is planned anew because another writer came first."""
 
-METADATA_BYTES_MAX: Final = 256 * 1024 * 1024
-"""What is read, so that tables of older releases stay readable."""
+METADATA_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What is read, unpacked: more than a commit may lead to, so that tables of older folders stay
+readable. Copying so much once takes the interpreter for some 50 milliseconds."""
 NEW_METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
-"""What a commit or a registration may lead to: the cache holds it, and decoding it step by step
-never takes the interpreter for more than some 30 milliseconds."""
+"""What a commit or a registration may lead to: the cache holds it."""
 INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
 VIEW_METADATA_BYTES_MAX: Final = 2 * 1024 * 1024
-"""A view's metadata: decoding it takes some tens of milliseconds at the most."""
+VIEW_VALUES_MAX: Final = 100_000
+"""A view's metadata, and JSON values of one that is registered: decoding it takes some tens of
+milliseconds at the most."""
 SMALL_BYTES: Final = 1024 * 1024
-"""Metadata files up to here are read where they are asked for: it takes some milliseconds."""
+SMALL_VALUES_MAX: Final = 50_000
+"""Metadata of up to so many bytes and JSON values is decoded where it is asked for, in some 20
+milliseconds; larger metadata in a child process."""
 SMALL_GZIP_BYTES: Final = 64 * 1024
 LARGE_READS_MAX: Final = 2
 """How many larger ones are read and decoded at a time; each takes several times its size."""
@@ -122,6 +127,7 @@ class CatalogStore:
         self._blobs = blobs
         self._turns = _Turns()
         self._cache = _Cache(cache_bytes_max)
+        self._decoder = decoding.ChildDecoder()
         self._large_reads = asyncio.Semaphore(LARGE_READS_MAX)
         self._refs_only: OrderedDict[str, tuple[metadata_model.TableMetadata, bytes]] = (
             OrderedDict()
@@ -353,34 +359,38 @@ class CatalogStore:
     # Metadata files.
 
     def metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
-        """Return the table metadata that a pointer names. Raises MetadataFileMissing.
-
-        place: of the pointer. Raises InvalidMetadata for a damaged file.
-        """
+        """Do what `fetch_metadata` does. Blocks, and decodes here: for small metadata."""
         cached = self._cache.get(place.bucket_id, location)
         if cached is not None:
             return cached
-        loaded = self._read_metadata(location, place.table_bucket)
+        info = self._find_file(location, place.table_bucket)
+        data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
+        if is_compressed(location):
+            data = _gunzip(data, location, METADATA_BYTES_MAX)
+        loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
         self._cache.put(place.bucket_id, loaded)
         return loaded
 
     async def fetch_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
-        """Do what `metadata` does, but decode a large file in a thread."""
+        """Return the table metadata that a pointer names. Raises MetadataFileMissing.
+
+        place: of the pointer. A large file is decoded in a child process. Raises
+        InvalidMetadataFile, InvalidMetadata for a damaged file.
+        """
         cached = self._cache.get(place.bucket_id, location)
         if cached is not None:
             return cached
-        size_bytes = self._find_file(location, place.table_bucket).size_bytes
-        if size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
-            loaded = self._read_metadata(location, place.table_bucket)
+        info = self._find_file(location, place.table_bucket)
+        data = self._read_small(location, info)
+        if data is not None:
+            loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
         else:
             async with self._large_reads:
                 # Whoever waited for the same file finds it read.
                 cached = self._cache.get(place.bucket_id, location)
                 if cached is not None:
                     return cached
-                loaded = await asyncio.to_thread(
-                    self._read_large_metadata, location, place.table_bucket
-                )
+                loaded = await self._read_large(location, info, METADATA_BYTES_MAX)
         self._cache.put(place.bucket_id, loaded)
         return loaded
 
@@ -391,27 +401,39 @@ class CatalogStore:
         InvalidMetadataFile.
         """
         bucket = properties.plain_uri(location).removeprefix("s3://").partition("/")[0]
-        return (await asyncio.to_thread(self._read_large_metadata, location, bucket)).table
+
+        def read() -> metadata_model.TableMetadata | model.ObjectInfo:
+            info = self._find_file(location, bucket)
+            data = self._read_small(location, info)
+            return info if data is None else metadata_model.decode(data)
+
+        read_or_large = await asyncio.to_thread(read)
+        if isinstance(read_or_large, metadata_model.TableMetadata):
+            return read_or_large
+        async with self._large_reads:
+            return (await self._read_large(location, read_or_large, METADATA_BYTES_MAX)).table
 
     async def fetch_foreign(
         self, location: str, *, place: records.Place
     ) -> tuple[LoadedMetadata, batch.Batch]:
-        """Return table metadata that a client wrote, and what expects the file to stay as read.
+        """Return table metadata that a client wrote, checked whole, and what expects it to stay.
 
         Never from the cache: until a table points at it, the file may change.
-        Raises MetadataFileMissing, InvalidMetadata.
+        Raises MetadataFileMissing, InvalidMetadataFile, InvalidMetadata.
         """
         info = self._find_file(location, place.table_bucket)
         if info.size_bytes > NEW_METADATA_BYTES_MAX:
             raise errors.InvalidMetadataFile(
                 f"{location} is larger than {NEW_METADATA_BYTES_MAX} bytes"
             )
-        if info.size_bytes <= (SMALL_GZIP_BYTES if is_compressed(location) else SMALL_BYTES):
-            return self._read_info(location, info, NEW_METADATA_BYTES_MAX), _unchanged(info)
+        data = self._read_small(location, info, NEW_METADATA_BYTES_MAX)
+        if data is not None:
+            table = metadata_model.decode(data)
+            metadata_checks.check_table(table)
+            loaded = LoadedMetadata(location=location, data=data, table=table)
+            return loaded, _unchanged(info)
         async with self._large_reads:
-            loaded = await asyncio.to_thread(
-                self._read_large_info, location, info, NEW_METADATA_BYTES_MAX
-            )
+            loaded = await self._read_large(location, info, NEW_METADATA_BYTES_MAX, is_foreign=True)
         return loaded, _unchanged(info)
 
     def read_view(self, location: str, *, place: records.Place) -> bytes:
@@ -428,14 +450,17 @@ class CatalogStore:
     ) -> tuple[bytes, batch.Batch]:
         """Return view metadata that a client wrote, and what expects the file to stay as read.
 
-        Raises MetadataFileMissing, InvalidMetadataFile for one that is too large.
+        Raises MetadataFileMissing, InvalidMetadataFile for one that takes too much.
         """
         info = self._find_file(location, place.table_bucket)
         if info.size_bytes > VIEW_METADATA_BYTES_MAX:
             raise errors.InvalidMetadataFile(
                 f"{location} is larger than {VIEW_METADATA_BYTES_MAX} bytes"
             )
-        return await self._fetch_view_info(location, info), _unchanged(info)
+        data = await self._fetch_view_info(location, info)
+        if contents.are_many_values(data, VIEW_VALUES_MAX):
+            raise errors.InvalidMetadataFile(f"{location} holds more than {VIEW_VALUES_MAX} values")
+        return data, _unchanged(info)
 
     async def _fetch_view_info(self, location: str, info: model.ObjectInfo) -> bytes:
         if info.size_bytes <= SMALL_GZIP_BYTES:
@@ -448,28 +473,40 @@ class CatalogStore:
             data = _gunzip(data, location, VIEW_METADATA_BYTES_MAX)
         return data
 
-    def _read_info(
+    def _read_small(
         self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX
+    ) -> bytes | None:
+        """Return a file's JSON if it can be decoded here, or None."""
+        compressed = is_compressed(location)
+        if info.size_bytes > (SMALL_GZIP_BYTES if compressed else SMALL_BYTES):
+            return None
+        data = self.objects.read(info, limit_bytes=SMALL_BYTES)
+        if compressed:
+            unpacked = _gunzip_up_to(data, location, min(SMALL_BYTES, bytes_max))
+            if unpacked is None:
+                return None
+            data = unpacked
+        return None if contents.are_many_values(data, SMALL_VALUES_MAX) else data
+
+    async def _read_large(
+        self,
+        location: str,
+        info: model.ObjectInfo,
+        bytes_max: int,
+        *,
+        is_foreign: bool = False,
     ) -> LoadedMetadata:
-        data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
-        if is_compressed(location):
-            data = _gunzip(data, location, bytes_max)
-        return LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
+        def read() -> bytes:
+            data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
+            return _gunzip(data, location, bytes_max) if is_compressed(location) else data
 
-    def _read_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
-        return self._read_info(location, self._find_file(location, table_bucket))
+        data = await asyncio.to_thread(read)
+        table = await self._decoder.decode_metadata(data, is_foreign=is_foreign)
+        return LoadedMetadata(location=location, data=data, table=table)
 
-    def _read_large_metadata(self, location: str, table_bucket: str) -> LoadedMetadata:
-        return self._read_large_info(location, self._find_file(location, table_bucket))
-
-    def _read_large_info(
-        self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX
-    ) -> LoadedMetadata:
-        loaded = self._read_info(location, info, bytes_max)
-        # The index by snapshot id takes as long as the rest; what is wrong with it is told later.
-        with contextlib.suppress(metadata_errors.InvalidMetadata):
-            len(loaded.table.snapshots)
-        return loaded
+    async def close(self) -> None:
+        """End the child process that decodes large metadata, if there is one."""
+        await self._decoder.close()
 
     async def prepare_refs_only(self, location: str, table: metadata_model.TableMetadata) -> None:
         """Make what `refs_only` returns; of large metadata in a thread."""
@@ -661,14 +698,20 @@ def compress(data: bytes) -> bytes:
 
 
 def _gunzip(data: bytes, location: str, bytes_max: int) -> bytes:
+    text = _gunzip_up_to(data, location, bytes_max)
+    if text is None:
+        raise metadata_errors.InvalidMetadata(f"{location} is cut short, or too large")
+    return text
+
+
+def _gunzip_up_to(data: bytes, location: str, bytes_max: int) -> bytes | None:
+    """Return what gzip unpacks to, None if that is more than bytes_max or has no end."""
     decompressor = zlib.decompressobj(wbits=31)
     try:
         text = decompressor.decompress(data, bytes_max)
     except zlib.error as error:
         raise metadata_errors.InvalidMetadata(f"{location} is not gzip: {error}") from None
-    if not decompressor.eof:
-        raise metadata_errors.InvalidMetadata(f"{location} is cut short, or too large")
-    return text
+    return text if decompressor.eof else None
 
 
 class _Turns:

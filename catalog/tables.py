@@ -31,7 +31,7 @@ from catalog import (
     sites,
     store,
 )
-from catalog.metadata import checks, creation, filenames, reading
+from catalog.metadata import creation, filenames, reading
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
@@ -68,14 +68,17 @@ class Tables:
     # Reading.
 
     def load(self, ident: idents.TableIdent) -> LoadedTable:
-        """Return a table. Raises NoSuchWarehouse, NoSuchTable, MetadataFileMissing."""
+        """Return a table. Raises NoSuchWarehouse, NoSuchTable, MetadataFileMissing.
+
+        Blocks, and decodes here: for small metadata. What serves requests calls `fetch`.
+        """
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
             found = self._commits.pointer(view, place, ident)
         return self._commits.loaded(place, ident, found.pointer)
 
     async def fetch(self, ident: idents.TableIdent) -> LoadedTable:
-        """Do what `load` does, while nobody else waits for large metadata."""
+        """Return a table; large metadata is decoded in a child process. Raises as `load` does."""
         with self._store.index.view() as view:
             place = self._store.place(ident.table_bucket, view)
             found = self._commits.pointer(view, place, ident)
@@ -675,10 +678,6 @@ class Tables:
                 f"{location} does not lie in s3://{place.table_bucket}/"
             )
         file, unchanged = await self._store.fetch_foreign(location, place=place)
-        if len(file.data) > store.SMALL_BYTES:
-            await asyncio.to_thread(checks.check_table, file.table)
-        else:
-            checks.check_table(file.table)
         commits.check_placement(file.table, place)
         return file, unchanged
 

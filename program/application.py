@@ -224,6 +224,7 @@ def build(
             await asyncio.gather(*chores, return_exceptions=True)
             await table_sweep.stop()
             await sql.stop()
+            await catalog.close()
             await log.stop()
 
     return Program(application=Application(entry, lifespan), storage=storage, root=root)

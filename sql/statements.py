@@ -112,7 +112,7 @@ class Statements:
         try:
             operation = compiled.operation
             call = self._call(session, bindings, parameters, describe_only, query_id, compiled)
-            transactions.check_not_lost(session, operation, self._writes)
+            await transactions.check_not_lost(session, operation, self._writes)
             return await self._run(call, operation)
         except engine.EngineFault as fault:
             raise _told(fault, query_id) from fault

@@ -44,7 +44,7 @@ def hold(session: sessions.Session, staged: writes.Staged, query_id: str) -> Non
     )
 
 
-def check_not_lost(
+async def check_not_lost(
     session: sessions.Session, operation: operations.Operation, written: writes.Writes
 ) -> None:
     """Say once that an open transaction is lost, to whoever still counts on it."""
@@ -52,7 +52,7 @@ def check_not_lost(
         return
     held = session.held
     is_over = isinstance(operation, operations.Begin | operations.Rollback)
-    is_missed = held is not None and not is_over and not _is_committed(held, written)
+    is_missed = held is not None and not is_over and not await _is_committed(held, written)
     session.transaction_lost, session.held = False, None
     if held is None:
         session.transaction = Transaction()
@@ -60,12 +60,12 @@ def check_not_lost(
         raise errors.transaction_lost()
 
 
-def _is_committed(held: sessions.Held, written: writes.Writes) -> bool:
+async def _is_committed(held: sessions.Held, written: writes.Writes) -> bool:
     if not held.query_id:
         return False
     bucket, *namespace, name = held.table
     ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=name)
-    return written.is_committed(ident, held.query_id)
+    return await written.is_committed(ident, held.query_id)
 
 
 def check_may_write(session: sessions.Session) -> None:

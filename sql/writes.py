@@ -155,10 +155,10 @@ class Writes:
             await asyncio.shield(self.discard(staged))
             raise
 
-    def is_committed(self, ident: idents.TableIdent, query_id: str) -> bool:
+    async def is_committed(self, ident: idents.TableIdent, query_id: str) -> bool:
         """Say whether a table has the rows of a statement; one that is gone has none."""
         try:
-            loaded = self._tables.load(ident)
+            loaded = await self._tables.fetch(ident)
         except (
             catalog_errors.NoSuchWarehouse,
             catalog_errors.NoSuchNamespace,

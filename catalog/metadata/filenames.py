@@ -57,11 +57,12 @@ def named_in(metadata: TableMetadata) -> list[str]:
     """
     named: list[str] = []
     try:
-        for snapshot in _decode_snapshots(metadata.snapshots.text):
-            if snapshot.manifest_list is None:
-                named += snapshot.manifests or ()
-            else:
-                named.append(snapshot.manifest_list)
+        for part in metadata.snapshots.parts():
+            for snapshot in _decode_snapshots(part):
+                if snapshot.manifest_list is None:
+                    named += snapshot.manifests or ()
+                else:
+                    named.append(snapshot.manifest_list)
         statistics = (*metadata.statistics, *metadata.partition_statistics)
         named += [each.statistics_path for each in msgspec.convert(statistics, list[_Statistics])]
     except msgspec.MsgspecError as error:

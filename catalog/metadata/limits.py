@@ -45,3 +45,11 @@ VIEW_LOG_ENTRIES_MAX: Final = 1_000
 """Entries of one view's log; older ones are forgotten."""
 REPRESENTATIONS_MAX: Final = 100
 """Dialects of one view version."""
+
+PIECE_VALUES_MAX: Final = 200_000
+"""JSON values of one schema, one snapshot, or any other part of a metadata file that is decoded at
+once. A commit adds no part that holds more."""
+HEAD_VALUES_MAX: Final = 5_000_000
+"""JSON values of all schemas, specs, orders and statistics of a metadata file that is read."""
+SNAPSHOTS_MAX: Final = 500_000
+"""Snapshots of a metadata file that is read."""

@@ -123,7 +123,7 @@ def answer_unregistered(loaded: LoadedTable) -> asgi.Response:
     )
 
 
-def remembered(
+async def remembered(
     service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
 ) -> LoadedTable:
     """Return the table that an earlier request came to, whatever became of it since.
@@ -137,9 +137,14 @@ def remembered(
         metadata = model.decode(data)
     else:
         place = service.store.place(ident.table_bucket)
-        file = service.store.metadata(row.pointer.metadata_location, place=place)
+        file = await service.store.fetch_metadata(row.pointer.metadata_location, place=place)
         data, metadata = file.data, file.table
     return LoadedTable(ident=ident, pointer=row.pointer, metadata=metadata, data=data)
+
+
+async def no_content(_: records.IdempotencyRow) -> asgi.Response:
+    """Answer a repeated request whose answer has no body."""
+    return wire.no_content()
 
 
 def vend(

@@ -21,7 +21,7 @@ from server import asgi
 from storage import errors as storage_errors
 
 Work = Callable[[receipts.Receipt | None], Awaitable[asgi.Response]]
-Replay = Callable[[records.IdempotencyRow], asgi.Response]
+Replay = Callable[[records.IdempotencyRow], Awaitable[asgi.Response]]
 
 HEADER = "idempotency-key"
 
@@ -65,11 +65,7 @@ class Idempotency:
                 raise errors.IdempotencyKeyReused(
                     f"The idempotency key {key} was used for another request"
                 )
-            pointer = done.pointer
-            if pointer is not None and pointer.kind == "table" and pointer.metadata_location:
-                # A large file is decoded in a thread; replay then finds it in the cache.
-                await self._store.fetch_metadata(pointer.metadata_location, place=place)
-            return _answer(done, replay)
+            return await _answer(done, replay)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running[row_key] = ended
         receipt = receipts.Receipt(
@@ -102,11 +98,11 @@ def key_of(request: asgi.Request) -> str | None:
     return request.headers.get(HEADER)
 
 
-def _answer(done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
+async def _answer(done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
     if done.error is not None:
         error_type, message = done.error
         return wire_errors.encode(done.status, error_type, message)
-    return replay(done)
+    return await replay(done)
 
 
 def _row_key(place: records.Place, principal: str, key: str) -> bytes:

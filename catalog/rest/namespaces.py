@@ -60,7 +60,7 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
         )
         return _answer(made.namespace, made.properties, made.location)
 
-    def replay(row: records.IdempotencyRow) -> asgi.Response:
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
         stored = msgspec.json.decode(row.reply)
         return _answer(namespace, stored["properties"], stored["location"])
 
@@ -105,7 +105,7 @@ async def drop_namespace(service: Service, call: calls.Call) -> asgi.Response:
         operation=f"dropNamespace {idents.format_namespace(namespace)}",
         body=b"",
         work=work,
-        replay=lambda _: wire.no_content(),
+        replay=answers.no_content,
     )
 
 
@@ -128,6 +128,9 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
         )
         return wire.encode(namespaces.describe_update(done))
 
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return asgi.Response(200, (wire.JSON,), row.reply)
+
     return await service.idempotency.run(
         idempotency.key_of(call.request),
         table_bucket=table_bucket,
@@ -135,7 +138,7 @@ async def update_properties(service: Service, call: calls.Call) -> asgi.Response
         operation=f"updateProperties {idents.format_namespace(namespace)}",
         body=call.body,
         work=work,
-        replay=lambda row: asgi.Response(200, (wire.JSON,), row.reply),
+        replay=replay,
     )
 
 

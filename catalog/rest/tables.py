@@ -125,8 +125,8 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_commit(call, loaded)
 
-    def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_commit(call, answers.remembered(service, ident, row))
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_commit(call, await answers.remembered(service, ident, row))
 
     return await service.once(call, work, replay)
 
@@ -162,7 +162,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
             )
         return wire.no_content()
 
-    return await service.once(call, work, lambda _: wire.no_content())
+    return await service.once(call, work, answers.no_content)
 
 
 async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
@@ -180,7 +180,7 @@ async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await service.once(call, work, lambda _: wire.no_content())
+    return await service.once(call, work, answers.no_content)
 
 
 async def table_exists(service: Service, call: calls.Call) -> asgi.Response:
@@ -204,8 +204,8 @@ async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_unregistered(loaded)
 
-    def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_unregistered(answers.remembered(service, ident, row))
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_unregistered(await answers.remembered(service, ident, row))
 
     return await service.once(call, work, replay)
 
@@ -234,7 +234,7 @@ async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await service.once(call, work, lambda _: wire.no_content())
+    return await service.once(call, work, answers.no_content)
 
 
 async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:
@@ -309,7 +309,7 @@ async def _check_files(
 
 
 def _replay_table(service: Service, call: calls.Call, ident: idents.TableIdent) -> Replay:
-    def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_table(service, call, answers.remembered(service, ident, row))
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_table(service, call, await answers.remembered(service, ident, row))
 
     return replay

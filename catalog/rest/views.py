@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from catalog import idents, receipts, records, rights
 from catalog.metadata import reading
-from catalog.rest import answers, errors, wire
+from catalog.rest import answers, errors, idempotency, wire
 from catalog.rest.service import Service
 from server import asgi, calls
 
@@ -40,7 +40,7 @@ async def create_view(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_view(loaded)
 
-    return await service.once(call, work, lambda row: _replay(service, ident, row))
+    return await service.once(call, work, _replay(service, ident))
 
 
 async def register_view(service: Service, call: calls.Call) -> asgi.Response:
@@ -62,7 +62,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_view(loaded)
 
-    return await service.once(call, work, lambda row: _replay(service, ident, row))
+    return await service.once(call, work, _replay(service, ident))
 
 
 async def load_view(service: Service, call: calls.Call) -> asgi.Response:
@@ -99,7 +99,7 @@ async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
         )
         return answers.answer_view(loaded)
 
-    return await service.once(call, work, lambda row: _replay(service, ident, row))
+    return await service.once(call, work, _replay(service, ident))
 
 
 async def drop_view(service: Service, call: calls.Call) -> asgi.Response:
@@ -115,7 +115,7 @@ async def drop_view(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await service.once(call, work, lambda _: wire.no_content())
+    return await service.once(call, work, answers.no_content)
 
 
 async def view_exists(service: Service, call: calls.Call) -> asgi.Response:
@@ -148,10 +148,11 @@ async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
         )
         return wire.no_content()
 
-    return await service.once(call, work, lambda _: wire.no_content())
+    return await service.once(call, work, answers.no_content)
 
 
-def _replay(
-    service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
-) -> asgi.Response:
-    return answers.answer_view(answers.remembered_view(service, ident, row))
+def _replay(service: Service, ident: idents.TableIdent) -> idempotency.Replay:
+    async def replay(row: records.IdempotencyRow) -> asgi.Response:
+        return answers.answer_view(answers.remembered_view(service, ident, row))
+
+    return replay

@@ -54,7 +54,7 @@ def reach_of(table: metadata_model.TableMetadata) -> Reach:
     states of the history window are roots of their own.
     """
     try:
-        snapshots = _decode_snapshots(table.snapshots.text)
+        snapshots = [each for part in table.snapshots.parts() for each in _decode_snapshots(part)]
         files = [entry["metadata-file"] for entry in table.metadata_log]
         statistics = (*table.statistics, *table.partition_statistics)
         files += [each["statistics-path"] for each in statistics]

@@ -197,3 +197,12 @@ def test_garbage_fits_or_is_refused_by_a_content_rule(name: str, body: bytes) ->
     else:
         rule = None
     assert rule in (None, "content-magic", "content-metadata")
+
+
+@pytest.mark.parametrize("name", ["format-version", "table-uuid", "location"])
+def test_a_metadata_file_with_a_fact_of_many_bytes_is_refused_without_decoding_it(
+    name: str,
+) -> None:
+    lists = b"[" + b"[]," * content.FACT_BYTES_MAX + b"[]]"
+    whole = b'{"format-version":2,"%b":%b}' % (name.encode(), lists)
+    assert refused("v1.metadata.json", whole) == "content-metadata"

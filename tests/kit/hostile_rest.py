@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import urllib.parse
@@ -248,6 +249,85 @@ def load_and_commit_large(place: stalls.Target) -> None:
         assert status == 200, answer[:500]
 
 
+LISTS: Final = b"[" + b"[]," * 13_000_000 + b"[]]"
+"""13,000,001 empty lists in 37 MiB of JSON, or in 40 KB of gzip."""
+
+
+def metadata_with(name: str, value: Callable[[], bytes]) -> Callable[[Any], bytes]:
+    """Return what makes JSON of a table's metadata with one field replaced."""
+    return lambda metadata: msgspec.json.encode({**metadata, name: msgspec.Raw(value())})
+
+
+def _listed() -> bytes:
+    return b'[{"type":"struct","schema-id":0,"snapshot-id":1,"fields":[],"x":' + LISTS + b"}]"
+
+
+def _listed_in_1_mib() -> bytes:
+    return b'[{"order-id":0,"fields":[' + b"[]," * 340_000 + b"[]]}]"
+
+
+def _many_properties() -> bytes:
+    return msgspec.json.encode({str(number): "" for number in range(2_000_000)})
+
+
+def _many_snapshots() -> bytes:
+    return b"[" + b",".join(b'{"snapshot-id":%d}' % number for number in range(1_000_000)) + b"]"
+
+
+def many_wide_schemas() -> bytes:
+    """55 schemas of 10,000 fields each, in 34 MiB."""
+    fields = _fields(10_000)
+    return msgspec.json.encode(
+        [{"type": "struct", "schema-id": number, "fields": fields} for number in range(55)]
+    )
+
+
+def foreign_metadata(
+    make: Callable[[Any], bytes], *, suffix: str = ".metadata.json"
+) -> Callable[[stalls.Target], list[Any]]:
+    """Return what puts a metadata file below a table's location and forgets the table.
+
+    Prepared are the table's name, and the file's location.
+    """
+
+    def prepare(place: stalls.Target) -> list[Any]:
+        (name, made) = fresh_table(place)[0]
+        metadata = made["metadata"]
+        location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}{suffix}"
+        data = make(metadata)
+        put(place, location.removeprefix("s3://"), gzip.compress(data) if ".gz" in suffix else data)
+        with rest.Client(place.running) as client:
+            status, _ = client.ask("POST", f"namespaces/alice/tables/{name}/unregister", {})
+            assert status == 200
+        return [(name, location)]
+
+    return prepare
+
+
+def register(place: stalls.Target) -> None:
+    """Register the prepared file, which is refused."""
+    name, location = place.prepared[0]
+    request = msgspec.json.encode({"name": name, "metadata-location": location})
+    status, answer = ask(place, "POST", "namespaces/alice/register", request)
+    assert status == 400, (status, answer[:500])
+
+
+def register_and_load(place: stalls.Target) -> None:
+    """Register the prepared file, and load and change its table."""
+    name, location = place.prepared[0]
+    path = f"namespaces/alice/tables/{name}"
+    update = {"action": "set-properties", "updates": {"a": "b"}}
+    for method, target, content in (
+        ("POST", "namespaces/alice/register", {"name": name, "metadata-location": location}),
+        ("GET", path, None),
+        ("POST", path, {"requirements": [], "updates": [update]}),
+        ("GET", path + "?snapshots=refs", None),
+    ):
+        body = None if content is None else msgspec.json.encode(content)
+        status, answer = ask(place, method, target, body)
+        assert status == 200, (status, answer[:500])
+
+
 def many_names(place: stalls.Target) -> None:
     with rest.Client(place.running) as client:
         for number in range(2_000):
@@ -468,6 +548,30 @@ ROWS: Final = (
         growth_mib=512,
         prepare=large_metadata,
         send=load_and_commit_large,
+    ),
+    *(
+        stalls.Hostile(
+            name=f"metadata-of-{name}-to-be-registered",
+            principal="alice",
+            growth_mib=128,
+            prepare=foreign_metadata(metadata_with(field, value), suffix=suffix),
+            send=register,
+        )
+        for name, field, value, suffix in (
+            ("40-KB-that-unpack-to-13-million-lists", "schemas", _listed, ".gz.metadata.json"),
+            ("13-million-lists-beside-the-fields", "schemas", _listed, ".metadata.json"),
+            ("350000-lists", "sort-orders", _listed_in_1_mib, ".metadata.json"),
+            ("2-million-properties", "properties", _many_properties, ".metadata.json"),
+            ("1-snapshot-of-13-million-lists", "snapshots", _listed, ".metadata.json"),
+            ("1-million-snapshots", "snapshots", _many_snapshots, ".metadata.json"),
+        )
+    ),
+    stalls.Hostile(
+        name="55-schemas-of-10000-fields-registered-loaded-and-changed",
+        principal="alice",
+        growth_mib=640,
+        prepare=foreign_metadata(metadata_with("schemas", many_wide_schemas)),
+        send=register_and_load,
     ),
     stalls.Hostile(
         name="1-MiB-of-empty-lists-to-s3tables",

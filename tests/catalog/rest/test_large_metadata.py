@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from catalog import store
-from catalog.metadata import model
+from catalog.metadata import contents, model
+from storage import model as storage_model
 from tests.catalog.rest import house as houses
 
 WAIT_SECONDS = 20
@@ -42,16 +45,16 @@ def test_others_are_answered_while_large_metadata_is_read(
         ),
         "unregister": ("POST", "namespaces/ns/tables/t/unregister", None),
     }
-    decode = model.decode
+    assemble = contents.assemble
     begun, others_answered = threading.Event(), threading.Event()
 
-    def decode_slowly(data: bytes) -> model.TableMetadata:
+    def assemble_slowly(data: bytes, where: contents.Contents) -> model.TableMetadata:
         begun.set()
         assert others_answered.wait(WAIT_SECONDS), "nobody was answered meanwhile"
-        return decode(data)
+        return assemble(data, where)
 
     with houses.opened(tmp_path, first_id=1_000) as house:
-        monkeypatch.setattr(model, "decode", decode_slowly)
+        monkeypatch.setattr(contents, "assemble", assemble_slowly)
 
         async def ask_both() -> tuple[houses.Answer, houses.Answer]:
             large = asyncio.create_task(house.asked(*requests[operation]))
@@ -72,15 +75,15 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
     with houses.opened(tmp_path) as house:
         text = "x" * store.SMALL_BYTES
         house.make_table("ns.t", properties={"large": text})
-    decode = model.decode
+    assemble = contents.assemble
     decoded = []
 
-    def count(data: bytes) -> model.TableMetadata:
+    def count(data: bytes, where: contents.Contents) -> model.TableMetadata:
         decoded.append(len(data))
-        return decode(data)
+        return assemble(data, where)
 
     with houses.opened(tmp_path, first_id=1_000) as house:
-        monkeypatch.setattr(model, "decode", count)
+        monkeypatch.setattr(contents, "assemble", count)
 
         async def ask_all() -> list[houses.Answer]:
             asked = (house.asked("GET", "namespaces/ns/tables/t", None) for _ in range(8))
@@ -89,7 +92,7 @@ def test_readers_of_the_same_large_metadata_wait_for_one_decoding(
         house.run(house.token("root"))
         answers = house.run(ask_all())
     assert [answer.status for answer in answers] == [200] * 8
-    assert len(decoded) <= store.LARGE_READS_MAX
+    assert 1 <= len(decoded) <= store.LARGE_READS_MAX
 
 
 def test_a_commit_to_metadata_beyond_the_bound_is_refused_unless_it_shrinks(
@@ -122,3 +125,63 @@ def test_metadata_beyond_the_bound_is_not_registered(
         assert house.ask("POST", "namespaces/ns/register", request).status == 400
         monkeypatch.setattr(store, "NEW_METADATA_BYTES_MAX", 40_000)
         assert house.ask("POST", "namespaces/ns/register", request).status == 200
+
+
+def test_metadata_above_what_is_read_is_refused_by_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with houses.opened(tmp_path) as house:
+        text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
+        house.make_table("ns.t", properties={"large": text})
+    with houses.opened(tmp_path, first_id=1_000) as house:
+        monkeypatch.setattr(store, "METADATA_BYTES_MAX", store.SMALL_BYTES)
+        answer = house.load("ns.t")
+        assert answer.status == 400
+        assert f"larger than {store.SMALL_BYTES} bytes" in answer.json["error"]["message"]
+
+
+def put(house: houses.House, location: str, data: bytes) -> None:
+    """Put an object where a client could."""
+
+    async def store_and_name() -> None:
+        received = await house.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        await house.lake.storage.objects.put(
+            bucket, key, received, attributes=storage_model.ObjectAttributes()
+        )
+
+    house.run(store_and_name())
+
+
+@pytest.mark.parametrize("name", ["schemas", "snapshots", "properties"])
+@pytest.mark.parametrize("suffix", [".metadata.json", ".gz.metadata.json"])
+def test_metadata_that_takes_too_much_to_decode_is_not_registered(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
+    with houses.opened(tmp_path) as house:
+        house.make_table("ns.t")
+        loaded = house.load("ns.t").json
+        lists = b'{"schema-id":0,"snapshot-id":1,"x":[' + b"[]," * 250_000 + b"[]]}"
+        value = lists if name == "properties" else b"[" + lists + b"]"
+        data = msgspec.json.encode({**loaded["metadata"], name: msgspec.Raw(value)})
+        location = loaded["metadata-location"].replace("00000-", "00001-")
+        location = location.replace(".metadata.json", suffix)
+        put(house, location, gzip.compress(data) if ".gz" in suffix else data)
+        assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+        request = {"name": "t", "metadata-location": location}
+        refused = house.ask("POST", "namespaces/ns/register", request)
+        assert refused.status == 400
+        assert f"A part of {name} holds more than" in refused.json["error"]["message"]
+        request["metadata-location"] = loaded["metadata-location"]
+        assert house.ask("POST", "namespaces/ns/register", request).status == 200
+
+
+def test_a_repeated_request_about_large_metadata_is_answered_as_the_first(tmp_path: Path) -> None:
+    key = "019b1c3e-0000-7000-8000-000000000001"
+    with houses.opened(tmp_path) as house:
+        text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
+        house.make_table("ns.t", properties={"large": text})
+        first = house.commit("ns.t", houses.set_property("a", "b"), idempotency_key=key)
+    with houses.opened(tmp_path, first_id=1_000) as house:
+        again = house.commit("ns.t", houses.set_property("a", "b"), idempotency_key=key)
+    assert (again.status, again.json) == (200, first.json)

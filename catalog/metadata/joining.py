@@ -1,0 +1,44 @@
+"""rule: large bytes joined in steps, between which other threads get the interpreter.
+
+`b"".join` holds it until the last byte is copied: a tenth of a second for 50 MiB on a slow machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias, cast
+
+STEP_BYTES: Final = 2 * 1024 * 1024
+
+Part: TypeAlias = bytes | memoryview
+
+
+def joined(parts: Iterable[Part]) -> bytes:
+    """Return parts joined: bytes, or where they are large a bytearray that nobody changes."""
+    groups = list(_grouped(parts))
+    if len(groups) == 1:
+        return bytes(groups[0])
+    whole = bytearray(sum(map(len, groups)))
+    position = 0
+    for group in groups:
+        for start in range(0, len(group), STEP_BYTES):
+            step = memoryview(group)[start : start + STEP_BYTES]
+            whole[position : position + len(step)] = step
+            position += len(step)
+    return cast(bytes, whole)  # it reads like bytes, and making some of it would copy it again
+
+
+def _grouped(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield large parts as they are, and small ones joined up to STEP_BYTES."""
+    small: list[Part] = []
+    size_bytes = 0
+    for part in parts:
+        if size_bytes + len(part) > STEP_BYTES and small:
+            yield b"".join(small)
+            small, size_bytes = [], 0
+        if len(part) > STEP_BYTES:
+            yield part
+        else:
+            small.append(part)
+            size_bytes += len(part)
+    yield b"".join(small)
