@@ -159,6 +159,14 @@ class Commits:
         """
         parts = _by_table(changes)
         place = self._store.place(changes[0].ident.table_bucket)
+        if sites.is_overriding(place):
+            parts = {
+                ident: [
+                    msgspec.structs.replace(part, updates=sites.granted(place, part.updates))
+                    for part in of_table
+                ]
+                for ident, of_table in parts.items()
+            }
         taken = {ident: await self._taken_by(of_table) for ident, of_table in parts.items()}
         large = {
             ident: json_values.has_more_values(

@@ -6,13 +6,17 @@ only true of that reading; the Batches that come of it expect it to be true stil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
 
 from catalog import claims, errors, idents, layout, locations, owners, properties, records, store
 from catalog import guard as table_guard
 from server.s3 import guard
 from storage import batch
+
+REQUESTED_LOCATION: Final = "requested_location"
+"""The setting of a table bucket: what becomes of a request for a location outside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +83,36 @@ def find_site(
         reserved_until_ms=reserved_until_ms,
     )
     return Site(holder=holder, location=location, object_uuid=object_uuid, claim=claim)
+
+
+def is_overriding(place: records.Place) -> bool:
+    """Say whether the server replaces locations that are asked for outside the table bucket."""
+    return place.bucket.settings.get(REQUESTED_LOCATION) == "override"
+
+
+def overrides(place: records.Place, uri: object) -> bool:
+    """Say whether a location that a client asks for is one that the server replaces.
+
+    What is no text is left to be refused.
+    """
+    if not is_overriding(place) or not isinstance(uri, str):
+        return False
+    return locations.path_in(uri, table_bucket=place.table_bucket) is None
+
+
+def granted(place: records.Place, updates: Sequence[Any]) -> Sequence[Any]:
+    """Return the updates of a table or view without requests for locations that are replaced."""
+    if not is_overriding(place):
+        return updates
+    return [
+        update
+        for update in updates
+        if not (
+            isinstance(update, dict)
+            and str(update.get("action")).lower() == "set-location"
+            and overrides(place, update.get("location"))
+        )
+    ]
 
 
 def adopt(

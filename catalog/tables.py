@@ -200,6 +200,7 @@ class Tables:
         assert not (stage and also), "nothing happens together with what is only staged"
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
+        requested = None if sites.overrides(place, location) else location
         table_uuid = sites.hyphenated(self._store.new_id())
         object_uuid = sites.hyphenated(self._store.new_id())
         keys = self._commits.keys(place, [ident])
@@ -215,7 +216,7 @@ class Tables:
                     view,
                     place,
                     ident,
-                    requested=location,
+                    requested=requested,
                     object_uuid=object_uuid,
                     now_ms=now_ms,
                     permit=permit,

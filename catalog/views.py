@@ -103,6 +103,7 @@ class Views:
         """
         idents.check_name(ident.name, "view")
         place = self._store.place(ident.table_bucket)
+        requested = None if sites.overrides(place, location) else location
         view_uuid = sites.hyphenated(self._store.new_id())
         object_uuid = sites.hyphenated(self._store.new_id())
         large = json_values.has_more_values((schema, view_version), commits.LARGE_CHANGE_VALUES)
@@ -118,7 +119,7 @@ class Views:
                     ident,
                     holder,
                     kind="view",
-                    requested=location,
+                    requested=requested,
                     object_uuid=object_uuid,
                     now_ms=now_ms,
                     permit=permit,
@@ -171,6 +172,7 @@ class Views:
         CommitFailed, CommitStateUnknown.
         """
         place = self._store.place(ident.table_bucket)
+        granted = sites.granted(place, updates)
         many = json_values.has_more_values((requirements, updates), commits.LARGE_CHANGE_VALUES)
 
         async def plan() -> store.Planned[LoadedView]:
@@ -183,7 +185,7 @@ class Views:
             data = await self._store.fetch_view(location_of(old), place=place)
             large = many or len(data) > SMALL_VIEW_BYTES
             base, after = await commits.run(
-                _apply, data, requirements, updates, now_ms=now_ms, large=large
+                _apply, data, requirements, granted, now_ms=now_ms, large=large
             )
             if after is base:
                 note = None if receipt is None else receipt.plan(pointer=old)

@@ -286,6 +286,15 @@ BUCKET_SETTINGS: tuple[BucketSetting, ...] = (
         ),
     ),
     BucketSetting(
+        name="requested_location",
+        choices=("refuse", "override"),
+        default="refuse",
+        meaning=(
+            "What becomes of a request for a location outside the table bucket: it is refused, or "
+            "the server chooses the location itself."
+        ),
+    ),
+    BucketSetting(
         name="unreferenced_days",
         choices=(),
         default=3,

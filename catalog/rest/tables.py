@@ -297,7 +297,12 @@ async def _check_files(
 
     Readers are call again, each for itself. The engine refuses a location that is another's.
     """
-    homes = (commits.location_asked(change.updates), None if pointer is None else pointer.location)
+    asked = commits.location_asked(change.updates)
+    # A location in another bucket may be overridden: what lies there is none of the table's files.
+    prefix = f"s3://{change.ident.table_bucket}/"
+    if asked is not None and not properties.plain_uri(asked).startswith(prefix):
+        asked = None
+    homes = (asked, None if pointer is None else pointer.location)
     own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
     checked = 0
     for uri in dict.fromkeys(filenames.named_by(change.updates)):

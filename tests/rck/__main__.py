@@ -29,11 +29,16 @@ POM: Final = Path(__file__).with_name("pom.xml")
 FETCH_SECONDS_MAX: Final = 1_800
 HALF_SECONDS_MAX: Final = 900
 TABLE_BUCKET: Final = "lake"
+SETTINGS: Final = f"""[table_buckets.{TABLE_BUCKET}]
+requested_location = "override"
+"""
+"""Some tests ask for locations in the local file system."""
 
 FLAGS: Final = (
     "-Drck.local=false",
     "-Drck.requires-namespace-create=true",
     "-Drck.supports-names-with-dot=true",
+    "-Drck.overrides-requested-location=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
 
@@ -115,7 +120,10 @@ def run_half(runtime: java.Java, class_path: str, half: str, *, data: Path, to: 
     """Run one half of the kit against a server of its own. JUnit's reports and a log go to `to`."""
     shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
-    running = server.start(data, "--table-bucket", TABLE_BUCKET)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    settings = data.parent / f"{half}.toml"
+    settings.write_text(SETTINGS)
+    running = server.start(data, "--config", str(settings))
     command = [
         str(runtime.command),
         *FLAGS,

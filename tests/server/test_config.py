@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from catalog import guard
+from catalog import guard, sites
 from catalog.sweep import retention
 from server import config
 
@@ -57,18 +57,20 @@ def test_a_flag_says_which_table_buckets_there_are_and_the_file_how_they_are_mad
     assert (resolved.table_buckets, resolved.bucket_seeds) == (("lake",), tables)
 
 
-def test_every_setting_of_a_table_bucket_has_an_effect_in_the_guard_or_the_sweep() -> None:
+def test_every_setting_of_a_table_bucket_has_an_effect() -> None:
     names = {setting.name: setting.choices for setting in config.BUCKET_SETTINGS}
     assert names == {
         guard.LAYOUT: typing.get_args(guard.Layout),
         guard.REQUIRE_REGISTERED: (),
         guard.AWS_STRICT: (),
+        sites.REQUESTED_LOCATION: ("refuse", "override"),
         **dict.fromkeys(retention.DEFAULTS, ()),
     }
     default = {
         "layout": "names",
         "require_registered": False,
         "aws_strict": False,
+        "requested_location": "refuse",
         **retention.DEFAULTS,
     }
     assert config.bucket_settings_of({}) == default

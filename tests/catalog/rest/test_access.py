@@ -482,6 +482,7 @@ def test_how_a_table_bucket_was_made_is_shown_to_whoever_may_see_it(tmp_path: Pa
                 "layout": "off",
                 "require_registered": False,
                 "aws_strict": False,
+                "requested_location": "refuse",
                 "unreferenced_days": 3,
                 "noncurrent_days": 10,
                 "history_days": 7,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -599,3 +600,90 @@ def test_a_table_without_metadata_is_created_by_a_staged_create_too(house: house
     assert house.commit("ns.t", *updates, requirements=CREATE).status == 200
     pointer = house.lake.tables.pointer(house.lake.ident("ns.t"))
     assert (pointer.object_uuid, pointer.table_uuid) == (object_uuid, metadata["table-uuid"])
+
+
+# Locations that the server replaces.
+
+
+@pytest.fixture
+def overriding(house: houses.House) -> houses.House:
+    house.run(house.lake.storage.buckets.update("lake", {"requested_location": "override"}))
+    house.make_namespace("ns")
+    return house
+
+
+@pytest.mark.parametrize("location", ["file:/tmp/t", "s3://other/ns/t", "gs://lake/ns/t", "x"])
+def test_a_table_asked_for_elsewhere_gets_its_place_where_the_bucket_says_so(
+    overriding: houses.House, location: str
+) -> None:
+    made = overriding.make_table("ns.t", location=location)
+    assert made["metadata"]["location"] == "s3://lake/ns/t"
+    assert made["metadata-location"].startswith("s3://lake/ns/t/metadata/00000-")
+    moved = overriding.commit(
+        "ns.t",
+        {"action": "set-location", "location": location},
+        houses.set_property("a", "1"),
+        *houses.add_snapshot(1, 1),
+    ).json
+    assert moved["metadata"]["location"] == "s3://lake/ns/t"
+    assert moved["metadata"]["properties"]["a"] == "1"
+    assert moved["metadata-location"].startswith("s3://lake/ns/t/metadata/00001-")
+
+
+def test_a_staged_table_asked_for_elsewhere_is_made_where_it_was_staged(
+    overriding: houses.House,
+) -> None:
+    request = {
+        "name": "t",
+        "schema": houses.SCHEMA,
+        "location": "file:/tmp/t",
+        "stage-create": True,
+    }
+    staged = overriding.ask("POST", "namespaces/ns/tables", request).json["metadata"]
+    assert staged["location"] == "s3://lake/ns/t"
+    made = overriding.commit(
+        "ns.t",
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": houses.SCHEMA, "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": staged["location"]},
+        requirements=CREATE,
+    ).json["metadata"]
+    assert made["location"] == "s3://lake/ns/t"
+
+
+def test_a_location_in_the_bucket_is_judged_as_ever(overriding: houses.House) -> None:
+    overriding.make_table("ns.a")
+    for location in ("s3://lake/t", "s3://lake/ns/a", "s3://lake/ns/a/b", "s3://lake/ns/.t"):
+        request = {"name": "t", "schema": houses.SCHEMA, "location": location}
+        answer = overriding.ask("POST", "namespaces/ns/tables", request)
+        assert answer.error[:2] == (400, "ValidationException")
+    for name in ("write.data.path", "write.metadata.path"):
+        path = {name: "file:/tmp/elsewhere"}
+        request = {"name": "t", "schema": houses.SCHEMA, "properties": path}
+        answer = overriding.ask("POST", "namespaces/ns/tables", request)
+        assert answer.error[:2] == (400, "ValidationException"), "writers would follow it"
+    assert overriding.commit("ns.a", {"action": "set-location", "location": 5}).error[0] == 400
+
+
+def test_files_at_a_location_that_is_replaced_are_not_the_tables_own(tmp_path: Path) -> None:
+    """A writer without rights on another bucket's files cannot name them by asking for a place."""
+    everything = houses.allow("s3tables:*", [houses.BUCKET_ARN, f"{houses.BUCKET_ARN}/table/*"])
+    with houses.opened(tmp_path / "d", users={"writer": [everything]}) as house:
+        house.run(house.lake.storage.buckets.update("lake", {"requested_location": "override"}))
+        house.run(
+            house.lake.storage.buckets.create(
+                "pond", kind="table", owner=houses.ACCOUNT, region=houses.REGION
+            )
+        )
+        house.make_table("ns.t")
+        snapshot = houses.add_snapshot(1, 1)
+        snapshot[0]["snapshot"]["manifest-list"] = "s3://pond/ns/t/metadata/snap-1.avro"
+        asking = {"action": "set-location", "location": "s3://pond/ns/t"}
+        answer = house.commit("ns.t", asking, *snapshot, user="writer")
+        assert answer.error[:2] == (403, "ForbiddenException")

@@ -707,3 +707,33 @@ def test_repeated_requests_on_views_are_done_once(house: houses.House) -> None:
     twice("DELETE", "namespaces/ns/views/w")
     request = {"name": "v", "metadata-location": made.json["metadata-location"]}
     twice("POST", "namespaces/ns/register-view", request)
+
+
+# Locations that the server replaces.
+
+
+def test_a_view_asked_for_elsewhere_gets_its_place_where_the_bucket_says_so(
+    house: houses.House,
+) -> None:
+    house.run(house.lake.storage.buckets.update("lake", {"requested_location": "override"}))
+    made = make_view(house, location="file:/tmp/v")
+    assert made["metadata"]["location"] == "s3://lake/ns/v"
+    assert made["metadata-location"].startswith("s3://lake/ns/v/metadata/00000-")
+    moved = replace(
+        house,
+        {"action": "set-location", "location": "s3://other/ns/v"},
+        houses.set_property("a", "1"),
+    )
+    assert moved.json["metadata"]["location"] == "s3://lake/ns/v"
+    assert moved.json["metadata"]["properties"] == {"a": "1"}
+    log = house.lake.log()
+    kept = replace(house, {"action": "set-location", "location": "file:/tmp/w"})
+    assert kept.json == moved.json
+    assert house.lake.log() == log
+    inside = replace(house, {"action": "set-location", "location": "s3://lake/ns/w"})
+    assert inside.json["metadata"]["location"] == "s3://lake/ns/w"
+    for update in (
+        {"action": "set-location", "location": "s3://lake/w"},
+        houses.set_property("write.metadata.path", "file:/tmp/elsewhere"),
+    ):
+        assert replace(house, update).error[:2] == (400, "ValidationException")
