@@ -37,17 +37,19 @@ def resolve(identifier: str, stored: Iterable[str]) -> str | None:
     """Return which of the stored names an identifier means, or None.
 
     Quoted: the exact name, or the upper-case form of a lower-case one. Unquoted: any letter case;
-    two names that differ in case only are told apart by the exact upper-case one.
+    of names that differ in case only it means the lower-case one, which is how new unquoted names
+    are stored, and without it the upper-case one.
     """
     text, quoted = unquoted(identifier)
     known = list(stored)
-    if text in known:
-        return text
     if quoted:
+        if text in known:
+            return text
         return next((name for name in known if reported(name) == text), None)
     folded = [name for name in known if name.upper() == text.upper()]
     if len(folded) > 1:
-        folded = [name for name in folded if name == text.upper()]
+        preferred = (text.lower(), text.upper())
+        return next((name for name in preferred if name in folded), None)
     return folded[0] if folded else None
 
 

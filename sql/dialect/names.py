@@ -2,9 +2,10 @@
 
 Tables of other engines have lower-case names; Snowflake folds unquoted ones to upper case. So a
 stored name that is plain lower case is shown, and found, as if it were upper case; any other name
-is itself. An unquoted name finds the exact upper-case form first and then anything that differs in
-case alone; a quoted one finds its own spelling, or the upper-case form of a lower-case name. New
-unquoted names are stored lower case, and are looked for so before other forms (`spellings`).
+is itself. New unquoted names are stored lower case, so an unquoted name finds the lower-case form
+first: a name that another client stores in upper case never takes its place. Then it finds the
+upper-case form, and then anything that differs in case alone. A quoted name finds its own spelling,
+or the upper-case form of a lower-case name.
 """
 
 from __future__ import annotations
@@ -48,17 +49,18 @@ def find(ident: Ident, stored: Sequence[str]) -> list[int]:
     if ident.quoted:
         exact = [index for index, name in enumerate(stored) if name == ident.text]
         return exact or [index for index, name in enumerate(stored) if shown(name) == ident.text]
+    for spelling in spellings(ident):
+        exact = [index for index, name in enumerate(stored) if name == spelling]
+        if exact:
+            return exact
     wanted = ident.text.upper()
-    exact = [index for index, name in enumerate(stored) if name == wanted]
-    if exact:
-        return exact
     return [index for index, name in enumerate(stored) if name.upper() == wanted]
 
 
 def spellings(ident: Ident) -> tuple[str, ...]:
     """Return the stored names that ident means first, in order; `find` looks at all others."""
     if not ident.quoted:
-        return ident.text.upper(), ident.text.lower()
+        return ident.text.lower(), ident.text.upper()
     lower = ident.text.lower()
     return (ident.text, lower) if shown(lower) == ident.text != lower else (ident.text,)
 

@@ -207,10 +207,14 @@ def test_an_unquoted_name_means_the_stored_form_of_new_names_before_others(
                 house.lake.ident(f"ns.{name.strip(chr(34))}"), schema=lakes.SCHEMA, by=lakes.BY
             )
             await house.run(f'insert into ns."{name.strip(chr(34))}" (id) values ({number})')
+        # A table "ABC" that another client makes takes no reader or writer away from `abc`.
+        assert await house.one("select id from aBc") == 1  # the form of a new unquoted name
+        await house.run("insert into abc (id) values (7)")
+        assert await house.one('select count(*) from "ABC"') == 1
+        assert await house.one('select max(id) from ns."abc"') == 7
+        await house.lake.tables.drop(house.lake.ident("ns.abc"), by=lakes.BY)
         assert await house.one("select id from aBc") == 2  # the exact upper-case form
         await house.lake.tables.drop(house.lake.ident("ns.ABC"), by=lakes.BY)
-        assert await house.one("select id from aBc") == 1  # the form of a new unquoted name
-        await house.lake.tables.drop(house.lake.ident("ns.abc"), by=lakes.BY)
         assert await house.one("select id from aBc") == 0
 
     sql_house.in_house(tmp_path, work)

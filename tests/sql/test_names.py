@@ -29,6 +29,13 @@ def test_an_identifier_means_at_most_one_stored_name(identifier: str, found: str
     assert names.resolve(identifier, ["lake", "my-lake", "Mixed", "MIXED"]) == found
 
 
+def test_an_unquoted_identifier_means_the_lower_case_name_beside_its_upper_case_one() -> None:
+    for identifier in ("LAKE", "lake", "LaKe"):
+        assert names.resolve(identifier, ["Lake", "LAKE", "lake"]) == "lake"
+        assert names.resolve(identifier, ["LAKE", "LaKE"]) == "LAKE"
+    assert names.resolve('"LAKE"', ["LAKE", "lake"]) == "LAKE"
+
+
 def test_what_is_reported_always_leads_back_in_quotes() -> None:
     for stored in ("lake", "my-lake", "Mixed", "2024", 'quo"te'):
         quoted = '"' + names.reported(stored).replace('"', '""') + '"'
