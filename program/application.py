@@ -29,7 +29,7 @@ from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
 from server import config, counters, exchange, looplag, native
-from server.access import audit, decide, principals, rootkeys
+from server.access import audit, decide, principals, rootkeys, tokens
 from server.auth import verify
 from server.s3 import face as s3_face
 from server.s3 import ownership
@@ -64,11 +64,19 @@ class Application(starlette.applications.Starlette):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """The application, with the parts that its start and its banner need."""
+    """The application, with the parts that its start, its banner and tests need."""
 
     application: Application
     storage: opening.Storage
     root: rootkeys.RootKeys
+    ring: tokens.KeyRing
+    principals: principals.Principals
+    catalog: catalog_store.CatalogStore
+    namespaces: namespaces.Namespaces
+    tables: tables.Tables
+    views: views.Views
+    s3: s3_face.Face
+    sql: late_sql.LateSql
 
 
 def build(
@@ -104,6 +112,7 @@ def build(
     )
     all_namespaces = namespaces.Namespaces(store=catalog)
     all_tables = tables.Tables(store=catalog)
+    all_views = views.Views(store=catalog)
     table_guard = guard.TableGuard(
         store=catalog, region=settings.region, account_id=settings.account
     )
@@ -133,16 +142,17 @@ def build(
             new_id=new_id,
         )
     )
+    s3 = s3_face.Face(
+        storage=storage,
+        guard=table_guard,
+        authoriser=authoriser,
+        root=people.root,
+        region=settings.region,
+        domain=settings.domain,
+    )
     entry = exchange.Exchange(
         faces={
-            "s3": s3_face.Face(
-                storage=storage,
-                guard=table_guard,
-                authoriser=authoriser,
-                root=people.root,
-                region=settings.region,
-                domain=settings.domain,
-            ),
+            "s3": s3,
             "s3tables": s3tables_face.make_face(
                 resources.Resources(
                     buckets=storage.buckets,
@@ -161,7 +171,7 @@ def build(
                 store=catalog,
                 namespaces=all_namespaces,
                 tables=all_tables,
-                views=views.Views(store=catalog),
+                views=all_views,
                 authoriser=authoriser,
                 principals=people,
                 ring=ring,
@@ -227,7 +237,19 @@ def build(
             await catalog.close()
             await log.stop()
 
-    return Program(application=Application(entry, lifespan), storage=storage, root=root)
+    return Program(
+        application=Application(entry, lifespan),
+        storage=storage,
+        root=root,
+        ring=ring,
+        principals=people,
+        catalog=catalog,
+        namespaces=all_namespaces,
+        tables=all_tables,
+        views=all_views,
+        s3=s3,
+        sql=sql,
+    )
 
 
 def why_writes_are_refused(storage: opening.Storage, log: audit.Audit) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ class LateSql:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._face: Any = None
-        self._opened: Any = None
+        self._close: Callable[[], Awaitable[None]] | None = None
         self._importing: asyncio.Future[None] | None = None
         self._operation = calls.Operation(
             name="any", handler=self._answer, authentication=callers.Authentication.SELF
@@ -84,7 +85,13 @@ class LateSql:
         """End queries and workers; write the state that sessions keep."""
         if self._face is not None:
             await self._face.stop()
-            await self._opened.close()
+        if self._close is not None:
+            await self._close()
+
+    def join(self, face: Any, close: Callable[[], Awaitable[None]] | None) -> None:
+        """Answer by face from now on. close: ends what runs its statements, after the face."""
+        self._face = face
+        self._close = close
 
     async def _answer(self, services: Any, call: calls.Call) -> asgi.Response:
         """Open the SQL face, then answer the call with its own row."""
@@ -97,19 +104,19 @@ class LateSql:
                 self._importing = None  # the next request tries again
                 raise
         if self._face is None:
-            self._join()
+            self._open()
         joined = self._face.identify(call.request)
         joined.caller = call.caller
         response: asgi.Response = await joined.operation.handler(self._face.services, joined)
         return response
 
-    def _join(self) -> None:
+    def _open(self) -> None:
         from sql import limits, opening, planning, sessions
         from sql.rest import opening as face_opening
 
         parts = self._parts
         default_database = parts.settings.table_buckets[0]
-        self._opened = opening.open_statements(
+        opened = opening.open_statements(
             storage=parts.storage,
             store=parts.store,
             namespaces=parts.namespaces,
@@ -126,12 +133,12 @@ class LateSql:
                 memory_bytes=parts.settings.sql_memory_mib << 20,
             ),
         )
-        self._face = face_opening.open_face(
+        face = face_opening.open_face(
             storage=parts.storage,
             namespaces=parts.namespaces,
-            statements=self._opened.statements,
-            split=self._opened.compiler.split,
-            read_binds=self._opened.compiler.read_binds,
+            statements=opened.statements,
+            split=opened.compiler.split,
+            read_binds=opened.compiler.read_binds,
             principals=parts.principals,
             ring=parts.ring,
             access=parts.access,
@@ -143,6 +150,7 @@ class LateSql:
             now_ms=parts.now_ms,
             new_id=parts.new_id,
         )
+        self.join(face, opened.close)
 
 
 def _import_sql() -> None:

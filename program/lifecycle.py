@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeAlias
 
 import uvicorn
 
@@ -24,6 +25,8 @@ from storage import model as storage_model
 
 DRAIN_SECONDS = 30
 STARTED_SECONDS = 0.002
+
+End: TypeAlias = Callable[[], None]
 
 
 class Server(uvicorn.Server):
@@ -40,16 +43,25 @@ async def serve(
     settings: config.Config,
     listener: socket.socket,
     announce: Callable[[], Awaitable[None]],
+    *,
+    end_by: Callable[[End], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Serve until the end is asked for.
 
     announce: a coroutine that runs once the port answers; if it fails, the server ends and
-    raises its error. Raises what `seed` raises.
+    raises its error. end_by: gets a function that drains at its first call and stops at its
+    second; None: SIGTERM and Ctrl-C call it. Raises what `seed` raises.
     """
     await seed(settings, program.storage)
     application = program.application
     async with application.router.lifespan_context(application):
-        await _serve(program, settings, listener, announce)
+        await _serve(program, settings, listener, announce, end_by or _end_by_signals)
+
+
+def _end_by_signals(end: End) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
 
 
 async def _serve(
@@ -57,6 +69,7 @@ async def _serve(
     settings: config.Config,
     listener: socket.socket,
     announce: Callable[[], Awaitable[None]],
+    end_by: Callable[[End], None],
 ) -> None:
     server = Server(
         uvicorn.Config(
@@ -79,9 +92,7 @@ async def _serve(
         idle_seconds=settings.idle_timeout_seconds,
         monotonic=time.monotonic,
     )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, functools.partial(_drain, server, watching))
+    end_by(functools.partial(_drain, server, watching))
     tasks = [
         asyncio.create_task(watching.run()),
         asyncio.create_task(_announce(server, announce)),

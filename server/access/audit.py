@@ -194,7 +194,7 @@ class Audit:
         )
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._fault: Exception | None = None
         self._writing = asyncio.Lock()
 
@@ -212,11 +212,11 @@ class Audit:
         """Write the queued lines and close the file."""
         if self._writer is not None:
             # Not cancelled: its thread may be writing.
-            self._stopping = True
+            self._stopping.set()
             self._wake.set()
             await self._writer
             self._writer = None
-            self._stopping = False
+            self._stopping.clear()
         await self._write_waiting()
         self._log.close()
         self._anonymous_log.close()
@@ -285,9 +285,10 @@ class Audit:
         self._wake.set()
 
     async def _write_for_ever(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             await self._wake.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), GATHER_SECONDS)
             self._wake.clear()
             await self._write_waiting()
 

@@ -107,15 +107,9 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 
     with kit.serve(tmp_path / "data", make_guard=make_guard, users=USERS) as place:
         storage = place.storage
-        for name, bucket_kind in (("lake", "table"), ("raw", "general")):
-            place.run(
-                storage.buckets.create(
-                    name,
-                    kind=bucket_kind,  # type: ignore[arg-type] - a literal in a loop
-                    owner=kit.ACCOUNT,
-                    region=kit.REGION,
-                )
-            )
+        place.run(
+            storage.buckets.create("raw", kind="general", owner=kit.ACCOUNT, region=kit.REGION)
+        )
         other = make_store(storage)
         place.run(namespaces.Namespaces(store=other).create("lake", ("x",), by=lakes.BY))
         yield Lake(

@@ -15,6 +15,7 @@ from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
 from catalog.tables import Tables
 from catalog.views import Views
+from program import application
 from server.access import model
 from storage import opening
 from storage.disk import Disk
@@ -112,6 +113,20 @@ def ids(start: int = 1) -> Callable[[], str]:
     """Return unique ids that look random enough: the counter leads."""
     counter = itertools.count(start)
     return lambda: f"{next(counter) * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128):032x}"
+
+
+def of_program(program: application.Program) -> Lake:
+    """Storage and catalog of a program that was built with a Clock."""
+    clock = program.catalog.now_ms
+    assert isinstance(clock, Clock)
+    return Lake(
+        storage=program.storage,
+        store=program.catalog,
+        namespaces=program.namespaces,
+        tables=program.tables,
+        views=program.views,
+        clock=clock,
+    )
 
 
 @contextmanager

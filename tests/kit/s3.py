@@ -1,7 +1,6 @@
-"""A server with the S3 face alone, in a thread of the test's own process.
+"""The program in a thread of the test's own process, for tests of S3.
 
-Real sockets, real signatures, real storage; what lies above S3 is left out, so that a test of S3
-needs nothing of the catalog and may bring a guard of its own.
+Real sockets, real signatures, real storage. A test of how S3 asks its guard brings one of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ import hashlib
 import hmac
 import http.client
 import secrets
-import socket
-import threading
-import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,14 +25,11 @@ import botocore.config
 import botocore.credentials
 import duckdb
 import duckdb_extensions
-import uvicorn
 
-from server import config, exchange
-from server.access import decide, principals, rootkeys, tokens
-from server.auth import verify
-from server.s3 import face, guard, ownership, rows
-from storage import disk, opening
-from tests.kit import guards
+from server import config
+from server.s3 import guard, rows
+from storage import opening
+from tests.kit import programs
 
 START_SECONDS = 20
 REGION = "us-east-1"
@@ -70,87 +63,27 @@ class House:
 def serve(
     folder: Path,
     *,
-    make_guard: Callable[[opening.Storage], guard.Guard] = guards.PlainGuard,
+    make_guard: Callable[[opening.Storage], guard.Guard] | None = None,
     users: Sequence[config.User] = (),
     domain: str | None = None,
-    now_ms: Callable[[], int] | None = None,
+    now_ms: Callable[[], int] = programs.wall_clock_ms,
 ) -> Iterator[House]:
-    """Serve S3 on a free port while the block runs."""
-    clock = now_ms or (lambda: time.time_ns() // 1_000_000)
-    new_id = lambda: uuid.uuid4().hex  # noqa: E731 - handed over as a value
-    storage = opening.open_storage(folder, disk=disk.Disk(), now_ms=clock, new_id=new_id)
-    keys = rootkeys.RootKeys(
-        access_key="AKIA" + secrets.token_hex(8).upper(),
-        secret_key=secrets.token_urlsafe(30),
-        created=False,
-    )
-    known = principals.Principals(account=ACCOUNT, root=keys, users=users)
-    authoriser = decide.Authoriser(
-        now_ms=clock, resource_sides=ownership.Ownership(buckets=storage.buckets).side_of
-    )
-    verifier = verify.Verifier(
-        principals=known,
-        ring=tokens.KeyRing(keys=(), master=secrets.token_bytes(32)),
-        now_ms=clock,
-        region=REGION,
-        domain=domain,
-    )
-    mounted = face.Face(
-        storage=storage,
-        guard=make_guard(storage),
-        authoriser=authoriser,
-        root=known.root,
-        region=REGION,
-        domain=domain,
-    )
-    application = exchange.Exchange(
-        faces={mounted.name: mounted},
-        verifier=verifier,
-        authoriser=authoriser,
-        now_ms=clock,
-        new_id=new_id,
-        monotonic_ns=time.monotonic_ns,
-        files=storage.disk,
-        domain=domain,
-    )
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    started = threading.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            loops.append(asyncio.get_running_loop())
-            started.set()
-
-    server = Server(
-        uvicorn.Config(
-            application,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            date_header=False,
-        )
-    )
-    thread = threading.Thread(target=lambda: server.run([listener]), daemon=True)
-    thread.start()
-    try:
-        assert started.wait(START_SECONDS), "the server did not start"
-        yield House(
-            url=f"http://127.0.0.1:{port}",
-            access_key=keys.access_key,
-            secret_key=keys.secret_key,
-            storage=storage,
-            loop=loops[0],
-        )
-    finally:
-        server.should_exit = True
-        thread.join(START_SECONDS)
-        storage.close()
-        listener.close()
+    """Serve on a free port while the block runs. make_guard: in place of the tables' guard."""
+    keys = {"access_key": "AKIA" + secrets.token_hex(8).upper()}
+    keys["secret_key"] = secrets.token_urlsafe(30)
+    with programs.opened(folder, now_ms=now_ms, users=users, domain=domain, **keys) as (
+        program,
+        settings,
+    ):
+        if make_guard is not None:
+            program.s3._guard = make_guard(program.storage)
+        with programs.serving(program, settings) as serving:
+            yield House(
+                url=f"http://127.0.0.1:{serving.port}",
+                storage=program.storage,
+                loop=serving.loop,
+                **keys,
+            )
 
 
 def client(place: Any, **options: Any) -> Any:

@@ -1,15 +1,18 @@
-"""The s3tables face over a real data folder, called by real clients without a socket.
+"""The program over a real data folder, for tests of the s3tables face.
 
-boto3 signs and serialises; its requests enter the ASGI application directly, so every test goes
-through dispatch, authentication and authorisation as a user's request does.
+boto3 signs and serialises; its requests go over a socket through the production HTTP protocol, so
+every test goes through dispatch, authentication and authorisation as a user's request does. Server
+and clients share one clock, which stands still unless a test moves it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+import functools
 import io
 import json
-import time
+import unittest.mock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,21 +21,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.auth
 import botocore.awsrequest
 import botocore.config
+import botocore.crt.auth
 import pytest
 from botocore.exceptions import ClientError
 
-from catalog import access
 from catalog.metadata import model as metadata_model
-from s3tables import face
-from s3tables.labels import Labels
-from s3tables.resources import Resources
-from server import config, exchange
-from server.access import decide, principals, rootkeys, tokens
-from server.auth import verify
+from server import config
 from storage import model as storage_model
-from tests.kit import lakes
+from tests.kit import lakes, programs
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
@@ -64,11 +63,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class House:
-    """One running application. users: (access key, secret key) by name. log: all that was sent."""
+    """One running program. users: (access key, secret key) by name. log: all that was sent."""
 
     lake: lakes.Lake
-    resources: Resources
-    application: exchange.Exchange
+    port: programs.Port
     runner: asyncio.Runner
     users: dict[str, tuple[str, str]]
     log: list[tuple[str, str, bytes, Answer]] = field(default_factory=list)
@@ -90,34 +88,12 @@ class House:
         return client
 
     def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """One request as it is, through the ASGI application."""
+        """One request as it is."""
         parts = urlsplit(url)
-        sent: list[dict[str, Any]] = []
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": parts.path,
-            "raw_path": parts.path.encode(),
-            "query_string": parts.query.encode(),
-            "scheme": "http",
-            "client": ("127.0.0.1", 1),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-        }
-
-        async def receive() -> dict[str, Any]:
-            return messages.pop(0) if messages else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        self.runner.run(self.application(scope, receive, send))
-        start = sent[0]
-        answer = Answer(
-            status=start["status"],
-            headers={name.decode(): value.decode() for name, value in start["headers"]},
-            body=b"".join(message.get("body", b"") for message in sent[1:]),
-        )
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        wire = {"content-length": str(len(body)), **headers}
+        came = self.runner.run(self.port.send(method, target, wire, body))
+        answer = Answer(status=came.status, headers=came.headers, body=came.body)
         self.log.append((method, url, body, answer))
         return answer
 
@@ -195,39 +171,21 @@ def opened(
         )
         for name, documents in (users or {}).items()
     }
-    with lakes.opened(path) as lake, asyncio.Runner() as runner:
-        known = principals.Principals(
-            account=ACCOUNT,
-            root=rootkeys.RootKeys(access_key=ROOT[0], secret_key=ROOT[1], created=False),
-            users=people.values(),
-        )
-        authoriser = decide.Authoriser(now_ms=lake.clock)
-        resources = Resources(
-            buckets=lake.storage.buckets,
-            namespaces=lake.namespaces,
-            tables=lake.tables,
-            labels=Labels(index=lake.storage.index, buckets=lake.storage.buckets),
-            index=lake.storage.index,
-            authoriser=authoriser,
-            access=access.Access(
-                store=lake.store, authoriser=authoriser, region=REGION, account_id=ACCOUNT
-            ),
-            region=REGION,
-            account_id=ACCOUNT,
-        )
-        application = exchange.Exchange(
-            faces={face.NAME: face.make_face(resources)},
-            verifier=verify.Verifier(principals=known, ring=_ring(), now_ms=_wall_clock),
-            authoriser=authoriser,
-            now_ms=lake.clock,
-            new_id=lakes.ids(10_000_000),
-            monotonic_ns=lambda: 0,
-            files=lake.storage.disk,
-        )
+    clock = lakes.Clock()
+    now = functools.partial(_datetime_of, clock)
+    with (
+        programs.opened(path, now_ms=clock, new_id=lakes.ids(), users=list(people.values())) as (
+            program,
+            settings,
+        ),
+        asyncio.Runner() as runner,
+        programs.answering(program, settings, runner) as port,
+        unittest.mock.patch.object(botocore.auth, "get_current_datetime", now),
+        unittest.mock.patch.object(botocore.crt.auth, "get_current_datetime", now),
+    ):
         yield House(
-            lake=lake,
-            resources=resources,
-            application=application,
+            lake=lakes.of_program(program),
+            port=port,
             runner=runner,
             users={
                 "root": ROOT,
@@ -236,14 +194,9 @@ def opened(
         )
 
 
-def _wall_clock() -> int:
-    """boto3 signs by its own clock, so signatures are judged by it too."""
-    return int(time.time() * 1000)
-
-
-def _ring() -> tokens.KeyRing:
-    key = tokens.SigningKey(key_id="k", secret=b"k" * 32)
-    return tokens.KeyRing(keys=(key,), master=b"m" * 32)
+def _datetime_of(clock: lakes.Clock, remove_tzinfo: bool = True) -> datetime.datetime:
+    now = datetime.datetime.fromtimestamp(clock() / 1000, datetime.UTC)
+    return now.replace(tzinfo=None) if remove_tzinfo else now
 
 
 def refused(call: Callable[..., Any], **members: Any) -> tuple[int, str, str]:

@@ -29,8 +29,7 @@ def lived(
     story: Callable[[served.Parts, sessions.Session], Awaitable[None]],
     limits: queries.Limits | None = None,
 ) -> None:
-    async def live() -> None:
-        parts = served.build(folder, query_limits=limits)
+    async def live(parts: served.Parts) -> None:
         try:
             root = access.Principal(
                 kind="root", name="root", arn="", account_id="", canonical_id="", display_name=""
@@ -38,9 +37,9 @@ def lived(
             await story(parts, parts.sessions.open(root).session)
         finally:
             await parts.face.stop()
-            parts.index.close()
 
-    asyncio.run(live())
+    with served.opened(folder, query_limits=limits) as parts:
+        asyncio.run(live(parts))
 
 
 def submit(parts: served.Parts, session: sessions.Session, text: str) -> queries.Query:

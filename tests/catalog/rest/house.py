@@ -1,7 +1,8 @@
-"""The REST catalog over a real data folder, asked without a socket.
+"""The program over a real data folder, for tests of the REST catalog.
 
-Requests enter the ASGI application directly, so every test goes through dispatch, authentication
-and authorisation as a client's request does. Time stands still unless a test moves it.
+Requests go over a socket through the production HTTP protocol, so every test goes through dispatch,
+authentication and authorisation as a client's request does. Time stands still unless a test moves
+it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from catalog import access as rest_access
-from catalog import guard
-from catalog.rest import face, native
-from server import config, counters, exchange
-from server import native as native_face
-from server.access import decide, principals, rootkeys, tokens
-from server.auth import verify
-from server.s3 import face as s3_face
-from tests.kit import lakes, sweeps
+from server import config
+from server.access import tokens
+from tests.kit import lakes, programs
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
@@ -69,10 +64,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class House:
-    """One running application. users: (access key, secret key) by name."""
+    """One running program. users: (access key, secret key) by name."""
 
     lake: lakes.Lake
-    application: exchange.Exchange
+    port: programs.Port
     runner: asyncio.Runner
     users: dict[str, tuple[str, str]]
     ring: tokens.KeyRing
@@ -95,38 +90,11 @@ class House:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        raw_path, _, query = path.partition("?")
-        given = {"host": HOST, **(headers or {})}
+        sent = {"host": HOST, **(headers or {})}
         if body is not None:
-            given["content-length"] = str(len(body))
-        messages = [{"type": "http.request", "body": body or b"", "more_body": False}]
-        answered: list[dict[str, Any]] = []
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": urllib.parse.unquote(raw_path),
-            "raw_path": raw_path.encode(),
-            "query_string": query.encode(),
-            "scheme": "http",
-            "client": ("127.0.0.1", 1),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-        }
-
-        async def receive() -> dict[str, Any]:
-            if not messages:
-                await asyncio.Event().wait()  # the client stays until it has its answer
-            return messages.pop(0)
-
-        async def send(message: Any) -> None:
-            answered.append(message)
-
-        await self.application(scope, receive, send)
-        start = answered[0]
-        return Answer(
-            status=start["status"],
-            headers={name.decode(): value.decode() for name, value in start["headers"]},
-            body=b"".join(message.get("body", b"") for message in answered[1:]),
-        )
+            sent["content-length"] = str(len(body))
+        answer = await self.port.send(method, path, sent, body or b"")
+        return Answer(status=answer.status, headers=answer.headers, body=answer.body)
 
     def ask(
         self,
@@ -255,7 +223,7 @@ def opened(
     clock: lakes.Clock | None = None,
     first_id: int = 1,
 ) -> Iterator[House]:
-    """Open a house. users: policy documents of further users, by name."""
+    """Open a folder and answer. users: policy documents of further users, by name."""
     people = {
         name: config.User(
             name=name,
@@ -266,68 +234,22 @@ def opened(
         for name, documents in (users or {}).items()
     }
     with (
-        lakes.opened(path, clock=clock, first_id=first_id) as lake,
+        programs.opened(
+            path,
+            now_ms=clock or lakes.Clock(),
+            new_id=lakes.ids(first_id),
+            users=list(people.values()),
+        ) as (program, settings),
         asyncio.Runner() as runner,
+        programs.answering(program, settings, runner) as port,
     ):
-        known = principals.Principals(
-            account=ACCOUNT,
-            root=rootkeys.RootKeys(access_key=ROOT[0], secret_key=ROOT[1], created=False),
-            users=people.values(),
-        )
-        authoriser = decide.Authoriser(now_ms=lake.clock)
-        ring = tokens.KeyRing(
-            keys=(tokens.SigningKey(key_id="k", secret=b"k" * 32),), master=b"m" * 32
-        )
-        ids = lakes.ids(10_000_000 + first_id)
-        asking = rest_access.Access(
-            store=lake.store, authoriser=authoriser, region=REGION, account_id=ACCOUNT
-        )
-        application = exchange.Exchange(
-            faces={
-                "iceberg": face.IcebergFace(
-                    store=lake.store,
-                    namespaces=lake.namespaces,
-                    tables=lake.tables,
-                    views=lake.views,
-                    authoriser=authoriser,
-                    principals=known,
-                    ring=ring,
-                    default_warehouse="lake",
-                    region=REGION,
-                    account_id=ACCOUNT,
-                    now_ms=lake.clock,
-                    new_id=ids,
-                ),
-                "s3": s3_face.Face(
-                    storage=lake.storage,
-                    guard=guard.TableGuard(store=lake.store, region=REGION, account_id=ACCOUNT),
-                    authoriser=authoriser,
-                    root=known.root,
-                    region=REGION,
-                ),
-                "native": native_face.NativeFace(
-                    counts=counters.Counters(),
-                    version="test",
-                    routes=native.make_routes(
-                        tables=lake.tables, access=asking, sweep=sweeps.sweep_of(lake)
-                    ),
-                    wire_errors=native.WIRE_ERRORS,
-                ),
-            },
-            verifier=verify.Verifier(principals=known, ring=ring, now_ms=lake.clock),
-            authoriser=authoriser,
-            now_ms=lake.clock,
-            new_id=ids,
-            monotonic_ns=lambda: 0,
-            files=lake.storage.disk,
-        )
         yield House(
-            lake=lake,
-            application=application,
+            lake=lakes.of_program(program),
+            port=port,
             runner=runner,
             users={
                 "root": ROOT,
                 **{name: (user.access_key, user.secret_key) for name, user in people.items()},
             },
-            ring=ring,
+            ring=program.ring,
         )

@@ -10,7 +10,7 @@ import pytest
 
 from catalog import store
 from catalog.rest import answers, pages
-from storage import index
+from storage import index, sweep
 from tests.catalog.rest import house as houses
 
 NEIGHBOURS = 150
@@ -36,6 +36,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             counted["rows"] += 1
             yield row
 
+    async def nothing(_: sweep.Sweep) -> int:
+        return 0
+
+    # The sweep reads the index each second, beside any request.
+    monkeypatch.setattr(sweep.Sweep, "once", nothing)
     monkeypatch.setattr(index.View, "get", counting("gets", index.View.get))
     monkeypatch.setattr(index.View, "first", counting("firsts", index.View.first))
     monkeypatch.setattr(index.View, "scan", scanned)

@@ -1,16 +1,11 @@
-"""The Snowflake face on a port of its own, over statements that answer from a table.
+"""The program, with a Snowflake face over statements that answer from a table.
 
-Real are: HTTP, sessions, queries, encoding, tokens and the index. Faked is only who runs SQL, so
-that a test decides every cell, delay and fault.
+Only what runs SQL is replaced, so that a test decides every cell, delay and fault.
 """
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import uvicorn
 
-from server import config, exchange
-from server.access import decide, principals, rootkeys, tokens
+from program import application
+from server import config
 from server.access import model as access
-from server.auth import verify
-from server.transport import connection
+from server.access import tokens
 from sql import (
     bindings,
     compiler,
@@ -37,8 +30,8 @@ from sql import (
     shelves,
 )
 from sql.rest import face, login
-from storage import disk as disks
 from storage import index as indexes
+from tests.kit import programs
 
 ACCESS_KEY = "AKTEST"
 SECRET_KEY = "test-secret"
@@ -168,47 +161,61 @@ class Parts:
     sessions: sessions.Sessions
     queries: queries.Queries
     face: face.Face
-    exchange: exchange.Exchange
     ring: tokens.KeyRing
     shelf: shelves.Shelf
 
 
-def build(
+@contextmanager
+def opened(folder: Path, **arguments: Any) -> Iterator[Parts]:
+    """A program over a folder with the parts joined to it, which nothing serves."""
+    with _joined(folder, **arguments) as (_, _, parts):
+        yield parts
+
+
+@contextmanager
+def _joined(
+    folder: Path, *, users: Sequence[config.User] = (ALICE,), **arguments: Any
+) -> Iterator[tuple[application.Program, config.Config, Parts]]:
+    clock = Clock()
+    with programs.opened(
+        folder / "data",
+        now_ms=clock.now_ms,
+        users=users,
+        access_key=ACCESS_KEY,
+        secret_key=SECRET_KEY,
+    ) as (program, settings):
+        parts = _parts(folder, clock, program, **arguments)
+        program.sql.join(parts.face, None)
+        yield program, settings, parts
+
+
+def _parts(
     folder: Path,
+    clock: Clock,
+    program: application.Program,
     *,
-    users: Sequence[config.User] = (ALICE,),
     session_limits: sessions.Limits | None = None,
     query_limits: queries.Limits | None = None,
     answer_within_seconds: float = 40.0,
-    statements: FakeStatements | None = None,
     shelf_memory_bytes_max: int = limits.RESULTS_MEMORY_BYTES_MAX,
 ) -> Parts:
-    """Wire a face over a folder, as mini.py does."""
-    clock = Clock()
-    disk = disks.Disk()
-    index = indexes.Index(
-        path=folder / "index", disk=disk, map_size_bytes=1 << 30, reserve_bytes=1 << 16
+    proofs = credentials.Credentials(
+        principals=program.principals, ring=program.ring, now_ms=clock.now_ms
     )
-    root = rootkeys.RootKeys(access_key=ACCESS_KEY, secret_key=SECRET_KEY, created=False)
-    ring = tokens.KeyRing(
-        keys=(tokens.SigningKey(key_id="k1", secret=b"k" * 32),), master=b"m" * 32
-    )
-    known = principals.Principals(account="0" * 12, root=root, users=users)
-    proofs = credentials.Credentials(principals=known, ring=ring, now_ms=clock.now_ms)
-    canned = statements or FakeStatements()
+    canned = FakeStatements()
     canned.table("select 1", [ONE], pa.record_batch([pa.array([1])], names=["1"]))
     all_sessions = sessions.Sessions(
-        index=index,
-        ring=ring,
+        index=program.storage.index,
+        ring=program.ring,
         principal_of=proofs.principal_of,
         now_ms=clock.now_ms,
-        new_id=lambda: uuid.uuid4().hex,
+        new_id=programs.random_id,
         limits=session_limits,
     )
     shelf = shelves.Shelf(
         folder=folder / "results",
-        disk=disk,
-        new_id=lambda: uuid.uuid4().hex,
+        disk=program.storage.disk,
+        new_id=programs.random_id,
         memory_bytes_max=shelf_memory_bytes_max,
     )
     all_queries = queries.Queries(
@@ -217,7 +224,7 @@ def build(
         split=split,
         shelf=shelf,
         now_ms=clock.now_ms,
-        new_id=lambda: uuid.uuid4().hex,
+        new_id=programs.random_id,
         limits=query_limits,
     )
     snowflake = face.Face(
@@ -236,24 +243,14 @@ def build(
             answer_within_seconds=answer_within_seconds,
         )
     )
-    application = exchange.Exchange(
-        faces={"snowflake": snowflake},
-        verifier=verify.Verifier(principals=known, ring=ring, now_ms=clock.now_ms),
-        authoriser=decide.Authoriser(now_ms=clock.now_ms),
-        now_ms=clock.now_ms,
-        new_id=lambda: uuid.uuid4().hex,
-        monotonic_ns=time.monotonic_ns,
-        files=disk,
-    )
     return Parts(
         clock=clock,
         statements=canned,
-        index=index,
+        index=program.storage.index,
         sessions=all_sessions,
         queries=all_queries,
         face=snowflake,
-        exchange=application,
-        ring=ring,
+        ring=program.ring,
         shelf=shelf,
     )
 
@@ -273,43 +270,9 @@ class Served:
 
 @contextmanager
 def serve(folder: Path, **arguments: Any) -> Iterator[Served]:
-    """Serve a face on a free port while the context lasts."""
-    # With the protocol named, asyncio sets TCP_NODELAY on what it accepts: else answers take 40 ms.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    made: list[Parts] = []
-    ready = threading.Event()
-    servers: list[uvicorn.Server] = []
-
-    async def run() -> None:
-        parts = build(folder, **arguments)
-        made.append(parts)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                parts.exchange,
-                http=connection.Connection,
-                log_level="warning",
-                lifespan="off",
-                ws="none",
-            )
-        )
-        servers.append(server)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started and not serving.done():  # noqa: ASYNC110 - no event to wait for
-            await asyncio.sleep(0.005)
-        ready.set()
-        await serving
-        await parts.face.stop()
-        parts.index.close()
-
-    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
-    thread.start()
-    assert ready.wait(20), "the face did not start"
-    try:
-        yield Served(url=f"http://127.0.0.1:{port}", port=port, parts=made[0])
-    finally:
-        servers[0].should_exit = True
-        thread.join(20)
-        listener.close()
-    assert not thread.is_alive(), "the face did not stop"
+    """Serve the program on a free port while the context lasts."""
+    with (
+        _joined(folder, **arguments) as (program, settings, parts),
+        programs.serving(program, settings) as serving,
+    ):
+        yield Served(url=f"http://127.0.0.1:{serving.port}", port=serving.port, parts=parts)
