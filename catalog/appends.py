@@ -1,10 +1,10 @@
-"""engine: data files become a snapshot: manifests and a manifest list are written, then committed.
+"""engine: commits data files as a snapshot: writes manifests and a manifest list, then commits.
 
-Added files go into manifests of their own (a fast append); manifests that hold a removed file are
-written anew without it, and small ones are merged once there are many. Everything is a file in the
-table's metadata folder before the commit names it. An append that lost a race only needs a new
-manifest list and tries again; whoever removes files has read the table first, so a moved branch is
-a conflict and is told. Never opens a data file.
+Added files go into new manifests (a fast append); a manifest with a removed file is rewritten
+without it, and small ones are merged once there are many. All these files are in the table's
+metadata folder before the commit names them. An append that lost a race needs only a new manifest
+list and tries again; a change that removes files is based on a snapshot, so a moved branch is a
+conflict. Never opens a data file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SNAPSHOT_ID_BITS: Final = 63
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Change:
-    """What a snapshot adds and removes, and on which branch."""
+    """The files that a snapshot adds and removes, and its branch."""
 
     operation: str
     branch: str
@@ -69,20 +69,20 @@ class _Change:
 
     @property
     def reads(self) -> bool:
-        """Whether the change only makes sense on the snapshot its maker has read."""
+        """Whether the change is only valid on the snapshot that its caller has read."""
         return bool(self.removed) or any(file.content != Content.DATA for file in self.added)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Built:
-    """A snapshot on disk. files: what was written for it alone."""
+    """A snapshot on disk. files: the files that were written for it alone."""
 
     snapshot: dict[str, Any]
     files: tuple[str, ...]
 
 
 class Appends:
-    """Commits content files to tables. Stateless beside what it is given."""
+    """Commits content files to tables. Stateless except for its services."""
 
     def __init__(
         self,
@@ -120,16 +120,16 @@ class Appends:
         """Commit one snapshot that adds and removes these files; return the table after it.
 
         operation: append, overwrite, delete or replace. added: data and delete files, each of a
-        spec the table has. removed: live files; deletion vectors of removed data files go along
-        unasked. based_on: the snapshot the caller has read, None if there was none; it matters
-        only if files are removed or rows deleted, and then the branch must still be there.
-        summary: own fields of the snapshot's summary. extra_updates: for the same commit, before
-        the snapshot. staged: what a staged create gave; the commit then creates the table, files
-        and all. principal: the writer, who also reads what the table has; manifests of other tables
-        that it may not read stay as they are. judge: as in `Commits.commit`. Raises
-        RequirementFailed if the branch moved, MetadataFileMissing, ForeignFileRefused where such a
-        manifest must be read, InvalidArgument for a file that is not live or fits no spec, and as
-        `Tables.commit` does.
+        spec of the table. removed: live files; deletion vectors of removed data files are removed
+        with them. based_on: the snapshot that the caller has read, None if there was none; if files
+        are removed or rows deleted, it must still be the branch's head. summary: further fields of
+        the snapshot's summary. extra_updates: in the same commit, before the snapshot. staged: the
+        result of a staged create; the commit then creates the table with its files. principal: the
+        writer, which also reads the table's files; manifests of other tables that it may not read
+        stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if the branch
+        moved, MetadataFileMissing, ForeignFileRefused if such a manifest must be read,
+        InvalidArgument for a file that is not live or fits no spec, and the errors of
+        `Tables.commit`.
         """
         change = _Change(
             operation=operation,
@@ -177,7 +177,7 @@ class Appends:
                     raise
                 await attempt.forget(built.files)
             except errors.CommitStateUnknown:
-                raise  # the snapshot may be there: every file stays
+                raise  # the snapshot may be committed: every file stays
             except (errors.CatalogError, metadata_errors.MetadataError):
                 await attempt.give_up()
                 raise
@@ -208,14 +208,14 @@ def _updates(branch: str, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _identity(file: DataFile) -> tuple[str, int | None]:
-    """Deletion vectors share files, so a path alone does not name one."""
+    """Deletion vectors share files, so the path alone does not identify one."""
     return file.file_path, file.content_offset
 
 
 class _Attempt:
-    """The files one call writes, over all its attempts.
+    """The files that one call writes, over all its attempts.
 
-    New manifests are written once and serve every attempt: what they leave out they inherit.
+    New manifests are written once for every attempt: sequence numbers are inherited.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class _Attempt:
     async def build(
         self, reader: readers.Reader, head: int | None, change: _Change, *, now_ms: int
     ) -> _Built:
-        """Write what a snapshot of this change on top of head needs."""
+        """Write the files of a snapshot of this change on top of head."""
         table = reader.table.metadata
         while not self._snapshot_id or self._snapshot_id in table.snapshots:
             assert self._added is None, "manifests name the snapshot that adds them"
@@ -314,13 +314,13 @@ class _Attempt:
     async def _without_removed(
         self, reader: readers.Reader, listed: Iterable[ManifestFile], change: _Change
     ) -> tuple[list[ManifestFile], list[DataFile]]:
-        """Return the manifests to keep, those rewritten among them, and the files that went."""
+        """Return the manifests to keep, with rewritten ones, and the removed files."""
         kept = [manifest for manifest in listed if manifest.has_live_files]
         if not change.removed:
             return kept, []
         missing = set(change.removed)
         removed: list[DataFile] = []
-        made = []
+        manifests_kept = []
         data_first = sorted(kept, key=lambda manifest: manifest.content)
         gone_paths: set[str] = set()
         for manifest in data_first:
@@ -332,7 +332,7 @@ class _Attempt:
                 or entry.data_file.referenced_data_file in gone_paths
             ]
             if not gone:
-                made.append(manifest)
+                manifests_kept.append(manifest)
                 continue
             removed += [entry.data_file for entry in gone]
             missing -= {_identity(entry.data_file) for entry in gone}
@@ -341,11 +341,11 @@ class _Attempt:
                 for entry in gone
                 if entry.data_file.content == Content.DATA
             }
-            made.append(self._rewritten(reader.table.metadata, manifest, entries, gone))
+            manifests_kept.append(self._rewritten(reader.table.metadata, manifest, entries, gone))
         if missing:
             path, _ = min(missing, key=str)
-            raise errors.InvalidArgument(f"Cannot remove {path}: the snapshot does not hold it")
-        return made, removed
+            raise errors.InvalidArgument(f"Cannot remove {path}: it is not in the snapshot")
+        return manifests_kept, removed
 
     def _rewritten(
         self,
@@ -372,7 +372,7 @@ class _Attempt:
     ) -> list[ManifestFile]:
         """Return the manifests with runs of small data manifests merged, once there are many.
 
-        Those that the writer may not read stay as they are.
+        Manifests that the writer may not read stay as they are.
         """
         table = reader.table.metadata
         if not property_names.switched_on(table.properties, MERGE_ENABLED, default=True):
@@ -393,7 +393,7 @@ class _Attempt:
                 and reader.may_read(manifest.manifest_path)
             ):
                 small.setdefault(manifest.partition_spec_id, []).append(manifest)
-        made = list(kept)
+        merged = list(kept)
         for spec_id, group in small.items():
             if len(group) < max(count_min, 2):
                 continue
@@ -402,10 +402,10 @@ class _Attempt:
                 if len(entries) >= MANIFEST_ENTRIES_MAX:
                     break
                 entries += await self._scans.entries_of(manifest, reader)
-                made.remove(manifest)
+                merged.remove(manifest)
             existing = [msgspec.structs.replace(entry, status=Status.EXISTING) for entry in entries]
-            made.append(self._write_manifest(table, spec_id, ManifestContent.DATA, existing))
-        return made
+            merged.append(self._write_manifest(table, spec_id, ManifestContent.DATA, existing))
+        return merged
 
     async def _totals(
         self, reader: readers.Reader, head: int | None, listed: Iterable[ManifestFile]
@@ -455,7 +455,7 @@ class _Attempt:
         return uri
 
     async def _write_pending(self) -> None:
-        """Write what is queued, all at once: one index transaction takes them all."""
+        """Write the queued files in one index transaction."""
         pending, self._pending = self._pending, []
         self._written += [uri for uri, _ in pending]
         bucket = self._ident.table_bucket
@@ -480,7 +480,7 @@ class _Attempt:
             await self._files.remove(uri, table_bucket=self._ident.table_bucket)
 
     async def give_up(self) -> None:
-        """Remove everything written here. Only when no commit can have named it."""
+        """Remove every file written here; only if no commit can have named it."""
         await self.forget(list(self._written))
 
 
@@ -514,6 +514,8 @@ def _check_added(table: TableMetadata, file: DataFile) -> None:
         raise errors.InvalidArgument("Deletes need a table of format version 2 or later")
     is_position_file = file.content == Content.POSITION_DELETES and not file.is_deletion_vector
     if is_position_file and table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION:
-        raise errors.InvalidArgument("A table of format version 3 takes deletion vectors alone")
+        raise errors.InvalidArgument(
+            "A table of format version 3 accepts only deletion vectors as deletes"
+        )
     if file.is_deletion_vector and table.format_version < _ROW_LINEAGE_MIN_FORMAT_VERSION:
         raise errors.InvalidArgument("Deletion vectors need a table of format version 3")

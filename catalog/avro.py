@@ -1,12 +1,12 @@
-"""rule: Avro object container files, read by field id and written plainly.
+"""rule: reads Avro object container files by field id, and writes them.
 
-A schema is compiled once into a chain of closures, which then run per record. Integers are read by
-the compiled decoder at hand, PyIceberg's, a run of them in one call. That decoder checks no bounds
-and rounds doubles to floats, so it never gets to read a length, a text or a double: every block is
-followed by zeros that end a runaway integer, every length is held against what is left, and every
-record must end within its block. Only a process that may die of a bad file (`isolated`) lets it
-read maps of bytes too. Values come out as stored: no logical type is applied but decimal. Never
-opens a file. Source: Avro 1.12 specification; Iceberg spec, Appendix A.
+A schema is compiled once into closures, which then run for each record. PyIceberg's compiled
+decoder reads runs of integers in one call. It checks no bounds and rounds doubles to floats, so it
+never reads a length, a text or a double: zeros after every block end a runaway integer, every
+length is compared with the bytes that are left, and every record must end within its block. Only a
+process that a bad file may crash (`isolated`) uses it for maps of bytes too. Values are returned as
+stored; of the logical types only decimal is applied. Never opens a file. Source: Avro 1.12
+specification; Iceberg spec, Appendix A.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 SCHEMA_DEPTH_MAX = 50
 SCHEMA_NODES_MAX = 10_000
-"""Types in a schema, counted where they are named too: names nest to any power of two."""
+"""Types in a schema, counted at every use: references can nest to exponential size."""
 XZ_MEMORY_BYTES_MAX = 128 * 1024 * 1024
 ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 
 INTEGERS_AT_ONCE_MAX = 64 * 1024
 _PADDING = bytes(INTEGERS_AT_ONCE_MAX + 16)
-"""An integer that runs past its block ends here, and so do all that follow it in one call."""
+"""An integer that runs past its block ends here, and so do all later ones of the same call."""
 
 WRITE_BLOCK_BYTES = 64 * 1024
 
 
 class InvalidAvro(ValueError):
-    """The bytes are no Avro container file, or one this catalog cannot read."""
+    """The bytes are not an Avro container file, or use a feature that is not supported."""
 
 
 class BeyondBounds(InvalidAvro):
-    """The file is larger than its reader allows, once decompressed, or unusual for its reader."""
+    """The file is larger than its reader allows, once decompressed, or too unusual for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bounds:
-    """What a reader takes of one file: bytes once decompressed, records, blocks, codecs.
+    """Bounds of one file: bytes once decompressed, records, blocks, codecs.
 
-    plain: every value of the schema takes at least one byte, so that the cost of reading is bounded
-    by the bytes.
+    plain: every value of the schema takes at least one byte, so that the number of bytes bounds the
+    cost of reading.
     """
 
     decoded_bytes_max: int
@@ -79,7 +79,7 @@ INLINE = Bounds(
     codecs=frozenset({"null", "deflate", "zstandard", "snappy"}),
     plain=True,
 )
-"""What is decoded in some milliseconds, and in thirty at most, whatever it holds."""
+"""Decoded in some milliseconds, and in thirty at most, for any content."""
 
 ISOLATED = Bounds(
     decoded_bytes_max=128 * 1024 * 1024,
@@ -88,11 +88,11 @@ ISOLATED = Bounds(
     codecs=CODECS,
     plain=False,
 )
-"""What a process of its own decodes, within its own bounds of memory and time."""
+"""For a decoding process with its own bounds of memory and time."""
 
 
 class Block:
-    """Bytes being read, and the decoder's ways in. Reading past size is caught record by record."""
+    """Bytes to read, with the decoder. Reads past `size` are detected record by record."""
 
     __slots__ = (
         "data",
@@ -119,10 +119,10 @@ class Block:
         self.tell = decoder.tell
 
     def take(self, length: int) -> bytes:
-        """Return the next bytes, all of which must be there."""
+        """Return the next bytes. Raises InvalidAvro if there are fewer."""
         left = self.size - self.tell()
         if not 0 <= length <= left:
-            raise InvalidAvro(f"{length} bytes are asked of {left}")
+            raise InvalidAvro(f"{length} bytes are needed of {left}")
         taken: bytes = self.read(length)
         return taken
 
@@ -132,7 +132,7 @@ class Block:
 
 
 class Container:
-    """An Avro file's header. metadata: its own key-value pairs, `avro.*` included."""
+    """An Avro file's header. metadata: its key-value pairs, `avro.*` included."""
 
     __slots__ = ("_blocks_at", "_data", "_sync", "metadata", "schema")
 
@@ -155,7 +155,7 @@ class Container:
         return None if value is None else value.decode(errors="replace")
 
     def records(self, read: Read, bounds: Bounds) -> Iterator[Any]:
-        """Yield what read makes of each record. Raises InvalidAvro, BeyondBounds."""
+        """Yield the result of read for each record. Raises InvalidAvro, BeyondBounds."""
         codec = self.text("avro.codec") or "null"
         if codec not in CODECS:
             raise InvalidAvro(f"unknown Avro codec {codec[:100]}")
@@ -213,7 +213,7 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Adapter:
-    """What is made of a record. ids: field ids by name, for writers that give none."""
+    """Makes the value of a record. ids: field ids by name, for schemas without ids."""
 
     make: Callable[[Mapping[int, Any]], Any]
     ids: Mapping[str, int]
@@ -226,11 +226,11 @@ def compile_reader(
     isolated: bool = False,
     plain: bool = False,
 ) -> Read:
-    """Return the function that reads one value of this schema off a decoder.
+    """Return the function that reads one value of this schema from a decoder.
 
-    adapt: by where a record stands (`""` is the root, `data_file` a field of it) what is made of
-    its values by field id; fields without an id are left out. Other records become tuples.
-    isolated: a broken file may end this process. plain: as in Bounds. Raises InvalidAvro,
+    adapt: by a record's position (`""` is the root, `data_file` a field of it), the adapter of its
+    values by field id; fields without an id are left out. Other records become tuples.
+    isolated: a broken file may crash this process. plain: as in Bounds. Raises InvalidAvro,
     BeyondBounds.
     """
     plan = _Plan(adapt=adapt, isolated=isolated, plain=plain, nodes=itertools.count(1))
@@ -263,35 +263,35 @@ def _reader(
             for one in schema
         ]
         return _read_union(branches, schema)
-    kind = schema if isinstance(schema, str) else schema.get("type")
-    if plan.plain and _may_be_empty(schema, kind):
+    avro_type = schema if isinstance(schema, str) else schema.get("type")
+    if plan.plain and _may_be_empty(schema, avro_type):
         raise BeyondBounds("the Avro schema has values of no bytes")
-    if isinstance(kind, dict | list):
-        return _reader(kind, plan, path=path, names=names, depth=depth + 1)
-    if isinstance(schema, dict) and "name" in schema and kind in ("record", "fixed"):
+    if isinstance(avro_type, dict | list):
+        return _reader(avro_type, plan, path=path, names=names, depth=depth + 1)
+    if isinstance(schema, dict) and "name" in schema and avro_type in ("record", "fixed"):
         names[schema["name"]] = schema
-    if kind in _SIMPLE:
+    if avro_type in _SIMPLE:
         if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
-            return _read_decimal(_SIMPLE[kind], schema)
-        return _SIMPLE[kind]
-    if kind == "fixed":
+            return _read_decimal(_SIMPLE[avro_type], schema)
+        return _SIMPLE[avro_type]
+    if avro_type == "fixed":
         return _read_fixed(schema)
-    if kind == "record":
+    if avro_type == "record":
         return _read_record(schema, plan, path=path, names=names, depth=depth)
-    if kind == "array":
+    if avro_type == "array":
         return _read_array(schema["items"], plan, path=path, names=names, depth=depth)
-    if kind == "map":
+    if avro_type == "map":
         return _read_map(_reader(schema["values"], plan, path=path, names=names, depth=depth + 1))
-    if kind in names:
-        return _reader(names[kind], plan, path=path, names=names, depth=depth + 1)
-    raise InvalidAvro(f"cannot read Avro type {kind}")
+    if avro_type in names:
+        return _reader(names[avro_type], plan, path=path, names=names, depth=depth + 1)
+    raise InvalidAvro(f"cannot read Avro type {avro_type}")
 
 
-def _may_be_empty(schema: Schema, kind: Any) -> bool:
-    """Say whether a value of this type may take no byte at all."""
-    if kind == "record":
+def _may_be_empty(schema: Schema, avro_type: Any) -> bool:
+    """Return whether a value of this type may have no bytes."""
+    if avro_type == "record":
         return not schema["fields"]
-    return kind == "null" or (kind == "fixed" and not schema["size"] >= 1)
+    return avro_type == "null" or (avro_type == "fixed" and not schema["size"] >= 1)
 
 
 def _read_null(block: Block) -> None:
@@ -415,16 +415,16 @@ def _read_array(
     read_item = _reader(items, plan, path=path, names=names, depth=depth + 1)
 
     def read_array(block: Block) -> list[Any]:
-        found: list[Any] = []
+        items_read: list[Any] = []
         while count := _count(block):
-            found.extend([read_item(block) for _ in range(count)])
-        return found
+            items_read.extend([read_item(block) for _ in range(count)])
+        return items_read
 
     return read_array
 
 
 def _pair_of(items: Schema) -> tuple[Any, Any] | None:
-    """An array of key-value records is a map whose keys are no text."""
+    """Return the pair of an array of key-value records: Avro's form of a map without text keys."""
     if not isinstance(items, dict) or items.get("type") != "record":
         return None
     fields = items["fields"]
@@ -442,11 +442,11 @@ def _primitive(schema: Schema) -> str | None:
 
 
 def _count(block: Block) -> int:
-    """Return how many items come next in an array or map; 0 at its end."""
+    """Return the number of next items in an array or map; 0 at its end."""
     count: int = block.read_int()
     if count < 0:
         count = -count
-        block.read_int()  # the block's size, for those who skip it
+        block.read_int()  # the block's size, for readers that skip it
     block.items += count
     if count > block.size - block.tell() or block.items > block.size:
         raise InvalidAvro(f"{count} items are claimed of {block.size - block.tell()} bytes")
@@ -454,20 +454,20 @@ def _count(block: Block) -> int:
 
 
 def _read_int_map(block: Block) -> dict[int, int]:
-    found: dict[int, int] = {}
+    entries: dict[int, int] = {}
     while count := _count(block):
         for start in range(0, count * 2, INTEGERS_AT_ONCE_MAX):
             size = min(count * 2 - start, INTEGERS_AT_ONCE_MAX)
             numbers = array.array("q", block.read_ints(size).tobytes())
             if block.tell() > block.size:
                 raise InvalidAvro("a map runs past the end of its block")
-            found.update(zip(numbers[::2], numbers[1::2], strict=True))
-    return found
+            entries.update(zip(numbers[::2], numbers[1::2], strict=True))
+    return entries
 
 
 def _read_bytes_map(block: Block) -> dict[int, bytes]:
-    """Keys and lengths are nearly always of one byte or two: read in place, they cost little."""
-    found: dict[int, bytes] = {}
+    """Keys and lengths are nearly always one or two bytes: reading them in place is cheap."""
+    entries: dict[int, bytes] = {}
     data = block.data
     while count := _count(block):
         start = at = block.tell()
@@ -482,19 +482,19 @@ def _read_bytes_map(block: Block) -> dict[int, bytes]:
             end = at + length
             if length < 0 or end > len(data):
                 raise InvalidAvro("a bound is longer than its block")
-            found[key] = data[at:end]
+            entries[key] = data[at:end]
             at = end
         block.skip(at - start)
-    return found
+    return entries
 
 
 def _read_bytes_map_unchecked(block: Block) -> dict[int, bytes]:
-    """Five times as fast. What was read from beyond the block, if anything, is thrown away."""
-    found: dict[int, bytes] = {}
+    """Five times as fast. Values read from beyond the block are discarded."""
+    entries: dict[int, bytes] = {}
     while count := _count(block):
-        block.read_int_bytes_dict(count, found)
+        block.read_int_bytes_dict(count, entries)
         block.check()
-    return found
+    return entries
 
 
 def _integer_at(data: bytes, at: int) -> tuple[int, int]:
@@ -512,18 +512,18 @@ def _integer_at(data: bytes, at: int) -> tuple[int, int]:
 
 def _read_map(read_value: Read) -> Read:
     def read_map(block: Block) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         while count := _count(block):
             for _ in range(count):
                 key = _read_text(block)
-                found[key] = read_value(block)
-        return found
+                entries[key] = read_value(block)
+        return entries
 
     return read_map
 
 
 def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
-    """Return a block's bytes. Raises BeyondBounds before more than bytes_max are made of it."""
+    """Return a block's bytes. Raises BeyondBounds before they are more than bytes_max."""
     try:
         if codec == "null":
             data = block
@@ -556,7 +556,7 @@ def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
 
 
 def _unsnap(block: bytes, bytes_max: int) -> bytes:
-    """Snappy's raw format; Avro adds a CRC32 of the result, big-endian."""
+    """Decompress snappy's raw format; Avro adds a CRC32 of the result, big-endian."""
     body, checksum = block[:-4], block[-4:]
     size = _unsnap_length(body)
     if size > bytes_max:
@@ -583,18 +583,18 @@ def _unsnap_length(body: bytes) -> int:
 def encode_file(
     schema: Schema, records: Sequence[Any], metadata: Mapping[str, str], *, sync: bytes
 ) -> bytes:
-    """Return a container file of these records, deflated.
+    """Return a deflated container file of these records.
 
-    records: as the schema nests them: mappings by field name, sequences, plain values.
+    records: nested like the schema: mappings by field name, sequences, plain values.
     metadata: added to the header. sync: 16 bytes that do not occur by chance.
-    Raises InvalidAvro for a value that is none of its type.
+    Raises InvalidAvro for a value that does not have its type.
     """
     assert len(sync) == SYNC_BYTES
     write = compile_writer(schema)
     header = {"avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
-    made = bytearray(MAGIC)
-    _write_text_map(made, {**header, **metadata})
-    made += sync
+    buffer = bytearray(MAGIC)
+    _write_text_map(buffer, {**header, **metadata})
+    buffer += sync
     block = bytearray()
     count = 0
     try:
@@ -602,74 +602,74 @@ def encode_file(
             write(block, record)
             count += 1
             if len(block) >= WRITE_BLOCK_BYTES:
-                _write_block(made, block, count, sync)
+                _write_block(buffer, block, count, sync)
                 block, count = bytearray(), 0
     except (KeyError, TypeError, AttributeError, struct.error, UnicodeEncodeError) as error:
         raise InvalidAvro(f"cannot write a record: {error!r}") from error
     if count:
-        _write_block(made, block, count, sync)
-    return bytes(made)
+        _write_block(buffer, block, count, sync)
+    return bytes(buffer)
 
 
-def _write_block(made: bytearray, block: bytearray, count: int, sync: bytes) -> None:
+def _write_block(buffer: bytearray, block: bytearray, count: int, sync: bytes) -> None:
     packer = zlib.compressobj(level=6, wbits=-zlib.MAX_WBITS)
     packed = packer.compress(block) + packer.flush()
-    write_int(made, count)
-    write_int(made, len(packed))
-    made += packed
-    made += sync
+    write_int(buffer, count)
+    write_int(buffer, len(packed))
+    buffer += packed
+    buffer += sync
 
 
 def compile_writer(schema: Schema) -> Write:
     """Return the function that appends one value of this schema to a buffer."""
     if isinstance(schema, list):
-        assert schema[0] == "null", "unions are written for optional values alone"
-        assert len(schema) == 2, "unions are written for optional values alone"
+        assert schema[0] == "null", "unions are written only for optional values"
+        assert len(schema) == 2, "unions are written only for optional values"
         return _write_optional(compile_writer(schema[1]))
-    kind = schema if isinstance(schema, str) else schema["type"]
+    avro_type = schema if isinstance(schema, str) else schema["type"]
     if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
         return _write_decimal(schema)
-    if kind in _SIMPLE_WRITERS:
-        return _SIMPLE_WRITERS[kind]
-    if kind == "fixed":
+    if avro_type in _SIMPLE_WRITERS:
+        return _SIMPLE_WRITERS[avro_type]
+    if avro_type == "fixed":
         return _write_fixed(schema["size"])
-    if kind == "record":
+    if avro_type == "record":
         return _write_record(schema)
-    assert kind == "array", f"cannot write Avro type {kind}"
+    assert avro_type == "array", f"cannot write Avro type {avro_type}"
     pair = _pair_of(schema["items"])
     if pair is not None:
         return _write_int_keyed(_SIMPLE_WRITERS[pair[1]])
     return _write_array(compile_writer(schema["items"]))
 
 
-def write_int(made: bytearray, number: int) -> None:
-    """Append an int or long: zig-zag, seven bits a byte, the lowest first."""
+def write_int(buffer: bytearray, number: int) -> None:
+    """Append an int or long: zig-zag, seven bits per byte, the lowest first."""
     rest = (number << 1) ^ (number >> 63)
     while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
+        buffer.append(rest & 0x7F | 0x80)
         rest >>= 7
-    made.append(rest)
+    buffer.append(rest)
 
 
-def _write_bytes(made: bytearray, data: bytes) -> None:
-    write_int(made, len(data))
-    made += data
+def _write_bytes(buffer: bytearray, data: bytes) -> None:
+    write_int(buffer, len(data))
+    buffer += data
 
 
-def _write_text(made: bytearray, text: str) -> None:
-    _write_bytes(made, text.encode())
+def _write_text(buffer: bytearray, text: str) -> None:
+    _write_bytes(buffer, text.encode())
 
 
-def _write_boolean(made: bytearray, value: bool) -> None:
-    made.append(1 if value else 0)
+def _write_boolean(buffer: bytearray, value: bool) -> None:
+    buffer.append(1 if value else 0)
 
 
-def _write_float(made: bytearray, value: float) -> None:
-    made += struct.pack("<f", value)
+def _write_float(buffer: bytearray, value: float) -> None:
+    buffer += struct.pack("<f", value)
 
 
-def _write_double(made: bytearray, value: float) -> None:
-    made += struct.pack("<d", value)
+def _write_double(buffer: bytearray, value: float) -> None:
+    buffer += struct.pack("<d", value)
 
 
 _SIMPLE_WRITERS: Mapping[str, Write] = {
@@ -684,21 +684,21 @@ _SIMPLE_WRITERS: Mapping[str, Write] = {
 
 
 def _write_optional(write: Write) -> Write:
-    def write_optional(made: bytearray, value: Any) -> None:
+    def write_optional(buffer: bytearray, value: Any) -> None:
         if value is None:
-            made.append(0)
+            buffer.append(0)
         else:
-            made.append(2)
-            write(made, value)
+            buffer.append(2)
+            write(buffer, value)
 
     return write_optional
 
 
 def _write_fixed(size: int) -> Write:
-    def write_fixed(made: bytearray, value: bytes) -> None:
+    def write_fixed(buffer: bytearray, value: bytes) -> None:
         if len(value) != size:
             raise InvalidAvro(f"{len(value)} bytes where {size} belong")
-        made += value
+        buffer += value
 
     return write_fixed
 
@@ -706,8 +706,8 @@ def _write_fixed(size: int) -> Write:
 def _write_decimal(schema: Mapping[str, Any]) -> Write:
     scale, size = schema["scale"], schema["size"]
 
-    def write_decimal(made: bytearray, value: Any) -> None:
-        made += values.unscaled(value, scale).to_bytes(size, "big", signed=True)
+    def write_decimal(buffer: bytearray, value: Any) -> None:
+        buffer += values.unscaled(value, scale).to_bytes(size, "big", signed=True)
 
     return write_decimal
 
@@ -715,40 +715,40 @@ def _write_decimal(schema: Mapping[str, Any]) -> Write:
 def _write_record(schema: Mapping[str, Any]) -> Write:
     steps = [(field["name"], compile_writer(field["type"])) for field in schema["fields"]]
 
-    def write_record(made: bytearray, record: Mapping[str, Any]) -> None:
+    def write_record(buffer: bytearray, record: Mapping[str, Any]) -> None:
         for name, write in steps:
-            write(made, record[name])
+            write(buffer, record[name])
 
     return write_record
 
 
 def _write_array(write: Write) -> Write:
-    def write_array(made: bytearray, items: Sequence[Any]) -> None:
+    def write_array(buffer: bytearray, items: Sequence[Any]) -> None:
         if items:
-            write_int(made, len(items))
+            write_int(buffer, len(items))
             for item in items:
-                write(made, item)
-        made.append(0)
+                write(buffer, item)
+        buffer.append(0)
 
     return write_array
 
 
 def _write_int_keyed(write: Write) -> Write:
-    def write_int_keyed(made: bytearray, entries: Mapping[int, Any]) -> None:
+    def write_int_keyed(buffer: bytearray, entries: Mapping[int, Any]) -> None:
         if entries:
-            write_int(made, len(entries))
+            write_int(buffer, len(entries))
             for key, value in entries.items():
-                write_int(made, key)
-                write(made, value)
-        made.append(0)
+                write_int(buffer, key)
+                write(buffer, value)
+        buffer.append(0)
 
     return write_int_keyed
 
 
-def _write_text_map(made: bytearray, entries: Mapping[str, str]) -> None:
+def _write_text_map(buffer: bytearray, entries: Mapping[str, str]) -> None:
     if entries:
-        write_int(made, len(entries))
+        write_int(buffer, len(entries))
         for key, value in entries.items():
-            _write_text(made, key)
-            _write_text(made, value)
-    made.append(0)
+            _write_text(buffer, key)
+            _write_text(buffer, value)
+    buffer.append(0)

@@ -1,9 +1,9 @@
-"""rule: taking a location for one thing, so that no other can ever be at, inside or around it.
+"""rule: claims a location for one table or view, so that no other can be at, inside or around it.
 
-A claim is a Batch: it expects the rows it was decided on, so two claims that meet cannot both go
-through. Rows outlive the things they were made for, because files outlive them. A place whose owner
-is gone may be asked for by name, by a caller with rights on its files, but is never handed out by
-itself. The same holds for a place that has files and never had an owner.
+A claim is a Batch that expects the rows on which it was decided, so of two overlapping claims only
+one commits. Rows outlive their tables, because files do. A location whose owner was dropped can be
+claimed by name, by a caller with rights on its files, but is never chosen as a default. The same
+holds for a location that has files and never had an owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage import errors as storage_errors
 from storage import records as storage_records
 
 HIDDEN_MAX: Final = 1_000
-"""Directory markers and tombstones that are looked past to find a file below a location."""
+"""Directory markers and tombstones that are skipped to find a file below a location."""
 
 
 def claim(
@@ -34,12 +34,12 @@ def claim(
     standing_uuid: str | None = None,
     reserved_until_ms: int = 0,
 ) -> batch.Batch:
-    """Return the Batch that gives path to the thing with object_uuid.
+    """Return the Batch that gives path to the table or view with object_uuid.
 
-    namespace_id, name: of the thing; a staged create of the same name may be taken over. permit: is
-    asked for every other owner of the path, and for files there that have none. standing_uuid: of
-    the thing as it stands before, whose own places need no permission. reserved_until_ms: not 0 for
-    a staged create. Raises InvalidLocation if path is not free, and what permit raises.
+    namespace_id, name: of the table; it may take over a staged create of the same name. permit:
+    called for every other owner of the path, and for files there that have none. standing_uuid: of
+    the current table, whose own locations need no permission. reserved_until_ms: not 0 for a
+    staged create. Raises InvalidLocation if path is not free, and permit's errors.
     """
     key = records.location_key(place.bucket_id, path)
     value = reading.get(batch.Store.LOCATIONS, key)
@@ -89,9 +89,9 @@ def claim(
 
 
 def holds_files(reading: batch.Reading, place: records.Place, path: str) -> bool:
-    """Say whether objects lie below path that are no directory markers and not tombstoned.
+    """Return whether path has objects below it besides directory markers and tombstones.
 
-    A path with more than HIDDEN_MAX of those in front holds files, as far as this can tell.
+    A path whose first objects are more than HIDDEN_MAX of those counts as holding files.
     """
     prefix = f"{path}/".encode("utf-8", "surrogatepass")
     rows = keys.walk(reading, batch.Store.OBJECTS, place.bucket_id, prefix)
@@ -104,7 +104,7 @@ def holds_files(reading: batch.Reading, place: records.Place, path: str) -> bool
 
 
 def _enclosing(key: bytes) -> batch.Derivation:
-    """Return the derivation that notes locations below an ancestor, which is none itself."""
+    """Return the derivation that records locations below an ancestor that is not a location."""
 
     def note(reading: batch.Reading) -> Sequence[batch.Write]:
         value = reading.get(batch.Store.LOCATIONS, key)
@@ -118,7 +118,7 @@ def _enclosing(key: bytes) -> batch.Derivation:
 
 
 def _staying_empty(place: records.Place, path: str) -> batch.Derivation:
-    """Return the derivation that writes nothing and refuses if files have come below path."""
+    """Return the derivation that raises if files were written below path, and writes nothing."""
 
     def check(reading: batch.Reading) -> Sequence[batch.Write]:
         if holds_files(reading, place, path):
@@ -130,12 +130,12 @@ def _staying_empty(place: records.Place, path: str) -> batch.Derivation:
 
 def _changed(store: batch.Store, key: bytes) -> storage_errors.ExpectationFailed:
     return storage_errors.ExpectationFailed(
-        f"{store.value} does not hold what was expected", store=store, key=key
+        f"{store.value} does not have the expected value", store=store, key=key
     )
 
 
 def was_used(reading: batch.Reading, place: records.Place, path: str) -> bool:
-    """Say whether path was ever handed out, or has locations or files inside it."""
+    """Return whether path was ever a location, or has locations or files inside it."""
     key = records.location_key(place.bucket_id, path)
     if reading.get(batch.Store.LOCATIONS, key) is not None:
         return True
@@ -151,7 +151,7 @@ def find_claimable(
     name: str,
     now_ms: int,
 ) -> records.LocationRow | None:
-    """Return the row of a path whose owner is gone, or only staged under this very name."""
+    """Return the row of a path whose owner is gone, or that is staged for this very name."""
     value = reading.get(batch.Store.LOCATIONS, records.location_key(place.bucket_id, path))
     if value is None or value == records.interior_value():
         return None
@@ -170,7 +170,7 @@ def is_held(
     name: str,
     now_ms: int,
 ) -> bool:
-    """Say whether a location belongs to something that is there, or staged under another name."""
+    """Return whether a location belongs to an existing table, or is staged for another name."""
     owner = reading.get(batch.Store.POINTERS, records.uuid_key(place, row.object_uuid))
     if owner is not None:
         return True
@@ -179,28 +179,28 @@ def is_held(
 
 
 def _is_staged_for(row: records.LocationRow, *, namespace_id: int, name: str) -> bool:
-    """Say whether a location was reserved for this very name, and has been nothing else since."""
+    """Return whether a location is reserved for this name and was never used otherwise."""
     return row.reserved_until_ms > 0 and (row.namespace_id, row.name) == (namespace_id, name)
 
 
 def find_location(
     reading: batch.Reading, bucket_id: int, key: str
 ) -> tuple[layout.Location, records.LocationRow] | None:
-    """Return the longest known location that an object's key lies at or below, and its row."""
-    found: dict[str, records.LocationRow] = {}
+    """Return the longest registered location at or above an object's key, and its row."""
+    rows_by_path: dict[str, records.LocationRow] = {}
 
-    def known(path: str) -> layout.Location | None:
+    def location_at(path: str) -> layout.Location | None:
         location_key = records.location_key(bucket_id, path)
         if len(location_key) > locations.PATH_BYTES_MAX + 5:
             return None
         value = reading.get(batch.Store.LOCATIONS, location_key)
         if value is None or value == records.interior_value():
             return None
-        found[path] = records.decode(value, records.LocationRow)
-        return layout.Location(path=path, kind=found[path].kind)
+        rows_by_path[path] = records.decode(value, records.LocationRow)
+        return layout.Location(path=path, kind=rows_by_path[path].kind)
 
-    location = layout.find_location(key, known)
-    return None if location is None else (location, found[location.path])
+    location = layout.find_location(key, location_at)
+    return None if location is None else (location, rows_by_path[location.path])
 
 
 def _overlap(place: records.Place, path: str, reason: str) -> errors.InvalidLocation:

@@ -1,7 +1,7 @@
 """rule: Iceberg's types in their JSON form, and the columns of a schema.
 
-A type is a text (`long`, `decimal(9,2)`) or an object (struct, list, map), exactly as metadata
-spells it; nothing here keeps another form of it. Reads types, never values.
+A type is a text (`long`, `decimal(9,2)`) or an object (struct, list, map), as in metadata; there is
+no other form of it here. Reads types, never values.
 Source: Iceberg spec, Schemas and Data Types; Appendix C.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEPTH_MAX = 100
-"""How deeply types may nest. The bound keeps recursion far from Python's own."""
+"""How deeply types may nest. The bound keeps recursion far from Python's own limit."""
 
 FIELD_ID_MAX = 2**31 - 1 - 200
 """Higher ids belong to metadata columns (`_file`, `_pos`, ...)."""
@@ -44,7 +44,7 @@ DECIMAL_PRECISION_MAX = 38
 
 
 class InvalidType(ValueError):
-    """The JSON value is no Iceberg type."""
+    """The JSON value is not an Iceberg type."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,18 +118,18 @@ def fixed_length(type_: str) -> int:
 
 
 def canonical(type_: Any) -> Any:
-    """Return a hashable form under which two spellings of one type are equal."""
-    kind = kind_of(type_)
-    if kind == "struct":
+    """Return a hashable form that is equal for all spellings of one type."""
+    name = kind_of(type_)
+    if name == "struct":
         return ("struct", canonical_fields(type_["fields"]))
-    if kind == "list":
+    if name == "list":
         return (
             "list",
             type_["element-id"],
             bool(type_["element-required"]),
             canonical(type_["element"]),
         )
-    if kind == "map":
+    if name == "map":
         return (
             "map",
             type_["key-id"],
@@ -138,13 +138,13 @@ def canonical(type_: Any) -> Any:
             bool(type_["value-required"]),
             canonical(type_["value"]),
         )
-    if kind == "decimal":
+    if name == "decimal":
         return ("decimal", *decimal_of(type_))
-    if kind == "fixed":
+    if name == "fixed":
         return ("fixed", fixed_length(type_))
-    if kind in ("geometry", "geography"):
+    if name in ("geometry", "geography"):
         return _canonical_geospatial(type_)
-    return kind
+    return name
 
 
 def canonical_fields(fields: list[Mapping[str, Any]]) -> tuple[Any, ...]:
@@ -171,7 +171,7 @@ def columns(schema: Mapping[str, Any]) -> dict[int, Column]:
 def walk(
     struct: Mapping[str, Any], *, path: tuple[str, ...] = (), parent: int | None = None
 ) -> Iterator[Column]:
-    """Yield the fields of a struct and of everything inside it, parents before children."""
+    """Yield the fields of a struct and all nested ones, parents before children."""
     for field in struct["fields"]:
         column = Column(
             field_id=field["id"],
@@ -208,18 +208,18 @@ def _inside(column: Column) -> Iterator[Column]:
 
 
 def _canonical_geospatial(type_: str) -> tuple[str, ...]:
-    kind = kind_of(type_)
+    name = kind_of(type_)
     match = _GEOSPATIAL.fullmatch(type_.strip())
-    given = [part.strip() for part in match[2].split(",")] if match else []
-    crs = given[0] if given and given[0] else "OGC:CRS84"
-    if kind == "geometry":
-        return (kind, crs)
-    algorithm = given[1].lower() if len(given) > 1 and given[1] else "spherical"
-    return (kind, crs, algorithm)
+    parameters = [part.strip() for part in match[2].split(",")] if match else []
+    crs = parameters[0] if parameters and parameters[0] else "OGC:CRS84"
+    if name == "geometry":
+        return (name, crs)
+    algorithm = parameters[1].lower() if len(parameters) > 1 and parameters[1] else "spherical"
+    return (name, crs, algorithm)
 
 
 def _canonical_value(value: Any) -> Any:
-    """Defaults are JSON values: make containers hashable and keep true apart from 1."""
+    """Make JSON values of defaults hashable, and keep true distinct from 1."""
     if isinstance(value, dict):
         return tuple(sorted((key, _canonical_value(item)) for key, item in value.items()))
     if isinstance(value, list):

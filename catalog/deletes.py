@@ -1,8 +1,8 @@
 """rule: which delete files apply to which data file.
 
-A deletion vector stands in for every position delete of its file. Position deletes reach files of
-their own commit and older, equality deletes only older ones; both stay within their partition,
-but for equality deletes of an unpartitioned spec, which reach everywhere.
+A deletion vector replaces every position delete of its data file. Position deletes apply to files
+of their own commit and older ones, equality deletes only to older ones; both apply within their
+partition, except equality deletes of an unpartitioned spec, which apply to all.
 Source: Iceberg spec, Scan Planning.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 from catalog.manifests import Content, DataFile, ManifestEntry
 
 FILE_PATH_ID = 2_147_483_546
-"""The field id of `file_path` in position delete files; its bounds tell whose rows they delete."""
+"""The field id of `file_path` in position delete files; its bounds name their data files."""
 
 
 class DeleteIndex:
-    """The delete files of a snapshot, found by data file. Immutable once made."""
+    """The delete files of a snapshot, by data file. Immutable once built."""
 
     __slots__ = (
         "_everywhere",
@@ -55,8 +55,8 @@ class DeleteIndex:
             return
         path = only_data_file(file)
         if file.is_deletion_vector and path is not None:
-            known = self._vectors.get(path)
-            if known is None or known[0] < sequence_number:
+            previous = self._vectors.get(path)
+            if previous is None or previous[0] < sequence_number:
                 self._vectors[path] = (sequence_number, file)
         elif path is not None:
             self._of_file.setdefault(path, _BySequence()).add(sequence_number, file)
@@ -67,25 +67,25 @@ class DeleteIndex:
 
     def applying_to(self, file: DataFile, sequence_number: int) -> tuple[DataFile, ...]:
         """Return the delete files that a reader of this data file must apply."""
-        found = self._everywhere.after(sequence_number + 1)
+        applying = self._everywhere.after(sequence_number + 1)
         key = None
         if self._within or self._of_partition:
             key = partition_key(file)
         if key in self._within:
-            found += self._within[key].after(sequence_number + 1)
+            applying += self._within[key].after(sequence_number + 1)
         vector = self._vectors.get(file.file_path)
         if vector is not None and vector[0] >= sequence_number:
-            return (*found, vector[1])
+            return (*applying, vector[1])
         if file.file_path in self._of_file:
-            found += self._of_file[file.file_path].after(sequence_number)
+            applying += self._of_file[file.file_path].after(sequence_number)
         if key in self._of_partition:
             candidates = self._of_partition[key].after(sequence_number)
-            found += [one for one in candidates if _may_name(one, file.file_path)]
-        return tuple(found)
+            applying += [one for one in candidates if _may_name(one, file.file_path)]
+        return tuple(applying)
 
 
 class _BySequence:
-    """Files in the order of their sequence numbers."""
+    """Files in order of their sequence numbers."""
 
     __slots__ = ("_files", "_numbers")
 
@@ -104,11 +104,11 @@ class _BySequence:
 
 
 def only_data_file(file: DataFile) -> str | None:
-    """Return the one data file whose rows a position delete file deletes, if it is one."""
+    """Return the data file of a position delete file that has only one, else None."""
     if file.referenced_data_file is not None:
         return file.referenced_data_file
     lower, upper = _path_bounds(file)
-    # bounds may be cut short; equal ones of a whole path still are that path
+    # bounds may be truncated; equal bounds that are a whole path are that path
     if lower is None or lower != upper:
         return None
     return lower if lower.endswith(_DATA_SUFFIXES) else None
@@ -140,7 +140,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def partition_key(file: DataFile) -> Any:
-    """Return what is equal for files of the same partition: spec and values, floats by bits."""
+    """Return a key that is equal for files of one partition: spec and values, floats by bits."""
     return (file.spec_id, tuple([_comparable(value) for value in file.partition]))
 
 

@@ -1,7 +1,7 @@
-"""rule: the facts that the catalog raises. No HTTP word here; each face has its own table of codes.
+"""rule: the catalog's errors. They have no HTTP status; each face has its own table of codes.
 
-Identifiers inside messages are dot-joined, in the words that Iceberg's clients look for. The facts
-of the metadata rules (a failed requirement, a bad update) stand in `catalog.metadata.errors`.
+Identifiers in messages are dot-joined, in the words that Iceberg's clients look for. The errors of
+the metadata rules (a failed requirement, a bad update) are in `catalog.metadata.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class CatalogError(Exception):
-    """A condition of the catalog and its fields. `str()` is one sentence for people."""
+    """A condition of the catalog and its fields. `str()` is one sentence for the user."""
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(message)
@@ -18,39 +18,39 @@ class CatalogError(Exception):
 
 
 class InvalidArgument(CatalogError):
-    """A request says something that no state of the catalog could make right."""
+    """A request is invalid whatever the state of the catalog."""
 
 
 class InvalidName(InvalidArgument):
-    """A name of a namespace, table or view is empty, too long, or not to be stored."""
+    """A name of a namespace, table or view is empty, too long, or has forbidden characters."""
 
 
 class InvalidLocation(InvalidArgument):
-    """A location leaves its table bucket, breaks the layout, or meets another thing's."""
+    """A location is outside its table bucket, violates the layout, or overlaps another one."""
 
 
 class InvalidProperty(InvalidArgument):
-    """A property's value cannot be honoured."""
+    """A property's value is not supported."""
 
 
 class InvalidMetadataFile(InvalidArgument):
-    """The file a pointer should go to is no table or view metadata of this place."""
+    """The metadata file for a pointer is not table or view metadata of this location."""
 
 
 class InvalidPageToken(InvalidArgument):
-    """A page token was not made here, or for another listing."""
+    """A page token is malformed, or belongs to another listing."""
 
 
 class NoSuchSnapshot(InvalidArgument):
-    """The table has no snapshot of this id, or has it no more."""
+    """The table has no snapshot with this id, or it has expired."""
 
 
 class IdempotencyKeyReused(InvalidArgument):
-    """An idempotency key came again with another operation or body."""
+    """An idempotency key was sent again with another operation or body."""
 
 
 class NoSuchWarehouse(CatalogError):
-    """No table bucket answers to the name of a warehouse."""
+    """No table bucket has the name of the warehouse."""
 
 
 class NoSuchNamespace(CatalogError):
@@ -58,11 +58,11 @@ class NoSuchNamespace(CatalogError):
 
 
 class NamespaceAlreadyExists(CatalogError):
-    """The namespace's name is taken."""
+    """A namespace has this name already."""
 
 
 class NamespaceNotEmpty(CatalogError):
-    """The namespace still holds tables, views or namespaces."""
+    """The namespace still has tables, views or namespaces."""
 
 
 class PropertiesOverlap(CatalogError):
@@ -74,7 +74,7 @@ class NoSuchTable(CatalogError):
 
 
 class TableWithoutMetadata(NoSuchTable):
-    """The table was made without metadata and has not been given any yet."""
+    """The table was created without metadata and has none yet."""
 
 
 class TableAlreadyExists(CatalogError):
@@ -94,27 +94,27 @@ class ViewAlreadyExists(CatalogError):
 
 
 class MetadataFileMissing(CatalogError):
-    """The metadata file that a pointer or a caller names is not there."""
+    """The metadata file that a pointer or a caller names does not exist."""
 
 
 class CommitFailed(CatalogError):
-    """Another writer came first, and the commit cannot be applied on top of it."""
+    """Another writer committed first, and this commit conflicts with it."""
 
 
 class LoadAlreadyTaken(CommitFailed):
-    """The table has taken in one of the sources before."""
+    """The table has loaded one of the sources before."""
 
 
 class StaleVersionToken(CatalogError):
-    """The caller's version token is not the table's any more."""
+    """The caller's version token is no longer the table's."""
 
 
 class CommitStateUnknown(CatalogError):
-    """Whether a commit became durable is not known; nothing was removed."""
+    """Whether a commit became durable is unknown; nothing was removed."""
 
 
 class IntegrityBroken(CatalogError):
-    """A stored record names something that is not there; never a caller's fault."""
+    """A stored record names something that does not exist; a fault of the server."""
 
 
 NOTHING_WRITTEN: Final = "The write was still being planned: nothing was handed to the index."
@@ -122,5 +122,5 @@ NOTHING_WRITTEN: Final = "The write was still being planned: nothing was handed 
 
 
 def is_certain(error: BaseException) -> bool:
-    """Say whether an exception, foreseen or not, ended a write that has certainly not happened."""
+    """Return whether an exception proves that the write did not happen."""
     return NOTHING_WRITTEN in getattr(error, "__notes__", ())

@@ -1,8 +1,8 @@
-"""engine: the files of a table by their URI: manifests, manifest lists, and what else lies there.
+"""engine: a table's files by URI: manifests, manifest lists, and others.
 
-Files are written once, under names that hold a fresh id, and never again; they pass the guard that
-clients' files pass (`catalog.guard`). A file is opened by the proof that its reader may read it
-(`catalog.readers`). Knows no format.
+Files are written once, under names with a fresh id, and never changed; they pass the same guard as
+clients' files (`catalog.guard`). A file is opened with the proof that its reader may read it
+(`catalog.readers`). Does not depend on file formats.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A manifest or manifest list. Larger ones are refused, not read."""
 
 ATTEMPTS_MAX: Final = 20
-"""Times that a file is ruled on anew because what its ruling was made of has changed."""
+"""How often the guard rules again on a file after the rows of its ruling have changed."""
 
 _WRITTEN_ONCE: Final = model.Precondition(write_once=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedFile:
-    """A file that is there and may be read. uri: as the metadata names it. Only Files makes one."""
+    """An existing file that may be read. uri: as in the metadata. Created only by Files."""
 
     uri: str
     info: model.ObjectInfo
@@ -41,7 +41,7 @@ class Files:
         self._guard = guard
 
     def open(self, file: readers.ReadableFile) -> OpenedFile:
-        """Return a file as it is now. Raises MetadataFileMissing."""
+        """Return a file with its current content. Raises MetadataFileMissing."""
         try:
             return OpenedFile(uri=file.uri, info=self._objects.head(file.bucket, file.key))
         except (
@@ -82,9 +82,10 @@ class Files:
         owner: str,
         content_type: str,
     ) -> None:
-        """Give a new file, received with its MD5, its name. A refused body is discarded.
+        """Name a new file, received with its MD5. A refused body is discarded.
 
-        The guard rules on the key as it does on a client's PUT. Raises InvalidArgument for a key
+        The guard checks the key as for a client's PUT. Raises InvalidArgument for a key
+        that it refuses, and the errors of `Objects.put`.
         that it refuses, and what `Objects.put` raises.
         """
         key = _key_of(uri, table_bucket)
@@ -112,13 +113,13 @@ class Files:
                     raise
 
     async def remove(self, uri: str, *, table_bucket: str) -> None:
-        """Remove a file that its writer put and no commit names."""
+        """Remove a file of its writer that no commit names."""
         await self._objects.delete(table_bucket, _key_of(uri, table_bucket))
 
 
 def _key_of(uri: str, table_bucket: str) -> str:
     key = locations.path_in(uri, table_bucket=table_bucket)
-    assert key, "a table's files lie in its table bucket"
+    assert key, "a table's files are in its table bucket"
     return key
 
 

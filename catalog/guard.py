@@ -1,10 +1,10 @@
-"""engine: what the S3 face may do in a table bucket: layout, write-once, tombstones, whose data.
+"""engine: the rules for S3 requests in table buckets: layout, write-once, tombstones, ownership.
 
-A ruling comes from one view of the index, a few point reads per key: the bucket, the locations
-above the key, the name of what owns them. So a table that was created a moment ago is known, and
-one that was renamed is still the owner of its files. A ruling expects every row that it was made
-of: the index refuses what is written on it once a table was created, renamed or dropped there, or
-the bucket's settings changed. General buckets have no rules here. Reads are never judged.
+A ruling comes from one view of the index, with a few point reads per key: the bucket, the locations
+above the key, the name of the location's owner. So a table created a moment ago has its rules, and
+a renamed one still owns its files. A ruling expects every row that it read: the index refuses a
+write if since then a table was created, renamed or dropped there, or the bucket's settings changed.
+General buckets have no rules here. Reads are not checked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TableGuard:
         self._account_id = account_id
 
     def at(self, bucket: str, key: str) -> guard.Ruling:
-        """Return what holds for a key now; a bucket that does not exist has no rules."""
+        """Return the current ruling for a key; a bucket that does not exist has no rules."""
         with self._store.index.view() as view:
             try:
                 info, value = self._store.buckets.read(bucket, view)
@@ -87,7 +87,7 @@ class TableGuard:
         location: layout.Location,
         name: records.Name | None,
     ) -> content.Owner:
-        """Return whose metadata may lie below a location: with the uuid it has now, if any."""
+        """Return the owner of metadata below a location, with its current uuid, if it has one."""
         uuid = None
         if name is not None:
             ident = idents.TableIdent(
@@ -105,10 +105,10 @@ class TableGuard:
 
 
 class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a key of a table bucket.
+    """The ruling for a key of a table bucket.
 
-    at_bucket, at_table: what access to the key is access to; at_table, location and owner are None
-    below no known location. owner: whose metadata may lie there, known in strict buckets alone.
+    at_bucket, at_table: the resources to which access is checked; at_table, location and owner are
+    None below no registered location. owner: of metadata there, set in strict buckets only.
     """
 
     key: str
@@ -121,47 +121,47 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def table_path(self) -> str | None:
-        """Where the table begins that the key lies at or below."""
+        """The path of the table at or above the key."""
         return None if self.location is None else self.location.path
 
     @property
     def is_aws_strict(self) -> bool:
-        """Whether the bucket offers on objects only what AWS offers on tables' storage."""
+        """Whether the bucket allows on objects only what AWS allows on tables' storage."""
         return self.bucket.settings.get(AWS_STRICT) is True
 
     @property
     def is_write_once(self) -> bool:
-        """Whether the key is a file of a table, which never changes."""
+        """Whether the key is a file of a table, which is never changed."""
         if self.location is None:
             return False
         try:
             verdict = layout.judge(self.key, location=self.location)
         except guard.LayoutRefused:
-            # Where no name is judged, every file there may be the table's. Elsewhere nothing can be
-            # written under such a name; what lay there before the table did may go.
+            # Where names are not checked, every file there may be the table's. Elsewhere no such
+            # name can be written; an object from before the table may be deleted.
             return self.bucket.settings.get(LAYOUT) == "off" and not self.key.endswith("/")
         return not layout.is_mutable(self.key, verdict.kind)
 
     @property
     def on_delete(self) -> guard.OnDelete:
-        """What a DELETE does: files of tables are only hidden, for the sweep to free."""
+        """The effect of a DELETE: files of tables are hidden, and the sweep frees them."""
         if self.is_aws_strict:
             return "refuse"
         return "tombstone" if self.is_write_once else "remove"
 
     @property
     def content_check(self) -> guard.ContentCheck | None:
-        """What a body must be at the key in a strict bucket: what its name says."""
+        """The check of a body at the key in a strict bucket."""
         if layout_mode(self.bucket) != "strict":
             return None
-        kind = layout.judge(self.key, location=self.location).kind
-        if kind in ("marker", "scratch"):
+        key_kind = layout.judge(self.key, location=self.location).kind
+        if key_kind in ("marker", "scratch"):
             return None
 
         def judge(seen: guard.Content) -> None:
             content.check_content(
                 self.key,
-                kind=kind,
+                kind=key_kind,
                 size_bytes=seen.size_bytes,
                 head=seen.head,
                 tail=seen.tail,
@@ -176,12 +176,12 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def resource(self, access: guard.Access) -> guard.Resource:
-        """Return the table whose data a key is, and what access to it is called.
+        """Return the table whose data the key is, and the action for an access to it.
 
-        Below no table's location it is the bucket itself, and listing it whole is for
-        administrators: names of tables are not for everybody.
+        Below no table's location the resource is the bucket; listing it whole is for
+        administrators, because it shows names of all tables.
         """
-        # A prefix that ends within a table's name lists its neighbours as well.
+        # A prefix that ends within a table's name also lists the tables that share it.
         is_above = self.location is None or (access == "list" and self.key == self.location.path)
         if self.at_table is None or is_above:
             action = rights.LIST_KEYS if access == "list" else _ACTIONS[access]
@@ -191,7 +191,7 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
         return guard.Resource(action=action, arn=subject.arn, context=subject.context)
 
     def check_write(self) -> None:
-        """Raise LayoutRefused if nothing may be written at the key."""
+        """Raise LayoutRefused if the key cannot be written."""
         if layout_mode(self.bucket) != "off":
             layout.judge(
                 self.key,
@@ -205,12 +205,12 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
             layout.check_body(self.key, size_bytes=size_bytes)
 
     def refuse_overwrite(self) -> NoReturn:
-        """Raise what a file of a table answers to other bytes."""
+        """Raise the error for an overwrite of a table's file with other bytes."""
         layout.refuse_write_once(self.key)
 
 
 class _Noting:
-    """A reading that notes every row it was asked for, as an expectation of the commit to come."""
+    """A view that notes every row it reads, as an expectation of the later commit."""
 
     __slots__ = ("_reading", "expects")
 
@@ -234,7 +234,7 @@ class _Noting:
     def scan(
         self, store: batch.Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        raise AssertionError("a ruling is made of single rows, which can be expected")
+        raise AssertionError("a ruling reads single rows, which can be expected")
 
 
 _ACTIONS: Final[Mapping[guard.Access, str]] = {
@@ -245,10 +245,10 @@ _ACTIONS: Final[Mapping[guard.Access, str]] = {
 
 
 def layout_mode(info: storage_model.BucketInfo) -> Layout:
-    """Return how strictly a table bucket judges what is written: names, unless set otherwise.
+    """Return how strictly a table bucket checks writes: by names, unless set otherwise.
 
-    Raises NotImplementedHere for a mode that is not done: a bucket must not seem better kept than
-    it is.
+    Raises NotImplementedHere for an unknown mode, so that no bucket is checked less than its
+    setting says.
     """
     match info.settings.get(LAYOUT, "names"):
         case "off":

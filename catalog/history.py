@@ -1,9 +1,8 @@
 """rule: the log of a table bucket: one record per commit, chained by its parents' ids.
 
-A commit's id is a hash over the whole record, parents included, so nobody can change a record
-without breaking the chain. Sequence, parent and head are derived by the writer inside the index
-transaction: commits to different tables never wait for each other's head, and never conflict on it.
-A commit that changes no key is no commit. Reads no clock and names no table by itself.
+A commit's id is a hash of the whole record, parents included, so a changed record breaks the chain.
+The writer derives sequence, parent and head inside the index transaction, so commits to different
+tables do not conflict on the head. A commit that changes no key is not logged. Reads no clock.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ COMMIT_ID_BYTES: Final = 16
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit before it knows its parents. via: rest, s3tables, sql, maintenance."""
+    """A commit without its parents. via: rest, s3tables, sql, maintenance."""
 
     bucket_id: int
     branch: str
@@ -33,7 +32,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit as the log holds it."""
+    """A commit as stored in the log."""
 
     sequence: int
     commit_id: bytes
@@ -41,8 +40,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def append(draft: Draft) -> batch.Derivation:
-    """Return the derivation that puts draft at the head of its branch and into the log."""
-    assert draft.ops, "a commit changes something"
+    """Return the derivation that appends draft to its branch and the log."""
+    assert draft.ops, "a commit has at least one change"
 
     def derive(reading: batch.Reading) -> Sequence[batch.Write]:
         ref_key = records.ref_key(draft.bucket_id, draft.branch)
@@ -78,7 +77,7 @@ def append(draft: Draft) -> batch.Derivation:
 
 
 def summarise(updates: Iterable[Any]) -> dict[str, Any]:
-    """Return what a table's commit did, for people: its first snapshot, or its updates.
+    """Return a summary of a table's commit: its first snapshot, or its updates.
 
     updates: checked before, as decoded JSON.
     """
@@ -106,12 +105,12 @@ _COUNTS: Final = (
 
 
 def commit_id_of(value: bytes) -> bytes:
-    """Return the id of the commit whose log value this is."""
+    """Return the id of the commit with this log value."""
     return hashlib.blake2b(value, digest_size=COMMIT_ID_BYTES).digest()
 
 
 def head(reading: batch.Reading, bucket_id: int, branch: str) -> records.Ref:
-    """Return a branch's row; a bucket that has no commit yet has `main` all the same."""
+    """Return a branch's row; a bucket without commits also has `main`."""
     value = reading.get(batch.Store.REFS, records.ref_key(bucket_id, branch))
     if value is None:
         return records.Ref(kind="branch", branch_id=records.MAIN_BRANCH_ID, head=b"")
@@ -148,10 +147,10 @@ def read(
 
 
 def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
-    """Return what breaks the chain of a branch's commits, oldest first, or None.
+    """Return how the chain of a branch's commits, oldest first, is broken, or None.
 
     Each commit must name the one before as its first parent, sequences must grow by one, each op
-    must start from what the op before it on the same key left, and newest must be the last commit.
+    must start from the state after the previous op on its key, and newest must be the last commit.
     """
     last_id = b""
     last_sequence_seen = 0

@@ -1,8 +1,8 @@
-"""rule: how tables, views and namespaces are named, and how names travel.
+"""rule: names of tables, views and namespaces, and their encodings.
 
 A namespace is a tuple of levels. In a URL its levels are joined by the unit separator 0x1F; in
-messages, and in the directory that holds its tables, by dots. Bounds keep every index key below
-LMDB's 511 bytes. Names keep their case, and nothing is normalised.
+messages, and in the directory of its tables, by dots. Bounds keep every index key below LMDB's 511
+bytes. Names keep their case and are not normalised.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ class TableIdent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
     def dotted(self) -> str:
-        """Return namespace and name as messages show them."""
+        """Return namespace and name as in messages."""
         return ".".join((*self.namespace, self.name))
 
 
 def dotted(namespace: Namespace) -> str:
-    """Return the namespace as messages show it."""
+    """Return the namespace as in messages."""
     return ".".join(namespace)
 
 
 def parse_namespace(text: str) -> Namespace:
-    """Return the levels of a namespace as a URL holds it, percent-decoded once."""
+    """Return the levels of a namespace in a URL, percent-decoded once."""
     return tuple(text.split(SEPARATOR))
 
 
 def format_namespace(namespace: Namespace) -> str:
-    """Return the one string that names a namespace in keys and URLs."""
+    """Return the namespace as one string, for keys and URLs."""
     return SEPARATOR.join(namespace)
 
 
 def check_namespace(namespace: Sequence[str]) -> Namespace:
-    """Return the namespace as a tuple, or raise InvalidName if it may not be created."""
+    """Return the namespace as a tuple. Raises InvalidName if it may not be created."""
     if not namespace:
         raise errors.InvalidName("A namespace needs at least one level")
     if len(namespace) > NAMESPACE_LEVELS_MAX:
@@ -68,7 +68,7 @@ def check_namespace(namespace: Sequence[str]) -> Namespace:
 
 
 def check_name(name: str, what: str = "table") -> None:
-    """Raise InvalidName if no table or view may be created under name."""
+    """Raise InvalidName if a table or view may not have this name."""
     _check_text(name, f"{what} name")
     if "@" in name:
         raise errors.InvalidName(

@@ -1,13 +1,13 @@
-"""rule: which keys a table bucket takes, and why it refuses the others.
+"""rule: which keys a table bucket accepts, and why it refuses the others.
 
-A key is a location (namespace parts, then the table part), an anchor (`metadata` or `data`), and
-what may lie below it; or a directory marker. The location is the one the catalog knows, else it is
-read from the key's own syntax. The first rule broken, in a fixed order, is the one a refusal names,
-together with the segment and its position, so that the author of a write can mend it.
+A key is a location (namespace parts, then the table part), an anchor (`metadata` or `data`), and a
+file below it; or a directory marker. The location is the one in the catalog; without one it is read
+from the key's own syntax. A refusal names the first violated rule, in a fixed order, with the
+segment and its position, so that the client can correct the key.
 
-Judges names only, never bytes: `check_body` adds the one fact about sizes (a directory marker is
-empty) and `catalog.content` looks at bytes. Reads and deletes are nobody's business here.
-Never normalises a key and never asks whether a namespace or a table exists.
+Checks names, never bytes: `check_body` adds the one rule about sizes (a directory marker is empty),
+and `catalog.content` checks bytes. Reads and deletes are not checked here. Never normalises a key
+and never checks whether a namespace or a table exists.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ RULES: Final = (
     "content-metadata",
     "write-once",
 )
-"""Every rule a refusal can name, in the order in which they are judged."""
+"""Every rule that a refusal can name, in the order of the checks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Location:
-    """A place the catalog knows. path: segments joined by `/`, no slash at either end."""
+    """A location in the catalog. path: segments joined by `/`, without a slash at either end."""
 
     path: str
     kind: Literal["table", "view"] = "table"
@@ -58,7 +58,7 @@ class Location:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What a key that may be written is. location: its path, None for a marker above any."""
+    """What a writable key is. location: its path, None for a marker above every location."""
 
     kind: KeyKind
     location: str | None
@@ -67,10 +67,10 @@ class Verdict:
 def judge(
     key: str | bytes, *, location: Location | None, require_registered: bool = False
 ) -> Verdict:
-    """Return what lies at key, or raise LayoutRefused naming the first rule it breaks.
+    """Return the verdict on key. Raises LayoutRefused with the first rule that it violates.
 
-    key: decoded once. location: what `find_location` found; the key lies at or below it.
-    require_registered: refuse what lies below no known location.
+    key: decoded once. location: the result of `find_location`; the key is at or below it.
+    require_registered: refuse keys below no location of the catalog.
     """
     text = _check_encoding(key)
     segments = text.split("/")
@@ -84,36 +84,41 @@ def judge(
     anchor = segments[anchor_index]
     path = "/".join(segments[:anchor_index])
     if require_registered and location is None:
-        _refuse("unregistered", segments, anchor_index - 1, f"the catalog knows no {_quote(path)}")
+        _refuse(
+            "unregistered",
+            segments,
+            anchor_index - 1,
+            f"the catalog has no table or view at {_quote(path)}",
+        )
     if location is not None and location.kind == "view" and anchor == "data":
         _refuse("view-data", segments, anchor_index, "cannot lie below a view, which has no data")
     if anchor_index == len(segments) - 1 and not is_marker:
         _refuse("bare-anchor", segments, anchor_index, "is the directory itself, not a file in it")
     if anchor == "metadata":
-        kind = _judge_metadata(segments, anchor_index, is_marker=is_marker)
+        key_kind = _judge_metadata(segments, anchor_index, is_marker=is_marker)
     else:
-        kind = _judge_data(segments, anchor_index, is_marker=is_marker)
-    return Verdict(kind=kind, location=path)
+        key_kind = _judge_data(segments, anchor_index, is_marker=is_marker)
+    return Verdict(kind=key_kind, location=path)
 
 
-def find_location(key: str, known: Callable[[str], Location | None]) -> Location | None:
-    """Return the longest known location that key lies at or below, on segment boundaries.
+def find_location(key: str, lookup: Callable[[str], Location | None]) -> Location | None:
+    """Return the longest location at or above key, on segment boundaries.
 
-    known: looks a path up; asked at most once per segment, longest first.
+    lookup: returns a path's location; called at most once per segment, longest first.
     """
     ends = [index for index, character in enumerate(key) if character == "/"]
     ends.append(len(key))
     for end in reversed(ends[LOCATION_SEGMENTS_MIN - 1 : LOCATION_SEGMENTS_MAX]):
-        found = known(key[:end])
-        if found is not None:
-            return found
+        location = lookup(key[:end])
+        if location is not None:
+            return location
     return None
 
 
 def check_body(key: str, *, size_bytes: int) -> None:
     """Raise LayoutRefused (marker-body) if key is a directory marker and its body is not empty.
 
-    size_bytes: of the decoded body; a chunked empty body is empty. key passed `judge` before.
+    size_bytes: of the decoded body; a chunked empty body is empty. key: passed `judge` before.
     """
     if size_bytes > 0 and key.endswith("/"):
         segments = key.split("/")[:-1]
@@ -122,9 +127,9 @@ def check_body(key: str, *, size_bytes: int) -> None:
 
 
 def check_location(path: str) -> None:
-    """Raise LayoutRefused if no table or view may have its location at path.
+    """Raise LayoutRefused if path cannot be the location of a table or view.
 
-    path: below the bucket, without a slash at either end. What passes here can be written to.
+    path: below the bucket, without a slash at either end. Files can be written below a valid one.
     """
     segments = _check_encoding(path).split("/")
     _check_segments(segments)
@@ -132,29 +137,29 @@ def check_location(path: str) -> None:
 
 
 def check_directory(path: str, *, location: Location) -> None:
-    """Raise LayoutRefused if no file of a table may be written right below a directory of it.
+    """Raise LayoutRefused if no file may be written directly below a directory of a table.
 
     path: of the directory, below the bucket, without a slash at either end.
     """
-    # A name that either anchor takes, so that only the directory is judged.
+    # A name that both anchors accept, so that only the directory is checked.
     judge(f"{path}/f.parquet", location=location)
 
 
 def refuse_write_once(key: str) -> NoReturn:
-    """Raise LayoutRefused (write-once): key holds other bytes, and table files never change."""
+    """Raise LayoutRefused (write-once): key has other bytes, and table files are never changed."""
     segments = key.split("/")
     detail = "exists with other bytes, and the files of a table never change"
     _refuse("write-once", segments, len(segments) - 1, detail)
 
 
 def refuse_content(key: str, *, rule: str, detail: str) -> NoReturn:
-    """Raise LayoutRefused for a body that is not what its name says."""
+    """Raise LayoutRefused for a body that does not have the format of its name."""
     segments = key.split("/")
     _refuse(rule, segments, len(segments) - 1, detail)
 
 
 def is_mutable(key: str, kind: KeyKind) -> bool:
-    """Say whether key may be overwritten: hints, markers and spill files are no table files."""
+    """Return whether key may be overwritten: hints, markers and spill files are not table files."""
     return kind in ("marker", "scratch") or key.endswith("/metadata/version-hint.text")
 
 
@@ -180,7 +185,7 @@ _SPILL_NAME_PREFIX = "sorting-file-writer-"
 
 
 def _check_encoding(key: str | bytes) -> str:
-    # A surrogate stands for a byte that was no UTF-8; it must come out as one again.
+    # A surrogate stands for a byte that is not UTF-8, and is encoded as that byte.
     data = key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass")
     try:
         text = data.decode("utf-8")
@@ -256,7 +261,7 @@ def _check_depth(segments: Sequence[str], depth: int) -> None:
 
 
 def _refuse_no_anchor(segments: Sequence[str], index: int) -> NoReturn:
-    detail = "stands where only metadata or data may"
+    detail = "is in the place of metadata or data"
     _refuse("no-anchor", segments, min(index, len(segments) - 1), detail)
 
 
@@ -267,7 +272,7 @@ def _judge_metadata(segments: Sequence[str], anchor_index: int, *, is_marker: bo
     if is_marker:
         return "marker"
     if below[0] != "version-hint.text" and not _has_suffix(below[0], _META_SUFFIXES):
-        _refuse("metadata-name", segments, anchor_index + 1, "is no name of a metadata file")
+        _refuse("metadata-name", segments, anchor_index + 1, "is not a name of a metadata file")
     return "metadata"
 
 
@@ -293,14 +298,14 @@ def _judge_data(segments: Sequence[str], anchor_index: int, *, is_marker: bool) 
     if in_spill:
         if len(name) > len(_SPILL_NAME_PREFIX) and name.startswith(_SPILL_NAME_PREFIX):
             return "scratch"
-        _refuse("data-name", segments, last, "is no name of a spill file")
+        _refuse("data-name", segments, last, "is not a name of a spill file")
     if not _has_suffix(name, _DATA_SUFFIXES):
-        _refuse("data-name", segments, last, "is no name of a data file")
+        _refuse("data-name", segments, last, "is not a name of a data file")
     return "data"
 
 
 def _has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Say whether name is a stem and one of suffixes. A bare suffix is hidden, so never here."""
+    """Return whether name is a stem and one of suffixes. Hidden names were refused before."""
     return name.endswith(suffixes)
 
 
@@ -320,7 +325,7 @@ _EXPECTED = {
     "metadata-name": _EXPECTED_METADATA,
     "data-directory": _EXPECTED_DATA,
     "data-name": _EXPECTED_DATA,
-    "content-magic": "a body of the format its name says",
+    "content-magic": "a body in the format of its name",
     "content-metadata": "the metadata of the table at this location",
     "write-once": "a new name or identical bytes",
 }
@@ -341,7 +346,7 @@ def _refuse(rule: str, segments: Sequence[str], position: int, detail: str) -> N
 
 
 def _show(segment: str) -> str:
-    """Return segment cut to a bounded length, with nothing in it that a log would obey."""
+    """Return segment cut to a bounded length, without control characters for logs."""
     cut = segment[:SEGMENT_SHOWN_CHARACTERS_MAX]
     if cut.isprintable():
         return cut

@@ -1,10 +1,10 @@
-"""rule: which source objects a table has taken in, remembered in the commit that took them.
+"""rule: which source objects a table has loaded, recorded in the commit that loaded them.
 
-A writer names what it read in the snapshot's summary, under `boathouse.loads`: a JSON list of
-{source, etag}, or {object} naming an object that holds a long list. Each becomes a row of its own
-that must not exist yet, so two jobs that read the same file cannot both commit. Rows outlive the
-snapshot and its expiry. `boathouse.loads.mode` = `replace` says that the snapshot replaces all the
-table held: what was taken in before is forgotten in the same commit.
+A writer lists what it read in the snapshot's summary, under `boathouse.loads`: a JSON list of
+{source, etag}, or {object} with the name of an object that has a long list. Each source becomes a
+row that must not exist yet, so two jobs that read the same file cannot both commit. Rows outlive
+the snapshot and its expiry. `boathouse.loads.mode` = `replace` means that the snapshot replaces the
+table's content: the same commit removes the rows of earlier loads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MODE_KEY: Final = "boathouse.loads.mode"
 LOADS_MAX: Final = 100_000
 LIST_BYTES_MAX: Final = 32 * 1024 * 1024
 REFERENCE_CHARACTERS_MAX: Final = 4096
-"""What a summary says in place of a list: the object that holds it."""
+"""The form of a summary without a list: the object that has it."""
 TEXT_CHARACTERS_MAX: Final = 4096
 SHOWN_MAX: Final = 3
 SOURCES_AT_ONCE: Final = 200
-"""Sources that are looked up and written where they are asked for: some milliseconds."""
+"""Sources that are looked up and written on the event loop: some milliseconds."""
 LIST_BYTES_AT_ONCE: Final = 16 * 1024
 PAGE_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taken:
-    """The sources of one snapshot. mode replace forgets all others of the table."""
+    """The sources of one snapshot. mode replace removes all others of the table."""
 
     snapshot_id: int
     sources: tuple[tuple[str, str], ...]
@@ -44,14 +44,14 @@ class Taken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """Some of a table's loads, in no order that means anything. next: where to go on."""
+    """Some of a table's loads, in no particular order. next: the token of the next page."""
 
     loads: tuple[records.LoadRow, ...]
     next: str | None
 
 
 def objects_named(updates: Iterable[Any]) -> list[str]:
-    """Return the objects that hold lists of sources, as the updates' summaries name them."""
+    """Return the objects with lists of sources that the updates' summaries name."""
     named = []
     for _, summary in _summaries(updates):
         uri = _object_of(summary[SUMMARY_KEY])
@@ -61,7 +61,7 @@ def objects_named(updates: Iterable[Any]) -> list[str]:
 
 
 def are_large(updates: Iterable[Any]) -> bool:
-    """Say whether reading the lists of sources takes longer than the event loop may be held."""
+    """Return whether reading the lists of sources would hold the event loop for too long."""
     return any(
         not isinstance(text := summary[SUMMARY_KEY], str)
         or len(text) > LIST_BYTES_AT_ONCE
@@ -71,11 +71,11 @@ def are_large(updates: Iterable[Any]) -> bool:
 
 
 def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:
-    """Return what the updates' snapshots have taken in. Raises InvalidArgument.
+    """Return the sources of the updates' snapshots. Raises InvalidArgument.
 
     read: returns the bytes of an object that a summary names.
     """
-    found = []
+    taken = []
     for snapshot_id, summary in _summaries(updates):
         text = summary[SUMMARY_KEY]
         uri = _object_of(text)
@@ -84,8 +84,8 @@ def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Take
         if mode not in ("append", "replace"):
             raise errors.InvalidArgument(f"Invalid {MODE_KEY}: {mode} is not append or replace")
         sources = tuple(dict.fromkeys(map(_checked, listed)))
-        found.append(Taken(snapshot_id=snapshot_id, sources=sources, mode=mode))
-    return tuple(found)
+        taken.append(Taken(snapshot_id=snapshot_id, sources=sources, mode=mode))
+    return tuple(taken)
 
 
 def plan(
@@ -96,7 +96,7 @@ def plan(
     *,
     now_ms: int,
 ) -> batch.Batch:
-    """Return the Batch that remembers what was taken in. Raises LoadAlreadyTaken."""
+    """Return the Batch that records the loaded sources. Raises LoadAlreadyTaken."""
     expects: list[batch.Expect] = []
     writes: list[batch.Write] = []
     derive: list[batch.Derivation] = []
@@ -161,8 +161,8 @@ def _forget_others(prefix: bytes, own: set[bytes]) -> batch.Derivation:
 
 
 def _summaries(updates: Iterable[Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return (snapshot id, summary) of every snapshot added that names loads."""
-    found: list[tuple[int, Mapping[str, Any]]] = []
+    """Return (snapshot id, summary) of every added snapshot that has loads."""
+    summaries: list[tuple[int, Mapping[str, Any]]] = []
     for update in updates:
         if not isinstance(update, dict) or update.get("action") != "add-snapshot":
             continue
@@ -171,8 +171,8 @@ def _summaries(updates: Iterable[Any]) -> list[tuple[int, Mapping[str, Any]]]:
         if isinstance(summary, dict) and SUMMARY_KEY in summary:
             snapshot_id = snapshot.get("snapshot-id") if isinstance(snapshot, dict) else None
             if isinstance(snapshot_id, int):
-                found.append((snapshot_id, summary))
-    return found
+                summaries.append((snapshot_id, summary))
+    return summaries
 
 
 class _Source(msgspec.Struct, frozen=True, gc=False):
@@ -185,7 +185,7 @@ _decode_reference = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _object_of(text: Any) -> str | None:
-    """Return the object that a summary names in place of a list; None if it holds the list."""
+    """Return the object that a summary names instead of a list; None if it has the list."""
     if not isinstance(text, str):
         raise _malformed("JSON text")
     if not text[:64].lstrip().startswith("{"):
@@ -205,7 +205,7 @@ def _sources_of(text: str | bytes) -> list[_Source]:
     if len(text) > LIST_BYTES_MAX:
         raise _malformed(f"at most {LIST_BYTES_MAX} bytes long")
     braces = text.count("{") if isinstance(text, str) else text.count(b"{")
-    if braces <= 2 * LOADS_MAX:  # names of sources may hold some
+    if braces <= 2 * LOADS_MAX:  # names of sources may contain braces
         try:
             sources = _decode_sources(text)
         except msgspec.ValidationError:

@@ -1,10 +1,10 @@
-"""rule: where tables and views live in their table bucket, and which places may be taken.
+"""rule: locations of tables and views in their table bucket, and which are free.
 
-A location is `s3://{table_bucket}/{path}`; its path has two to seventeen segments. One thing has a
-location to itself: no other may lie at, inside, or around it. The index keeps a row for every
-location ever handed out and, for paths deeper than two segments, a row for each ancestor, so that
-an overlap is seen by point reads alone, whatever the number of siblings.
-Never opens anything, and never decides who may write there.
+A location is `s3://{table_bucket}/{path}`; its path has two to seventeen segments. A table or view
+has its location alone: no other may be at, inside, or around it. The index keeps a row for every
+location ever assigned and, for paths deeper than two segments, a row for each ancestor, so that
+point reads find every overlap, whatever the number of siblings.
+Never opens anything, and never checks access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ESCAPED_IN_NAME = frozenset("/%?#*\\")
 
 
 def namespace_path(namespace: idents.Namespace) -> str:
-    """Return the one segment that holds a namespace's tables: its levels joined by dots.
+    """Return the one segment for a namespace's tables: its levels joined by dots.
 
     Dots inside a level are escaped, so that two namespaces never share a segment.
     """
@@ -33,7 +33,7 @@ def namespace_path(namespace: idents.Namespace) -> str:
 def tables_path(
     namespace: idents.Namespace, namespace_properties: Mapping[str, str], *, table_bucket: str
 ) -> str:
-    """Return the path below which new things of a namespace go."""
+    """Return the path for new tables of a namespace."""
     location = namespace_properties.get(properties.NAMESPACE_LOCATION)
     if location is None:
         return namespace_path(namespace)
@@ -41,7 +41,7 @@ def tables_path(
 
 
 def default_path(*, parent_path: str, name: str, suffix: str = "") -> str:
-    """Return where a new thing goes below parent_path when its creator asks for no place."""
+    """Return the path of a new table below parent_path if its creator names no location."""
     segment = _escape(name, _ESCAPED_IN_NAME)
     if segment.startswith("."):
         segment = "%2E" + segment[1:]
@@ -51,12 +51,12 @@ def default_path(*, parent_path: str, name: str, suffix: str = "") -> str:
 
 
 def format_uri(table_bucket: str, path: str) -> str:
-    """Return the location of a path, as metadata spells it."""
+    """Return the location of a path, as in metadata."""
     return f"s3://{table_bucket}/{path}"
 
 
 def parse_location(location: str, *, table_bucket: str) -> str:
-    """Return the path of a location in this table bucket, or raise InvalidLocation."""
+    """Return the path of a location in this table bucket. Raises InvalidLocation."""
     path = path_in(location, table_bucket=table_bucket)
     if path is None:
         raise errors.InvalidLocation(
@@ -67,7 +67,7 @@ def parse_location(location: str, *, table_bucket: str) -> str:
 
 
 def path_in(uri: str, *, table_bucket: str) -> str | None:
-    """Return what uri names below the table bucket, or None if it lies elsewhere."""
+    """Return the path of uri below the table bucket, or None if it is elsewhere."""
     plain = properties.plain_uri(uri)
     prefix = f"s3://{table_bucket}/"
     if not plain.startswith(prefix):
@@ -76,7 +76,7 @@ def path_in(uri: str, *, table_bucket: str) -> str | None:
 
 
 def check_path(path: str) -> None:
-    """Raise InvalidLocation unless files below path would pass the layout rules."""
+    """Raise InvalidLocation unless files below path pass the layout rules."""
     if len(path.encode("utf-8", "surrogatepass")) > PATH_BYTES_MAX:
         raise errors.InvalidLocation(
             f"Invalid location: its path is longer than {PATH_BYTES_MAX} bytes"
@@ -87,12 +87,12 @@ def check_path(path: str) -> None:
         raise errors.InvalidLocation(f"Invalid location: {refused}") from refused
     if any(character in path for character in "?#*"):
         raise errors.InvalidLocation(
-            f"Invalid location: {path} holds one of ? # *, which clients read as something else"
+            f"Invalid location: {path} holds one of ? # *, which have a meaning in clients' URIs"
         )
 
 
 def check_namespace_location(location: str, *, table_bucket: str) -> str:
-    """Return the path below which a namespace wants its tables, or raise InvalidLocation."""
+    """Return the path that a namespace's location sets for its tables. Raises InvalidLocation."""
     path = path_in(location, table_bucket=table_bucket)
     if not path:
         raise errors.InvalidLocation(
@@ -103,7 +103,7 @@ def check_namespace_location(location: str, *, table_bucket: str) -> str:
 
 
 def ancestors(path: str) -> tuple[str, ...]:
-    """Return the places above path that could be locations themselves, longest first."""
+    """Return the paths above path that could be locations, longest first."""
     segments = path.split("/")
     return tuple(
         "/".join(segments[:depth])

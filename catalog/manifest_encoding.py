@@ -1,4 +1,4 @@
-"""rule: manifests and manifest lists, v1 to v3, written as the specification lays them out.
+"""rule: encodes manifests and manifest lists, v1 to v3, as the specification defines them.
 
 Source: Iceberg spec, Manifests, Manifest Lists, First Row ID Assignment.
 """
@@ -17,11 +17,11 @@ from catalog import avro, datatypes, manifests, transforms, values
 Json = dict[str, Any]
 
 BLOCK_SIZE_DEFAULT: Final = 64 * 1024 * 1024
-"""v1 wants a block size on every file, and nobody reads it."""
+"""v1 requires a block size on every file, which no reader uses."""
 
 
 def partition_types(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the type of each partition field's values. A dropped source is of type unknown."""
+    """Return the type of each partition field's values. A dropped source has type unknown."""
     columns = datatypes.columns(schema)
     types = []
     for field in spec["fields"]:
@@ -46,11 +46,11 @@ def encode_manifest(
     snapshot_id: int,
     sync: bytes,
 ) -> tuple[bytes, manifests.ManifestFile]:
-    """Return a manifest's bytes, and what a manifest list says of it.
+    """Return a manifest's bytes, and its entry for a manifest list.
 
     entries: added ones with sequence numbers None inherit them; all others must have theirs.
-    path: where the manifest will lie. schema, spec: decoded JSON with their ids; every file's
-    partition fits the spec. sync: 16 bytes that do not occur by chance (a fresh id).
+    path: of the manifest. schema, spec: decoded JSON with their ids; every file's partition fits
+    the spec. sync: 16 bytes that do not occur by chance (a fresh id).
     """
     types = partition_types(spec, schema)
     for entry in entries:
@@ -91,7 +91,7 @@ def _check_entry(
     file = entry.data_file
     is_data = file.content == manifests.Content.DATA
     assert is_data == (content == manifests.ManifestContent.DATA), (
-        "a manifest lists data or deletes alone"
+        "a manifest has either data or deletes"
     )
     assert len(file.partition) == len(types), "a file's partition fits its manifest's spec"
     assert entry.status == manifests.Status.ADDED or entry.sequence_number is not None
@@ -153,7 +153,7 @@ def _summarise(
     for entry in entries:
         files[entry.status] += 1
         rows[entry.status] += entry.data_file.record_count
-    known = [
+    sequence_numbers = [
         entry.sequence_number
         for entry in entries
         if entry.is_live and entry.sequence_number is not None
@@ -164,8 +164,8 @@ def _summarise(
         partition_spec_id=spec_id,
         content=content,
         sequence_number=manifests.UNASSIGNED,
-        # what inherits the commit's number is newer than all that has one
-        min_sequence_number=min(known) if known else manifests.UNASSIGNED,
+        # an entry that inherits the commit's number is newer than all that have one
+        min_sequence_number=min(sequence_numbers) if sequence_numbers else manifests.UNASSIGNED,
         added_snapshot_id=snapshot_id,
         added_files_count=files[manifests.Status.ADDED],
         existing_files_count=files[manifests.Status.EXISTING],
@@ -185,19 +185,23 @@ def _summarise(
 def partition_summaries(
     types: Sequence[Any], partitions: Sequence[tuple[Any, ...]]
 ) -> tuple[manifests.FieldSummary, ...]:
-    """Return, for each partition field, what a manifest list says of these partitions' values."""
+    """Return a manifest list's summary of these values for each partition field."""
     summaries = []
     for position, type_ in enumerate(types):
-        found = [partition[position] for partition in partitions]
+        field_values = [partition[position] for partition in partitions]
         is_float = datatypes.kind_of(type_) in ("float", "double")
-        nan = [value for value in found if is_float and value is not None and math.isnan(value)]
+        nan = [
+            value for value in field_values if is_float and value is not None and math.isnan(value)
+        ]
         rest = [
-            value for value in found if value is not None and not (is_float and math.isnan(value))
+            value
+            for value in field_values
+            if value is not None and not (is_float and math.isnan(value))
         ]
         key = _total_order if is_float else None
         summaries.append(
             manifests.FieldSummary(
-                contains_null=any(value is None for value in found),
+                contains_null=any(value is None for value in field_values),
                 contains_nan=bool(nan) if is_float else None,
                 lower_bound=values.to_bytes(type_, min(rest, key=key)) if rest else None,
                 upper_bound=values.to_bytes(type_, max(rest, key=key)) if rest else None,
@@ -207,7 +211,7 @@ def partition_summaries(
 
 
 def _total_order(value: float) -> tuple[float, float]:
-    """-0.0 comes before 0.0 in bounds."""
+    """Order -0.0 before 0.0 in bounds."""
     return value, math.copysign(1.0, value)
 
 
@@ -221,9 +225,10 @@ def encode_manifest_list(
     first_row_id: int | None = None,
     sync: bytes,
 ) -> tuple[bytes, int]:
-    """Return a manifest list's bytes, and how many row ids it hands out.
+    """Return a manifest list's bytes, and the number of row ids that it assigns.
 
     New manifests (sequence number UNASSIGNED) get this commit's sequence number. In v3 every data
+    manifest without a first row id gets one, starting at first_row_id.
     manifest without a first row id gets one, from first_row_id on.
     """
     next_row_id = first_row_id or 0
@@ -254,9 +259,7 @@ def _rows_to_assign(manifest: manifests.ManifestFile) -> int:
     if manifest.unassigned_rows is not None:
         return manifest.unassigned_rows
     if manifest.added_rows_count is None or manifest.existing_rows_count is None:
-        raise manifests.InvalidManifest(
-            f"{manifest.manifest_path} does not say how many rows it holds"
-        )
+        raise manifests.InvalidManifest(f"{manifest.manifest_path} has no row count")
     return manifest.added_rows_count + manifest.existing_rows_count
 
 
@@ -379,24 +382,24 @@ def _entry_schema(
 
 
 def _partition_field(name: str, field: Mapping[str, Any], type_: Any) -> Json:
-    made = _optional(name, field["field-id"], _avro_type(type_, field["field-id"]))
+    avro_field = _optional(name, field["field-id"], _avro_type(type_, field["field-id"]))
     if name != field["name"]:
-        made["iceberg-field-name"] = field["name"]
-    return made
+        avro_field["iceberg-field-name"] = field["name"]
+    return avro_field
 
 
 def _avro_type(type_: Any, field_id: int) -> Any:
-    kind = datatypes.kind_of(type_)
-    if kind in ("boolean", "int", "long", "float", "double", "string"):
-        return kind
-    if kind in _LOGICAL:
-        return _LOGICAL[kind]
-    if kind == "uuid":
+    type_name = datatypes.kind_of(type_)
+    if type_name in ("boolean", "int", "long", "float", "double", "string"):
+        return type_name
+    if type_name in _LOGICAL:
+        return _LOGICAL[type_name]
+    if type_name == "uuid":
         return {"type": "fixed", "name": f"uuid_{field_id}", "size": 16, "logicalType": "uuid"}
-    if kind == "fixed":
+    if type_name == "fixed":
         size = datatypes.fixed_length(type_)
         return {"type": "fixed", "name": f"fixed_{field_id}_{size}", "size": size}
-    if kind == "decimal":
+    if type_name == "decimal":
         precision, scale = datatypes.decimal_of(type_)
         return {
             "type": "fixed",
@@ -406,8 +409,8 @@ def _avro_type(type_: Any, field_id: int) -> Any:
             "precision": precision,
             "scale": scale,
         }
-    if kind == "unknown":
-        return "int"  # a void field whose source is gone: always null
+    if type_name == "unknown":
+        return "int"  # a void field whose source was dropped: always null
     return "bytes"
 
 
@@ -422,7 +425,7 @@ _LOGICAL: Mapping[str, Json] = {
 
 
 def _decimal_size(precision: int) -> int:
-    """Return how many bytes hold every number of this many digits, and its negative."""
+    """Return the number of bytes for every number with this many digits, and its negative."""
     largest: int = 10**precision - 1
     return largest.bit_length() // 8 + 1
 
@@ -432,15 +435,15 @@ _NAME_REST = re.compile(r"[^A-Za-z0-9_]")
 
 
 def _partition_names(spec: Mapping[str, Any]) -> list[str]:
-    """Return each partition field's name as Avro allows it."""
+    """Return each partition field's name in a form that Avro allows."""
     return [_avro_name(field["name"]) for field in spec["fields"]]
 
 
 def _avro_name(name: str) -> str:
-    made = _NAME_REST.sub(lambda match: f"_x{ord(match[0]):X}", name)
+    safe_name = _NAME_REST.sub(lambda match: f"_x{ord(match[0]):X}", name)
     if _NAME_START.match(name):
-        return made
-    return f"_{made}" if name[0].isdigit() and name[0].isascii() else made
+        return safe_name
+    return f"_{safe_name}" if name[0].isdigit() and name[0].isascii() else safe_name
 
 
 def _list_schema(format_version: int) -> Json:

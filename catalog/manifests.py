@@ -1,9 +1,9 @@
-"""rule: manifests and manifest lists, v1 to v3, as values, read by field id.
+"""rule: manifests and manifest lists, v1 to v3, as values, decoded by field id.
 
-What an entry leaves out (sequence numbers, snapshot id, first row id) it inherits from its
-manifest's entry in the list: `inherit` does that, decoding does not. Column metrics stay packed
-until somebody asks, because most of a manifest's size is metrics nobody looks at. They are written
-by `catalog.manifest_encoding`.
+Fields that an entry omits (sequence numbers, snapshot id, first row id) are inherited from its
+manifest's entry in the list: by `inherit`, not by decoding. Column metrics stay packed until they
+are used, because they are most of a manifest's size and rarely used. `catalog.manifest_encoding`
+writes manifests.
 Source: Iceberg spec, Manifests, Manifest Lists, Sequence Number and First Row ID Inheritance.
 """
 
@@ -23,15 +23,15 @@ Json = dict[str, Any]
 
 
 class InvalidManifest(ValueError):
-    """The bytes are no manifest or manifest list, or one this catalog cannot read."""
+    """The bytes are not a manifest or manifest list, or use an unsupported feature."""
 
 
 class BeyondBounds(InvalidManifest):
-    """The bytes are more than the decoder in use takes; another one may take them."""
+    """The bytes exceed the bounds of this decoder; another one may accept them."""
 
 
 class Content(enum.IntEnum):
-    """What a content file holds."""
+    """The content of a content file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -39,14 +39,14 @@ class Content(enum.IntEnum):
 
 
 class ManifestContent(enum.IntEnum):
-    """What kind of files a manifest lists."""
+    """The content of all files in a manifest."""
 
     DATA = 0
     DELETES = 1
 
 
 class Status(enum.IntEnum):
-    """What the manifest's snapshot did to a file."""
+    """The change of a file in the manifest's snapshot."""
 
     EXISTING = 0
     ADDED = 1
@@ -56,8 +56,8 @@ class Status(enum.IntEnum):
 class Metrics:
     """Column metrics of a content file, by field id. Immutable.
 
-    None for a whole map, or no entry, means unknown. Bounds are bytes in single-value form. What
-    came packed from another process stays so: unpacked, it takes twenty times the memory.
+    None for a whole map, or no entry, means unknown. Bounds are bytes in single-value form. Metrics
+    that were packed by another process stay so: unpacked, they take twenty times the memory.
     """
 
     __slots__ = ("_maps", "_packed")
@@ -84,10 +84,10 @@ class Metrics:
 
     @classmethod
     def unpacked_later(cls, packed: bytes) -> Metrics:
-        """Return metrics from what `packed` gave."""
-        made = cls()
-        made._packed, made._maps = packed, None
-        return made
+        """Return metrics from the result of `packed`."""
+        metrics = cls()
+        metrics._packed, metrics._maps = packed, None
+        return metrics
 
     def packed(self) -> bytes:
         """Return the metrics as bytes for another process."""
@@ -102,39 +102,39 @@ class Metrics:
 
     @property
     def column_sizes(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self.unpacked()[0]
-        return found
+        sizes: Mapping[int, int] | None = self.unpacked()[0]
+        return sizes
 
     @property
     def value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self.unpacked()[1]
-        return found
+        counts: Mapping[int, int] | None = self.unpacked()[1]
+        return counts
 
     @property
     def null_value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self.unpacked()[2]
-        return found
+        counts: Mapping[int, int] | None = self.unpacked()[2]
+        return counts
 
     @property
     def nan_value_counts(self) -> Mapping[int, int] | None:
-        found: Mapping[int, int] | None = self.unpacked()[3]
-        return found
+        counts: Mapping[int, int] | None = self.unpacked()[3]
+        return counts
 
     @property
     def lower_bounds(self) -> Mapping[int, bytes] | None:
-        found: Mapping[int, bytes] | None = self.unpacked()[4]
-        return found
+        bounds: Mapping[int, bytes] | None = self.unpacked()[4]
+        return bounds
 
     @property
     def upper_bounds(self) -> Mapping[int, bytes] | None:
-        found: Mapping[int, bytes] | None = self.unpacked()[5]
-        return found
+        bounds: Mapping[int, bytes] | None = self.unpacked()[5]
+        return bounds
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Metrics) and self.unpacked() == other.unpacked()
 
     def __hash__(self) -> int:
-        return hash(Metrics)  # maps hash slowly; files are told apart by their paths
+        return hash(Metrics)  # hashing maps is slow; files differ by their paths
 
     def __repr__(self) -> str:
         return f"Metrics{self.unpacked()}"
@@ -155,12 +155,12 @@ NO_METRICS: Final = Metrics()
 
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A data or delete file as a manifest describes it.
+    """A data or delete file in a manifest.
 
     file_path: its URI. file_format: PARQUET, AVRO, ORC or PUFFIN. partition: plain values in the
     order of the spec's fields (see `values`). A deletion vector is a POSITION_DELETES file in
-    PUFFIN: record_count is how many rows it deletes, referenced_data_file whose they are, and
-    content_offset and content_size_in_bytes where in the file it lies.
+    PUFFIN: record_count is the number of rows it deletes, referenced_data_file their data file, and
+    content_offset and content_size_in_bytes its part of the Puffin file.
     """
 
     file_path: str
@@ -200,7 +200,7 @@ class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FieldSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the values of one partition field in a manifest are within. Bounds are bytes."""
+    """Bounds of one partition field's values in a manifest. Bounds are bytes."""
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -209,14 +209,14 @@ class FieldSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 UNASSIGNED: Final = -1
-"""A sequence number that only the commit will know."""
+"""A sequence number that the commit assigns."""
 
 
 class ManifestFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A manifest as a manifest list describes it. None as a count means unknown.
+    """A manifest in a manifest list. None as a count means unknown.
 
-    unassigned_rows: known of a manifest just written: how many rows its data files have no row ids
-    for yet. It is in no file.
+    unassigned_rows: for a manifest just written, the number of rows of its data files without row
+    ids. It is stored in no file.
     """
 
     manifest_path: str
@@ -284,7 +284,7 @@ _LIST_IDS: Mapping[str, int] = {
     "added_files_count": 504,
     "existing_files_count": 505,
     "deleted_files_count": 506,
-    "added_data_files_count": 504,  # the names of old
+    "added_data_files_count": 504,  # the names before v2
     "existing_data_files_count": 505,
     "deleted_data_files_count": 506,
     "added_rows_count": 512,
@@ -311,7 +311,7 @@ _STATUSES = tuple(Status)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ManifestHeader:
-    """What a manifest says of itself. Its schema and spec are those of its writing."""
+    """A manifest's own header. Its schema and spec are those at its writing."""
 
     format_version: int
     content: ManifestContent
@@ -320,7 +320,7 @@ class ManifestHeader:
 
 
 def decode_header(data: bytes) -> ManifestHeader:
-    """Return a manifest's own description. Raises InvalidManifest."""
+    """Return a manifest's header. Raises InvalidManifest."""
     return _header_of(_open(data))
 
 
@@ -331,16 +331,16 @@ def decode_manifest(
     isolated: bool = False,
     bounds: avro.Bounds = avro.ISOLATED,
 ) -> list[ManifestEntry]:
-    """Return all entries of a manifest, deleted ones too, as they are written.
+    """Return all entries of a manifest, deleted ones included, as written.
 
-    spec_id: as the manifest list gives it; else the manifest's own word counts. isolated: a broken
-    manifest may end this process, so it can be read faster. Raises InvalidManifest, BeyondBounds.
+    spec_id: from the manifest list; otherwise the manifest's own header counts. isolated: a broken
+    manifest may crash this process, so it is decoded faster. Raises InvalidManifest, BeyondBounds.
     """
     container = _open(data)
     own_spec_id = _header_of(container).partition_spec_id if spec_id is None else spec_id
 
-    def make_file(found: Mapping[int, Any]) -> DataFile:
-        return _data_file(found, own_spec_id)
+    def make_file(fields: Mapping[int, Any]) -> DataFile:
+        return _data_file(fields, own_spec_id)
 
     adapt = {
         "": avro.Adapter(make=_entry, ids=_ENTRY_IDS),
@@ -400,25 +400,25 @@ def _header_of(container: avro.Container) -> ManifestHeader:
         raise InvalidManifest(f"broken manifest header: {error}") from error
 
 
-def _entry(found: Mapping[int, Any]) -> ManifestEntry:
+def _entry(fields: Mapping[int, Any]) -> ManifestEntry:
     return ManifestEntry(
-        status=_STATUSES[found[0]],
-        snapshot_id=found.get(1),
-        sequence_number=found.get(3),
-        file_sequence_number=found.get(4),
-        data_file=found[2],
+        status=_STATUSES[fields[0]],
+        snapshot_id=fields.get(1),
+        sequence_number=fields.get(3),
+        file_sequence_number=fields.get(4),
+        data_file=fields[2],
     )
 
 
-def _data_file(found: Mapping[int, Any], spec_id: int) -> DataFile:
-    get = found.get
+def _data_file(fields: Mapping[int, Any], spec_id: int) -> DataFile:
+    get = fields.get
     split_offsets, equality_ids = get(132), get(135)
-    file_format = found[101]
+    file_format = fields[101]
     return DataFile(
-        file_path=found[100],
+        file_path=fields[100],
         file_format=_FORMATS.get(file_format) or file_format.upper(),
-        record_count=found[103],
-        file_size_in_bytes=found[104],
+        record_count=fields[103],
+        file_size_in_bytes=fields[104],
         content=_CONTENTS[get(134) or 0],
         spec_id=spec_id,
         partition=get(102) or (),
@@ -441,13 +441,13 @@ def _data_file(found: Mapping[int, Any], spec_id: int) -> DataFile:
     )
 
 
-def _manifest_file(found: Mapping[int, Any]) -> ManifestFile:
-    get = found.get
+def _manifest_file(fields: Mapping[int, Any]) -> ManifestFile:
+    get = fields.get
     partitions = get(507)
     return ManifestFile(
-        manifest_path=found[500],
-        manifest_length=found[501],
-        partition_spec_id=found[502],
+        manifest_path=fields[500],
+        manifest_length=fields[501],
+        partition_spec_id=fields[502],
         content=ManifestContent(get(517) or 0),
         sequence_number=get(515) or 0,
         min_sequence_number=get(516) or 0,
@@ -464,10 +464,10 @@ def _manifest_file(found: Mapping[int, Any]) -> ManifestFile:
     )
 
 
-def _summary(found: Mapping[int, Any]) -> FieldSummary:
-    get = found.get
+def _summary(fields: Mapping[int, Any]) -> FieldSummary:
+    get = fields.get
     return FieldSummary(
-        contains_null=found[509],
+        contains_null=fields[509],
         contains_nan=get(518),
         lower_bound=get(510),
         upper_bound=get(511),
@@ -475,12 +475,12 @@ def _summary(found: Mapping[int, Any]) -> FieldSummary:
 
 
 def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[ManifestEntry]:
-    """Return entries with what they leave out taken from their manifest's place in the list.
+    """Return entries with the fields that they inherit from their manifest's entry in the list.
 
-    An added file inherits its sequence numbers, in v1 always 0. Every data file without a first
-    row id is given one, deleted ones aside, if the manifest has one.
+    An added file inherits its sequence numbers, in v1 always 0. Every live data file without a
+    first row id gets one, if the manifest has one.
     """
-    made = []
+    inherited = []
     next_row_id = manifest.first_row_id if manifest.content == ManifestContent.DATA else None
     for entry in entries:
         data_file = entry.data_file
@@ -497,7 +497,7 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[Ma
                 sequence_number = manifest.sequence_number
             if file_sequence_number is None:
                 file_sequence_number = manifest.sequence_number
-        made.append(
+        inherited.append(
             ManifestEntry(
                 status=entry.status,
                 snapshot_id=(
@@ -508,7 +508,7 @@ def inherit(entries: Iterable[ManifestEntry], manifest: ManifestFile) -> list[Ma
                 data_file=data_file,
             )
         )
-    return made
+    return inherited
 
 
 def live_entries(
@@ -518,7 +518,7 @@ def live_entries(
     isolated: bool = False,
     bounds: avro.Bounds = avro.ISOLATED,
 ) -> list[ManifestEntry]:
-    """Return the live entries of a manifest with all they inherit.
+    """Return the live entries of a manifest with all inherited fields.
 
     Raises InvalidManifest, BeyondBounds.
     """
@@ -532,7 +532,7 @@ def live_entries(
 
 
 def pack_entries(entries: Sequence[ManifestEntry]) -> bytes:
-    """Return entries as bytes for another process; `unpack_entries` reads them cheaply there."""
+    """Return entries as bytes for another process; `unpack_entries` decodes them cheaply."""
     decimals = sorted(
         {
             position
@@ -562,7 +562,7 @@ def _pack_metrics(value: Any) -> bytes:
     return value.packed()
 
 
-def _unpack_metrics(kind: type, packed: Any) -> Metrics:
+def _unpack_metrics(value_type: type, packed: Any) -> Metrics:
     return Metrics.unpacked_later(packed)
 
 
@@ -572,7 +572,7 @@ _unpack_entries = msgspec.msgpack.Decoder(
 
 
 def _with_decimals(entry: ManifestEntry, positions: Sequence[int]) -> ManifestEntry:
-    """Decimals cross as text, which nothing but their place in the partition tells apart."""
+    """Restore decimals, which are packed as text; only their position identifies them."""
     partition = list(entry.data_file.partition)
     for position in positions:
         if partition[position] is not None:

@@ -1,4 +1,4 @@
-"""rule: what hangs on a table beside its snapshots: statistics files and encryption keys.
+"""rule: a table's statistics files and encryption keys.
 
 At most one statistics file and one partition statistics file per snapshot; a new one replaces it.
 Source: Iceberg spec, Table Statistics, Partition Statistics, Encryption Keys.
@@ -14,14 +14,14 @@ ENCRYPTION_MIN_FORMAT_VERSION = 3
 
 
 def apply_set_statistics(draft: Draft, update: Json) -> None:
-    """Set a snapshot's statistics file; the update's own snapshot-id is deprecated, not read."""
+    """Set a snapshot's statistics file; the update's own snapshot-id is deprecated and ignored."""
     file = reading.get_object(update, "statistics")
     reading.get_long(file, "snapshot-id")
     reading.get_text(file, "statistics-path")
     reading.get_long(file, "file-size-in-bytes")
     reading.get_long(file, "file-footer-size-in-bytes")
-    for given in reading.get_list(file, "blob-metadata"):
-        blob = reading.check_object(given, what="blob metadata")
+    for item in reading.get_list(file, "blob-metadata"):
+        blob = reading.check_object(item, what="blob metadata")
         reading.get_text(blob, "type")
         reading.get_long(blob, "snapshot-id")
         reading.get_long(blob, "sequence-number")
@@ -52,7 +52,7 @@ def apply_remove_partition_statistics(draft: Draft, update: Json) -> None:
 
 
 def apply_add_encryption_key(draft: Draft, update: Json) -> None:
-    """Add a key; one whose id is known already changes nothing."""
+    """Add a key; an existing id changes nothing."""
     key = reading.get_object(update, "encryption-key")
     key_id = reading.get_text(key, "key-id")
     reading.get_text(key, "encrypted-key-metadata")

@@ -1,7 +1,7 @@
-"""rule: table metadata that others wrote, looked at wholly before a table is made of it.
+"""rule: complete validation of table metadata that other writers made, before it is registered.
 
-Decoding checks only the head's form, since what this catalog wrote itself need not be doubted
-again. Metadata to be registered is: every schema, spec and order by its own rules, every ref and
+Decoding checks only the head, because metadata of this catalog needs no second check. Metadata to
+be registered is checked completely: every schema, spec and order by its own rules, every ref and
 log entry against the snapshots.
 """
 

@@ -1,7 +1,7 @@
 """rule: the first metadata of a new table.
 
-createTable numbers columns anew, one level at a time, and carries spec and order over to the new
-ids: schema 0, spec 0, order 0 (unsorted) or 1. Source: Iceberg REST specification, createTable.
+createTable assigns new column ids, one level at a time, and translates spec and order to them:
+schema 0, spec 0, order 0 (unsorted) or 1. Source: Iceberg REST specification, createTable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def new_table(
             partition_spec=partition_spec,
             sort_order=sort_order,
             location=location,
-            given=dict(properties or {}),
+            requested=dict(properties or {}),
             table_uuid=table_uuid,
             now_ms=now_ms,
         )
@@ -51,14 +51,16 @@ def _new_table(
     partition_spec: Any,
     sort_order: Any,
     location: str,
-    given: dict[str, str],
+    requested: dict[str, str],
     table_uuid: str,
     now_ms: int,
 ) -> TableMetadata:
-    for name in given:
-        reading.get_text(given, name)
-    drafts.check_properties(given, count=len(given), characters=drafts.characters_of(given))
-    version = format_version_of(given)
+    for name in requested:
+        reading.get_text(requested, name)
+    drafts.check_properties(
+        requested, count=len(requested), characters=drafts.characters_of(requested)
+    )
+    version = format_version_of(requested)
     checked = schemas.check_schema(schema, format_version=version)
     fresh, renumbered = schemas.with_fresh_ids(checked)
     columns = drafts.Columns.of(checked)
@@ -78,7 +80,7 @@ def _new_table(
         last_partition_id=last_partition_id,
         default_sort_order_id=order["order-id"],
         sort_orders=(order,),
-        properties=stored_properties(given),
+        properties=stored_properties(requested),
     )
 
 
@@ -98,18 +100,18 @@ def creating_updates(metadata: TableMetadata) -> list[Json]:
     ]
 
 
-def format_version_of(given: Mapping[str, str]) -> int:
-    """Return the format version that a create request's properties ask for. Raises BadUpdate."""
+def format_version_of(requested: Mapping[str, str]) -> int:
+    """Return the format version in a create request's properties. Raises BadUpdate."""
     version = property_names.whole_number(
-        given, property_names.FORMAT_VERSION, property_names.FORMAT_VERSION_DEFAULT
+        requested, property_names.FORMAT_VERSION, property_names.FORMAT_VERSION_DEFAULT
     )
     updates.check_format_version(version)
     return version
 
 
-def stored_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties a new table keeps: the defaults of new tables, then what was given."""
-    return {**property_names.CREATE_DEFAULTS, **property_names.storable(given)}
+def stored_properties(requested: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a new table: the defaults of new tables, then the requested ones."""
+    return {**property_names.CREATE_DEFAULTS, **property_names.storable(requested)}
 
 
 def _carried_spec(spec: Any, columns: drafts.Columns, renumbered: Mapping[int, int]) -> Json:

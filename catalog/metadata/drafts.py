@@ -1,9 +1,8 @@
-"""rule: metadata in the making: the one builder that the updates of a commit change in place.
+"""rule: a table's metadata during a commit: the builder that updates change in place.
 
-A Draft lives within one call of `apply_updates`; no one outside sees it. It holds the parts of the
-base by their ids, each copied when an update first touches it, so that an update costs what it
-changes and not what the table holds. It also remembers what `-1` and the snapshot log need to know
-about this request.
+A Draft exists only within one call of `apply_updates`. It holds the parts of the base by their ids,
+each copied when an update first changes it, so that an update costs what it changes, not what the
+table holds. It also keeps the state of this request that `-1` and the snapshot log need.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from catalog.metadata import errors, limits, model
 from catalog.metadata.reading import Json
 
 LAST_ADDED = -1
-"""In place of a schema, spec or order id: the one added last in the same request."""
+"""Instead of a schema, spec or order id: the one added last in the same request."""
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +35,11 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft:
-    """metadata so far, and this request's own history.
+    """The metadata so far, and this request's own changes.
 
-    Lone values are plain attributes; `touch` says that something changed. moves: (timestamp-ms,
-    snapshot id) for each time main moved. snapshots_removed: the snapshot log may have to be cut.
-    partition_owners: of the specs as they stand, once an update has asked for it.
+    Single values are plain attributes; `touch` records that something changed. moves:
+    (timestamp-ms, snapshot id) for each time main moved. snapshots_removed: the snapshot log may
+    have to be cut. partition_owners: of the current specs, built when an update first needs it.
     """
 
     def __init__(self, base: model.TableMetadata, *, now_ms: int, creating: bool) -> None:
@@ -80,20 +79,20 @@ class Draft:
 
     @property
     def added_ids(self) -> Collection[int]:
-        """The ids of all snapshots that add-snapshot brought, removed since or not."""
+        """The ids of all snapshots of add-snapshot updates, later removed ones included."""
         return self.snapshots.ids_added
 
     def touch(self) -> None:
-        """Note that the metadata is no longer the base's."""
+        """Record that the metadata differs from the base."""
         self.touched = True
 
     # Schemas, specs and orders.
 
     def schema_to_bind(self) -> Json | None:
-        """Return the schema that specs and orders are bound to: the current one.
+        """Return the schema to which specs and orders are bound: the current one.
 
-        A table that is being created may not have one yet: DuckDB says which is current only at the
-        end. Then it is the last one added; the finished table is checked as a whole.
+        A table that is being created may not have one yet: DuckDB sets the current schema last.
+        Then it is the last one added; the finished table is checked as a whole.
         """
         current = self.schemas.get(self.current_schema_id)
         if current is None and self.creating and self.last_schema_id is not None:
@@ -101,7 +100,7 @@ class Draft:
         return current
 
     def columns_of(self, schema: Json) -> Columns:
-        """Return the columns of a schema; those of the last one asked for are remembered."""
+        """Return the columns of a schema; those of the last call are cached."""
         if self._columns is None or self._columns[0] is not schema:
             self._columns = (schema, Columns.of(schema))
         return self._columns[1]
@@ -112,10 +111,10 @@ class Draft:
     def properties(self) -> Mapping[str, str]:
         return self.base.properties if self._properties is None else self._properties
 
-    def set_properties(self, given: Mapping[str, str]) -> None:
+    def set_properties(self, changes: Mapping[str, str]) -> None:
         """Set properties. Raises BadUpdate for names, values or counts beyond the limits."""
         stored = self.properties
-        changed = {name: value for name, value in given.items() if stored.get(name) != value}
+        changed = {name: value for name, value in changes.items() if stored.get(name) != value}
         if not changed:
             return
         if self._properties is None:
@@ -150,7 +149,7 @@ class Draft:
         return self.base.refs if self._refs is None else self._refs
 
     def set_ref(self, name: str, ref: Json) -> None:
-        """Make or move a branch or tag. Raises BadUpdate beyond the limits."""
+        """Create or move a branch or tag. Raises BadUpdate beyond the limits."""
         if self._refs is None:
             self._refs = dict(self.base.refs)
         old = self._refs.get(name)
@@ -181,7 +180,7 @@ class Draft:
         self.touch()
 
     def refs_at(self, snapshot_id: int) -> list[str]:
-        """Return the names of the branches and tags that point at a snapshot."""
+        """Return the names of the branches and tags at a snapshot."""
         if self._ref_names is None:
             self._ref_names = {}
             for name, ref in self.refs.items():
@@ -213,7 +212,7 @@ class Draft:
             self.touch()
 
     def finished(self, **fields: Any) -> model.TableMetadata:
-        """Return the metadata as it stands, with these fields set besides."""
+        """Return the metadata with these fields set."""
         if self._properties is not None:
             fields["properties"] = self._properties
         if self._refs is not None:
@@ -244,7 +243,7 @@ class Draft:
 
 
 class Numbered:
-    """Schemas, specs or orders by id, in their order, and by what makes two of them the same."""
+    """Schemas, specs or orders by id, in their order, and by their identity."""
 
     __slots__ = ("_base", "_changed", "_highest", "_ids", "_items", "_name")
 
@@ -268,9 +267,9 @@ class Numbered:
         return list(self._own().values())
 
     def find(self, identity: Any, identity_of: Any) -> int | None:
-        """Return the id of the first item that is the same as one with this identity.
+        """Return the id of the first item with this identity.
 
-        identity_of: returns what is equal for the same items; always the same function.
+        identity_of: returns a value that is equal for equivalent items; always the same function.
         """
         if self._ids is None:
             self._ids = {}
@@ -288,7 +287,7 @@ class Numbered:
         return self._highest
 
     def add(self, number: int, item: Json, identity: Any) -> None:
-        """Add an item under an id that is free. identity: as `find` knows it."""
+        """Add an item under a free id. identity: as for `find`."""
         self._own()[number] = item
         if self._highest is not None:
             self._highest = max(self._highest, number)
@@ -297,7 +296,7 @@ class Numbered:
         self._changed = True
 
     def remove(self, numbers: set[int]) -> bool:
-        """Remove items; say whether there were any."""
+        """Remove items; return whether there were any."""
         items = self._own()
         present = [number for number in numbers if number in items]
         for number in present:
@@ -334,7 +333,7 @@ class PartitionOwners:
 
 
 class SnapshotsDraft:
-    """The snapshots of the base, less those removed, and those added, whose text is joined once."""
+    """The base's snapshots without removed ones and with added ones; the text is joined once."""
 
     __slots__ = ("_base", "_removed", "added", "ids_added")
 
@@ -363,7 +362,7 @@ class SnapshotsDraft:
 
 
 class BySnapshot:
-    """Statistics files by the snapshot that they describe, in their order."""
+    """Statistics files by their snapshot, in order."""
 
     __slots__ = ("_base", "_changed", "_files")
 
@@ -373,7 +372,7 @@ class BySnapshot:
         self._changed = False
 
     def put(self, file: Json) -> bool:
-        """Put a file in place of its snapshot's; say whether that changes anything."""
+        """Replace the file of its snapshot; return whether that changes anything."""
         files = self._own()
         snapshot_id = file["snapshot-id"]
         old = files.pop(snapshot_id, None)
@@ -387,7 +386,7 @@ class BySnapshot:
         return True
 
     def remove(self, snapshot_id: int) -> bool:
-        """Remove a snapshot's files; say whether there were any."""
+        """Remove a snapshot's files; return whether there were any."""
         if not self._base and self._files is None:
             return False
         present = self._own().pop(snapshot_id, None) is not None
@@ -412,7 +411,7 @@ def characters_of(properties: Mapping[str, str]) -> int:
     return sum(map(len, properties.keys())) + sum(map(len, properties.values()))
 
 
-def check_properties(given: Mapping[str, str], *, count: int, characters: int) -> None:
+def check_properties(changes: Mapping[str, str], *, count: int, characters: int) -> None:
     """Check the limits of properties. count, characters: of all properties together."""
     if count > limits.PROPERTIES_MAX:
         raise errors.BadUpdate(f"At most {limits.PROPERTIES_MAX} properties can be set")
@@ -420,7 +419,7 @@ def check_properties(given: Mapping[str, str], *, count: int, characters: int) -
         raise errors.BadUpdate(
             f"Properties are at most {limits.PROPERTY_CHARACTERS_MAX} characters long in all"
         )
-    longest = max(map(len, given), default=0)
+    longest = max(map(len, changes), default=0)
     if longest > limits.PROPERTY_NAME_CHARACTERS_MAX:
         raise errors.BadUpdate(
             f"A property's name is at most {limits.PROPERTY_NAME_CHARACTERS_MAX} characters long,"

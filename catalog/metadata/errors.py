@@ -1,36 +1,36 @@
-"""rule: what the metadata rules refuse, as facts.
+"""rule: the errors of the metadata rules.
 
-Every error is a `MetadataError`; its text is the sentence a client may read. None of them means
-that anything changed: the rules return a new value or raise.
+Every error is a `MetadataError`; its text is the message for the client. After any of them nothing
+has changed: the rules return a new value or raise.
 """
 
 from __future__ import annotations
 
 
 class MetadataError(Exception):
-    """A rule of table or view metadata was not kept."""
+    """A rule of table or view metadata is violated."""
 
 
 class InvalidMetadata(MetadataError):
-    """The bytes are not table or view metadata, or contradict themselves."""
+    """The bytes are not valid table or view metadata."""
 
 
 class BadUpdate(MetadataError):
-    """An update or a create request is malformed, unknown, or would break a rule."""
+    """An update or a create request is malformed, unknown, or violates a rule."""
 
 
 class BadRequirement(BadUpdate):
-    """A requirement is malformed, unknown, or stands where it must not."""
+    """A requirement is malformed, unknown, or not allowed there."""
 
 
 class RequirementFailed(MetadataError):
-    """The table or view is no longer in the state the writer had seen."""
+    """The table or view is no longer in the state that the writer read."""
 
 
 class StaleSequenceNumber(MetadataError):
-    """Another snapshot came first: sequence number or first row id lie behind the table's.
+    """Another snapshot came first: the sequence number or first row id is behind the table's.
 
-    The same change, built anew on the current metadata, may pass.
+    The same change, built again on the current metadata, may succeed.
     """
 
     def __init__(self, reason: str) -> None:

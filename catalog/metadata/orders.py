@@ -1,6 +1,6 @@
-"""rule: sort orders: bound to a schema, compared, numbered; the updates that touch them.
+"""rule: sort orders: validation, comparison, numbering, and their updates.
 
-The unsorted order is always 0, the first real one 1. Source: Iceberg spec, Sorting.
+The unsorted order always has id 0, the first other one 1. Source: Iceberg spec, Sorting.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NULL_ORDERS = ("nulls-first", "nulls-last")
 
 
 def check_order(order: Any, columns: drafts.Columns) -> Json:
-    """Return the sort order, checked to be one a schema with these columns can have.
+    """Return the sort order after checking it against a schema's columns.
 
     Raises BadUpdate.
     """
     checked = reading.check_object(order, what="sort order")
-    for given in specs.check_fields(checked, what="sort order"):
-        field = reading.check_object(given, what="sort field")
+    for item in specs.check_fields(checked, what="sort order"):
+        field = reading.check_object(item, what="sort field")
         direction = reading.get_text(field, "direction").lower()
         if direction not in _DIRECTIONS:
             raise errors.BadUpdate(f"Invalid sort direction: {direction}")
@@ -58,7 +58,7 @@ def check_default_order(metadata: model.TableMetadata) -> None:
 
 
 def identity_of(order: Json) -> tuple[tuple[int, str, str, str], ...]:
-    """Return what is equal for orders that sort alike. Hashable."""
+    """Return a hashable value that is equal for orders that sort alike."""
     return tuple([_sameness(field) for field in order["fields"]])
 
 
@@ -75,7 +75,7 @@ def _sameness(field: Json) -> tuple[int, str, str, str]:
 
 
 def apply_add_sort_order(draft: Draft, update: Json) -> None:
-    """Add a sort order, or find the one that sorts alike; `-1` then means it."""
+    """Add a sort order, or reuse one that sorts alike; `-1` then refers to it."""
     schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a sort order before a schema is current")

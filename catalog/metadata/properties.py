@@ -1,4 +1,4 @@
-"""rule: the property names this catalog itself reads, and which ones are never stored.
+"""rule: the properties that this catalog reads, and those that are never stored.
 
 Source: Iceberg's table and view properties.
 """
@@ -25,10 +25,10 @@ RESERVED = frozenset(
         "default-sort-order",
     }
 )
-"""These steer a create or an update; what they say stands elsewhere in the metadata."""
+"""They direct a create or an update; their values are stored elsewhere in the metadata."""
 
 CREATE_DEFAULTS: Mapping[str, str] = {"write.parquet.compression-codec": "zstd"}
-"""Stored with a new table, as the Java implementation does: writers' own default is gzip."""
+"""Stored with a new table, as the Java implementation does; writers' own default is gzip."""
 
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_MAX_DEFAULT = 100
@@ -56,6 +56,6 @@ def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
 
 
 def switched_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return a property's value as a truth value; everything but `true` is false."""
+    """Return a property's value as a boolean; every value except `true` is false."""
     text = properties.get(name)
     return default if text is None else text.strip().lower() == "true"

@@ -1,7 +1,7 @@
-"""rule: typed reads out of decoded JSON that a client sent.
+"""rule: typed reads from decoded JSON of a client.
 
-Each function returns the value under a name or raises BadUpdate with the sentence Iceberg's own
-parser uses, so that a malformed body is told apart from a broken rule by nobody but its text.
+Each function returns the value under a name or raises BadUpdate with the message of Iceberg's own
+parser. A malformed body and a violated rule both raise BadUpdate; only the message differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS_MAX = 200
 
 
 def shown(value: object) -> str:
-    """Return value as JSON text, cut to a length fit for an error message."""
+    """Return value as JSON text, cut to a length for error messages."""
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 
 
 def has_more_values(value: object, limit: int) -> bool:
-    """Say whether a JSON value holds more than limit values, itself and members included."""
+    """Return whether a JSON value has more than limit values, itself and members included."""
     waiting = [value]
     count = 0
     while waiting and count <= limit:
@@ -47,7 +47,7 @@ def has_more_values(value: object, limit: int) -> bool:
 
 
 def check_object(value: object, *, what: str) -> Json:
-    """Return value as a JSON object. what names it in the error: `table update`."""
+    """Return value as a JSON object. what: its name in the error, such as `table update`."""
     if not isinstance(value, dict):
         raise errors.BadUpdate(f"Cannot parse {what} from a non-object: {shown(value)}")
     return value
@@ -134,7 +134,7 @@ def _get_number(source: Mapping[str, Any], name: str, *, kind: str, limit: int) 
 
 
 def _is_number(value: object, *, limit: int) -> TypeGuard[int]:
-    # By its very type: true and false are ints too.
+    # By exact type: true and false are ints too.
     return type(value) is int and -limit - 1 <= value <= limit
 
 

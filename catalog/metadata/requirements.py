@@ -1,7 +1,7 @@
-"""rule: what a commit requires of the table it was built on.
+"""rule: the requirements of a commit on the table's current state.
 
 Nine requirements, one closed table from name to function. A failed one raises RequirementFailed
-with the sentence Iceberg's clients know; it never changes anything.
+with the message that Iceberg's clients expect; it never changes anything.
 Source: Iceberg REST specification, TableRequirement and ViewRequirement.
 """
 
@@ -15,7 +15,7 @@ from catalog.metadata.reading import Json
 
 
 class State(Protocol):
-    """What requirements look at: a table's metadata, or metadata in the making."""
+    """The state that requirements check: a table's metadata, or a Draft."""
 
     @property
     def table_uuid(self) -> str | None: ...
@@ -39,12 +39,12 @@ ASSERT_CREATE = "assert-create"
 
 
 def asks_create(requirements: Sequence[Json]) -> bool:
-    """Say whether the commit is to create its table."""
-    return any(_type_of(given) == ASSERT_CREATE for given in requirements)
+    """Return whether the commit creates its table."""
+    return any(_type_of(requirement) == ASSERT_CREATE for requirement in requirements)
 
 
 def check_requirements(base: State | None, requirements: Sequence[Json]) -> None:
-    """Check every requirement against base; None means that there is no such table.
+    """Check every requirement against base; None means that the table does not exist.
 
     Raises RequirementFailed, or BadRequirement for one that is malformed or unknown.
     """
@@ -60,8 +60,8 @@ def check_requirements(base: State | None, requirements: Sequence[Json]) -> None
         if base is not None:
             raise errors.RequirementFailed("Requirement failed: table already exists")
         return
-    for given in requirements:
-        name = _type_of(given)
+    for requirement in requirements:
+        name = _type_of(requirement)
         if name == "assert-view-uuid":
             raise errors.BadRequirement(f"Cannot check requirement {name} of a table")
         if name not in TABLE_REQUIREMENTS:
@@ -69,14 +69,16 @@ def check_requirements(base: State | None, requirements: Sequence[Json]) -> None
         if base is None:
             raise errors.RequirementFailed("Requirement failed: table does not exist")
         try:
-            TABLE_REQUIREMENTS[name](base, given)
+            TABLE_REQUIREMENTS[name](base, requirement)
         except errors.BadUpdate as error:
             raise errors.BadRequirement(str(error)) from error
 
 
-def _type_of(given: object) -> str:
+def _type_of(requirement: object) -> str:
     try:
-        return reading.get_text(reading.check_object(given, what="requirement"), "type").lower()
+        return reading.get_text(
+            reading.check_object(requirement, what="requirement"), "type"
+        ).lower()
     except errors.BadUpdate as error:
         raise errors.BadRequirement(str(error)) from error
 

@@ -255,7 +255,7 @@ def test_removing_a_file_that_is_not_live_is_refused_and_leaves_no_file(
         stranger = await bench.write(loaded, rows(9))
         loaded = await bench.add(loaded, rows(1))
         before = bench.keys(loaded)
-        with pytest.raises(errors.InvalidArgument, match="the snapshot does not hold it"):
+        with pytest.raises(errors.InvalidArgument, match="it is not in the snapshot"):
             await bench.appends.commit_files(
                 loaded.ident,
                 [],
@@ -336,7 +336,7 @@ def test_deletion_vectors_are_attached_replaced_and_go_with_their_file(
     ("version", "change", "message"),
     [
         (1, {"content": Content.EQUALITY_DELETES, "equality_ids": (1,)}, "format version 2"),
-        (3, {"content": Content.POSITION_DELETES}, "takes deletion vectors alone"),
+        (3, {"content": Content.POSITION_DELETES}, "accepts only deletion vectors as deletes"),
         (
             2,
             {

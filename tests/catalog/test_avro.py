@@ -238,7 +238,7 @@ def test_a_length_beyond_its_block_never_reads_on() -> None:
         block = bytearray()
         avro.write_int(block, claimed)
         block += b"ab"
-        with pytest.raises(avro.InvalidAvro, match="bytes are asked of 2"):
+        with pytest.raises(avro.InvalidAvro, match="bytes are needed of 2"):
             avro.compile_reader(schema, {})(avro.Block(bytes(block)))
 
 

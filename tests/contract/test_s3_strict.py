@@ -87,7 +87,7 @@ def test_a_file_with_a_right_name_and_wrong_content_is_refused_with_rule_and_rea
     assert refused(s3.put_object, Bucket="curated", Key=key, Body=b"id,day\n1,2\n") == (
         "content-magic",
         'Table bucket layout rule content-magic: segment "f.parquet" (position 4) does not hold'
-        " what .parquet files begin and end with; expected a body of the format its name says",
+        " what .parquet files begin and end with; expected a body in the format of its name",
     )
     for read in (s3.get_object, s3.head_object):
         with pytest.raises(botocore.exceptions.ClientError, match=r"NoSuchKey|404"):
