@@ -1,8 +1,8 @@
-"""rule: a Parquet file's footer as a data file of a table: counts, sizes and bounds by field id.
+"""rule: a table's data file from a Parquet footer: counts, sizes and bounds by field id.
 
-Columns are known by the field ids in the footer; a file without any is matched by name. Bounds
-enclose values, they are not always the least and greatest one: text and binary are cut short.
-NaN counts are not in a footer, so none are claimed unless a column cannot hold NaN.
+Columns are identified by the field ids in the footer; those of a file without any by name. Bounds
+enclose the values but are not always the minimum and maximum: text and binary are truncated.
+A footer has no NaN counts, so they are unknown unless a column cannot have NaN.
 Source: Iceberg spec, Data File Fields and Appendix D; Parquet format, Statistics.
 """
 
@@ -43,12 +43,12 @@ _UNITS_OF_TYPES: Mapping[str, int] = {
 
 
 class UnfitFile(ValueError):
-    """The file is no Parquet that the table could hold."""
+    """The file is not a Parquet file that fits the table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mode:
-    """What is kept of a column: nothing, counts, or bounds too, cut to a width (None: whole)."""
+    """The metrics to keep of a column: none, counts, or also bounds of a width (None: whole)."""
 
     counts: bool
     bounds: bool
@@ -66,10 +66,10 @@ def data_file(
     sort_order_id: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> manifests.DataFile:
-    """Return the data file that a footer describes.
+    """Return the data file of a footer.
 
     path: its URI. schema: the table's, decoded JSON. partition: plain values in the spec's order.
-    properties: the table's, for how much is kept of which column. Raises UnfitFile.
+    properties: the table's, which select the metrics of each column. Raises UnfitFile.
     """
     return manifests.DataFile(
         file_path=path,
@@ -104,19 +104,21 @@ def metrics_of(
         chunks = [footer.row_group(group).column(index) for group in range(footer.num_row_groups)]
         sizes[column.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
         if _is_repeated(column, columns):
-            continue  # counts of elements say nothing of rows
+            continue  # counts of elements are not counts of rows
         counts[column.field_id] = sum(chunk.num_values for chunk in chunks)
         statistics = [chunk.statistics for chunk in chunks if chunk.num_values]
         null_counts = [None if one is None else one.null_count for one in statistics]
-        known = [count for count in null_counts if count is not None]
-        if len(known) == len(null_counts):
-            nulls[column.field_id] = sum(known)
+        counts_known = [count for count in null_counts if count is not None]
+        if len(counts_known) == len(null_counts):
+            nulls[column.field_id] = sum(counts_known)
         if mode.bounds:
-            found = _bounds(statistics, column.type, footer.schema.column(index), mode.width)
-            if found[0] is not None:
-                lower[column.field_id] = found[0]
-            if found[1] is not None:
-                upper[column.field_id] = found[1]
+            column_bounds = _bounds(
+                statistics, column.type, footer.schema.column(index), mode.width
+            )
+            if column_bounds[0] is not None:
+                lower[column.field_id] = column_bounds[0]
+            if column_bounds[1] is not None:
+                upper[column.field_id] = column_bounds[1]
     return manifests.Metrics(
         column_sizes=sizes,
         value_counts=counts,
@@ -128,9 +130,9 @@ def metrics_of(
 
 
 def modes_of(schema: Mapping[str, Any], properties: Mapping[str, str]) -> dict[int, Mode]:
-    """Return what the table's properties ask to keep of each column, by field id.
+    """Return the mode of each column by field id, from the table's properties.
 
-    Beyond the first hundred leaf columns nothing is kept unless a property says so.
+    Beyond the first hundred leaf columns no metrics are kept unless a property asks for them.
     """
     stated = properties.get(METRICS_DEFAULT)
     default = _mode_of(stated or f"truncate({TRUNCATE_DEFAULT})")
@@ -213,7 +215,7 @@ def _is_repeated(column: datatypes.Column, columns: Mapping[int, datatypes.Colum
 def _bounds(
     statistics: Sequence[Any], type_: Any, leaf: Any, width: int | None
 ) -> tuple[bytes | None, bytes | None]:
-    """Return lower and upper bound in single-value form; None where there is none."""
+    """Return lower and upper bound in single-value form; None if there is none."""
     held = [
         one
         for one in statistics
@@ -224,13 +226,13 @@ def _bounds(
     try:
         low = min(_value(type_, leaf, one, "min") for one in held)
         high = max(_value(type_, leaf, one, "max") for one in held)
-        kind = datatypes.kind_of(type_)
+        type_name = datatypes.kind_of(type_)
         if isinstance(low, float) and isinstance(high, float):
             if math.isnan(low) or math.isnan(high):
                 return None, None
-            # a writer may have taken either zero for the other
+            # a writer may have written either zero for the other
             low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
-        if width is not None and kind in ("string", "binary"):
+        if width is not None and type_name in ("string", "binary"):
             low, high = cut_down(low, width), cut_up(high, width)
         return (
             values.to_bytes(type_, low),
@@ -242,33 +244,33 @@ def _bounds(
 
 def _value(type_: Any, leaf: Any, statistics: Any, which: str) -> Any:
     """Return one end of a chunk's statistics as a plain value of the table's type."""
-    kind = datatypes.kind_of(type_)
+    type_name = datatypes.kind_of(type_)
     logical = leaf.logical_type.type
     raw = getattr(statistics, f"{which}_raw")
-    if kind == "decimal":
+    if type_name == "decimal":
         scale = leaf.scale if logical == "DECIMAL" else 0
         number = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
         return values.decimal_from(number, scale)
-    if kind in _UNITS_OF_TYPES:
-        return _in_units(kind, leaf, raw, round_up=which == "max")
-    if kind == "string":
+    if type_name in _UNITS_OF_TYPES:
+        return _in_units(type_name, leaf, raw, round_up=which == "max")
+    if type_name == "string":
         return raw.decode() if isinstance(raw, bytes) else raw
-    if kind in ("int", "long") and logical == "INT":
+    if type_name in ("int", "long") and logical == "INT":
         return getattr(statistics, which)  # unsigned ones are stored as signed
-    if kind in ("float", "double"):
+    if type_name in ("float", "double"):
         return float(raw)
-    if kind in ("int", "long", "date", "boolean") and isinstance(raw, int):
+    if type_name in ("int", "long", "date", "boolean") and isinstance(raw, int):
         return raw
-    if kind in ("binary", "fixed", "uuid") and isinstance(raw, bytes):
+    if type_name in ("binary", "fixed", "uuid") and isinstance(raw, bytes):
         return raw
-    raise values.InvalidValue(f"a column of {leaf.physical_type} holds no {kind}")
+    raise values.InvalidValue(f"a column of {leaf.physical_type} cannot hold {type_name}")
 
 
-def _in_units(kind: str, leaf: Any, raw: Any, *, round_up: bool) -> int:
-    wanted = _UNITS_OF_TYPES[kind]
+def _in_units(type_name: str, leaf: Any, raw: Any, *, round_up: bool) -> int:
+    wanted = _UNITS_OF_TYPES[type_name]
     match = re.search(r"timeUnit=(\w+)", str(leaf.logical_type))
     if match is None or match[1] not in _TIME_UNITS or not isinstance(raw, int):
-        raise values.InvalidValue(f"a column of {leaf.logical_type} holds no {kind}")
+        raise values.InvalidValue(f"a column of {leaf.logical_type} cannot hold {type_name}")
     stored = _TIME_UNITS[match[1]]
     if stored <= wanted:
         return raw * (wanted // stored)

@@ -1,8 +1,8 @@
-"""rule: the properties that change what the catalog itself does. Imports nothing but facts.
+"""rule: the properties that change the catalog's own behaviour.
 
-Every other property is the engines' own and passes through. A path that a property names must lie
-where the table bucket's layout lets a writer write, so that a wrong one fails at once and with a
-reason, not at the first data file.
+All other properties are the engines' and pass through. A path in a property must be one where the
+table bucket's layout allows writes, so that a wrong one fails at once with a reason, not at the
+first data file.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ PATHS: Final = {
     METADATA_PATH: "metadata",
     "flink.manifests.location": "metadata",
 }
-"""Properties that send writers somewhere, and the directory of the location they must stay in."""
+"""Properties with a path for writers, and the directory of the location that must contain it."""
 
 SCHEMES: Final = ("s3", "s3a", "s3n")
-"""The spellings of an object's URI."""
+"""The URI schemes of an object."""
 
 PROPERTY_BYTES_MAX: Final = 64 * 1024
 PROPERTIES_MAX: Final = 1_000
 
 
 def check_paths(properties: Mapping[str, str], *, location: str) -> None:
-    """Raise InvalidProperty if a property sends writers where the layout would refuse them.
+    """Raise InvalidProperty if a property has a path where the layout refuses writes.
 
-    location: the table's, as its metadata spells it.
+    location: the table's, as in its metadata.
     """
     home = plain_uri(location)
     for name, directory in PATHS.items():
@@ -45,9 +45,9 @@ def check_paths(properties: Mapping[str, str], *, location: str) -> None:
         if value is None:
             continue
         allowed = f"{home}/{directory}"
-        given = plain_uri(value)
-        is_below = given == allowed or given.startswith(allowed + "/")
-        if not is_below or not {".", ".."}.isdisjoint(given.split("/")):
+        uri = plain_uri(value)
+        is_below = uri == allowed or uri.startswith(allowed + "/")
+        if not is_below or not {".", ".."}.isdisjoint(uri.split("/")):
             raise errors.InvalidProperty(
                 f"Cannot set {name} to {value}: files of this table may only be written in"
                 f" {location.rstrip('/')}/{directory}"
@@ -55,7 +55,7 @@ def check_paths(properties: Mapping[str, str], *, location: str) -> None:
 
 
 def metadata_codec(properties: Mapping[str, str]) -> MetadataCodec:
-    """Return how metadata files are to be compressed, or raise InvalidProperty."""
+    """Return the compression of new metadata files. Raises InvalidProperty."""
     value = properties.get(METADATA_CODEC, "none").lower()
     if value in ("none", "uncompressed", ""):
         return "none"
@@ -65,7 +65,7 @@ def metadata_codec(properties: Mapping[str, str]) -> MetadataCodec:
 
 
 def metadata_directory(properties: Mapping[str, str], *, location: str) -> str:
-    """Return the URI of the directory that new metadata files go to, without trailing slash."""
+    """Return the URI of the directory for new metadata files, without trailing slash."""
     return properties.get(METADATA_PATH, f"{location.rstrip('/')}/metadata").rstrip("/")
 
 

@@ -1,9 +1,9 @@
-"""rule: which manifests and files a filter cannot match, and so need not be read.
+"""rule: skips manifests and files that cannot match a filter.
 
-Everything here may only err on the safe side: what is kept may hold no matching row, what is
-dropped holds none. Where engines disagree (does `x <> 1` match null? does `x > 1` match NaN? is
--0.0 less than 0.0?) a file is kept if any of them could find a row in it. Bounds are never taken
-for the least or greatest value; text bounds may be cut short.
+All decisions are conservative: a kept file may have no matching row, but a skipped one has none.
+Where engines disagree (does `x <> 1` match null? does `x > 1` match NaN? is -0.0 less than 0.0?)
+a file is kept if any of them could match a row in it. Bounds are not treated as the minimum or
+maximum; text bounds may be truncated.
 Source: Iceberg spec, Scan Planning, Field-level Metrics and Statistics, Partition Transforms.
 """
 
@@ -28,7 +28,7 @@ DEPTH_MAX: Final = 100
 class Comparison:
     """column OP value. op: eq, not-eq, lt, lt-eq, gt, gt-eq, starts-with, not-starts-with.
 
-    column: a field id. value: plain, of the column's type in the schema that is asked.
+    column: a field id. value: plain, of the column's type in the filter's schema.
     """
 
     op: str
@@ -38,7 +38,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Membership:
-    """column is one of values, or with negated none of them."""
+    """column is one of values, or, if negated, none of them."""
 
     column: int
     values: tuple[Value, ...]
@@ -70,7 +70,7 @@ class Not:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Constant:
-    """Always true, always false, or with None: nobody here can tell, so it may be either."""
+    """Always true, always false, or, with None, unknown."""
 
     value: bool | None
 
@@ -97,7 +97,7 @@ _NEGATED = {
 
 
 def without_not(predicate: Predicate, *, negate: bool = False, depth: int = 0) -> Predicate:
-    """Return the predicate with every Not pushed down into its leaves.
+    """Return the predicate with every Not moved into its leaves.
 
     Beyond DEPTH_MAX a part becomes UNKNOWN, which keeps every file.
     """
@@ -124,7 +124,7 @@ def without_not(predicate: Predicate, *, negate: bool = False, depth: int = 0) -
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Range:
-    """What the values of one column in one file, or one partition field in a manifest, can be.
+    """The possible values of one column in one file, or one partition field in a manifest.
 
     lower and upper enclose every value but null and NaN; None is no bound.
     """
@@ -141,7 +141,7 @@ EVERYTHING: Final = Range(may_be_nan=True, is_float=True)
 
 
 def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
-    """Say whether a row within the ranges could satisfy the predicate, which is free of Not."""
+    """Return whether a row within the ranges could satisfy the predicate, which has no Not."""
     match predicate:
         case And(parts=parts):
             return all(may_match(part, range_of) for part in parts)
@@ -150,7 +150,7 @@ def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
         case Constant(value=value):
             return value is not False
         case Not():
-            return True  # `without_not` was not asked; nothing can be said
+            return True  # a Not that `without_not` has not removed: unknown
         case Membership(column=column, values=members, negated=negated):
             range_ = range_of(column)
             if negated:
@@ -170,23 +170,23 @@ def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
 def matching(
     predicate: Predicate, ranges_of: Callable[[int], Sequence[Range]], count: int
 ) -> list[bool]:
-    """Say of each of count files what `may_match` says; leaf by leaf, which is faster for many.
+    """Return `may_match` for each of count files, leaf by leaf, which is faster for many.
 
     ranges_of: the ranges of a column in each file, in the same order.
     """
     match predicate:
         case And(parts=parts):
-            found = [True] * count
+            matches = [True] * count
             for part in parts:
                 more = matching(part, ranges_of, count)
-                found = [one and other for one, other in zip(found, more, strict=True)]
-            return found
+                matches = [one and other for one, other in zip(matches, more, strict=True)]
+            return matches
         case Or(parts=parts):
-            found = [False] * count
+            matches = [False] * count
             for part in parts:
                 more = matching(part, ranges_of, count)
-                found = [one or other for one, other in zip(found, more, strict=True)]
-            return found
+                matches = [one or other for one, other in zip(matches, more, strict=True)]
+            return matches
         case Comparison(op=op, column=column, value=literal):
             return [_compare(range_, op, literal) for range_ in ranges_of(column)]
         case Constant() | Not():
@@ -205,7 +205,7 @@ def _compare(range_: Range, op: str, literal: Any) -> bool:
     if op == "not-starts-with":
         return _not_starting(range_, literal)
     if isinstance(literal, float) and math.isnan(literal):
-        return range_.may_be_value or range_.may_be_nan  # engines order NaN as they like
+        return range_.may_be_value or range_.may_be_nan  # engines order NaN differently
     try:
         if op == "eq":
             return range_.may_be_value and _reaches(range_, literal, literal)
@@ -217,7 +217,7 @@ def _compare(range_: Range, op: str, literal: Any) -> bool:
             return range_.may_be_value and _below(range_, literal, op == "lt-eq")
         return range_.may_be_value and _above(range_, literal, op == "gt-eq")
     except TypeError:
-        return True  # a value of another type than the bounds: for the engine to judge
+        return True  # a value of another type than the bounds: the engine decides
 
 
 def _reaches(range_: Range, least: Any, greatest: Any) -> bool:
@@ -229,7 +229,7 @@ def _reaches(range_: Range, least: Any, greatest: Any) -> bool:
 def _below(range_: Range, literal: Any, or_equal: bool) -> bool:
     if range_.lower is None:
         return True
-    # engines that order -0.0 before 0.0 find it below 0.0, so floats are compared inclusively
+    # engines that order -0.0 before 0.0 put it below 0.0, so floats are compared inclusively
     return bool(range_.lower <= literal if or_equal or range_.is_float else range_.lower < literal)
 
 
@@ -247,7 +247,7 @@ def _may_start(range_: Range, prefix: Any) -> bool:
 
 
 def _not_equal(range_: Range, literal: Any) -> bool:
-    """Only a file all of whose rows hold this very value has none that differs."""
+    """A file is skipped only if all of its rows have this very value."""
     if range_.may_be_null or range_.may_be_nan or range_.is_float:
         return True
     return range_.lower is None or not (range_.lower == literal == range_.upper)
@@ -263,7 +263,7 @@ def _not_starting(range_: Range, prefix: Any) -> bool:
 
 
 def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> Range:
-    """Return what a file's metrics say of a column. What they do not say keeps the file."""
+    """Return the range of a column in a file's metrics. Missing metrics keep the file."""
     _, counts, null_counts, nan_counts, lower_bounds, upper_bounds = metrics.unpacked()
     count = _count(counts, field_id)
     nulls = _count(null_counts, field_id)
@@ -280,14 +280,14 @@ def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> R
     )
 
 
-def _count(found: Mapping[int, int] | None, field_id: int) -> int | None:
-    """Some writers say -1 for what they do not know."""
-    count = None if found is None else found.get(field_id)
+def _count(counts_by_field: Mapping[int, int] | None, field_id: int) -> int | None:
+    """Some writers use -1 for an unknown count."""
+    count = None if counts_by_field is None else counts_by_field.get(field_id)
     return None if count is None or count < 0 else count
 
 
-def _get(found: Mapping[int, Any] | None, field_id: int) -> Any:
-    return None if found is None else found.get(field_id)
+def _get(values_by_field: Mapping[int, Any] | None, field_id: int) -> Any:
+    return None if values_by_field is None else values_by_field.get(field_id)
 
 
 def _bound(type_: Any, data: bytes | None) -> Any:
@@ -296,7 +296,7 @@ def _bound(type_: Any, data: bytes | None) -> Any:
     try:
         value = values.from_bytes(type_, data)
     except (values.InvalidValue, datatypes.InvalidType):
-        return None  # text cut within a character, or a form of a type before its promotion
+        return None  # text cut within a character, or the form of a type before its promotion
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -304,19 +304,19 @@ def range_of_value(type_: Any, value: Value | None) -> Range:
     """Return the range of a partition field's one value."""
     is_float = datatypes.kind_of(type_) in ("float", "double")
     is_nan = isinstance(value, float) and math.isnan(value)
-    known = value is not None and not is_nan
+    has_value = value is not None and not is_nan
     return Range(
-        lower=value if known else None,
-        upper=value if known else None,
+        lower=value if has_value else None,
+        upper=value if has_value else None,
         may_be_null=value is None,
         may_be_nan=is_nan,
-        may_be_value=known,
+        may_be_value=has_value,
         is_float=is_float,
     )
 
 
 def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
-    """Return what a manifest's summary says of a partition field."""
+    """Return the range of a partition field in a manifest's summary."""
     is_float = datatypes.kind_of(type_) in ("float", "double")
     return Range(
         lower=_bound(type_, summary.lower_bound),
@@ -331,9 +331,9 @@ def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
 
 
 class PartitionFilter:
-    """A filter on rows as a filter on partition tuples of one spec: it matches wherever rows may.
+    """A filter on rows as a filter on partition tuples of one spec; it matches if rows may match.
 
-    Its columns are positions in the tuple. Holds no state.
+    Its columns are positions in the tuple. Stateless.
     """
 
     __slots__ = ("_predicate", "_types")
@@ -341,9 +341,9 @@ class PartitionFilter:
     def __init__(
         self, predicate: Predicate, spec: Mapping[str, Any], schema: Mapping[str, Any]
     ) -> None:
-        """predicate: on field ids, any Not allowed. spec: whose tuples are asked.
+        """predicate: on field ids, may contain Not. spec: of the partition tuples.
 
-        schema: any in which the spec's source columns are; unknown transforms filter nothing.
+        schema: one with the spec's source columns; unknown transforms filter nothing.
         """
         fields = _partition_fields(spec, schema)
         self._types = [field.type for field in fields]
@@ -416,8 +416,8 @@ def _project(predicate: Predicate, fields: Sequence[_PartitionField]) -> Predica
             kept = [part for part in kept if part != ALWAYS]
             return And(parts=tuple(kept)) if kept else ALWAYS
         case Or(parts=parts):
-            found = [_project(part, fields) for part in parts]
-            return ALWAYS if ALWAYS in found else Or(parts=tuple(found))
+            projected = [_project(part, fields) for part in parts]
+            return ALWAYS if ALWAYS in projected else Or(parts=tuple(projected))
         case Constant(value=value):
             return Constant(value=False) if value is False else ALWAYS
         case Not():
@@ -452,7 +452,7 @@ def _project_leaf(leaf: Comparison | Membership | Check, field: _PartitionField)
             return Or(parts=parts)
         return _project_comparison(leaf, field, transform)
     except (ValueError, TypeError, AttributeError, OverflowError):
-        return ALWAYS  # a literal the transform cannot take: for the engine to judge
+        return ALWAYS  # a literal that the transform does not accept: the engine decides
 
 
 def _project_comparison(
@@ -486,30 +486,34 @@ def _project_comparison(
 def _project_equal(
     value: Value, field: _PartitionField, transform: transforms.Transform
 ) -> Predicate:
-    made = transforms.apply(transform, field.source_type, value)
-    if made is None:
+    result = transforms.apply(transform, field.source_type, value)
+    if result is None:
         return ALWAYS
-    if _was_rounded_up(transform, made):
-        assert isinstance(made, int)
-        return Membership(column=field.position, values=(made, made + 1))
-    return Comparison(op="eq", column=field.position, value=made)
+    if _was_rounded_up(transform, result):
+        assert isinstance(result, int)
+        return Membership(column=field.position, values=(result, result + 1))
+    return Comparison(op="eq", column=field.position, value=result)
 
 
-def _was_rounded_up(transform: transforms.Transform, made: Value) -> bool:
-    """Writers of old rounded times before 1970 towards it, so their value may be one too high."""
-    return transform.name in ("year", "month", "day", "hour") and isinstance(made, int) and made < 0
+def _was_rounded_up(transform: transforms.Transform, result: Value) -> bool:
+    """Old writers rounded times before 1970 towards it, so their value may be one too high."""
+    return (
+        transform.name in ("year", "month", "day", "hour")
+        and isinstance(result, int)
+        and result < 0
+    )
 
 
 # --- files --------------------------------------------------------------------------------------
 
 
 class MetricsFilter:
-    """A filter on rows asked of a file's column metrics. Holds no state."""
+    """A filter on rows, applied to a file's column metrics. Stateless."""
 
     __slots__ = ("_predicate", "_types")
 
     def __init__(self, predicate: Predicate, schema: Mapping[str, Any]) -> None:
-        """schema: the one the predicate's columns and values are of."""
+        """schema: of the predicate's columns and values."""
         self._predicate = without_not(predicate)
         self._types = _row_columns(schema)
 
@@ -526,19 +530,19 @@ class MetricsFilter:
         return may_match(self._predicate, lambda field_id: self.range_in(file, field_id))
 
     def choose(self, files: Sequence[manifests.DataFile], kept: dict[Any, Any]) -> list[bool]:
-        """Say of each file whether it may match.
+        """Return for each file whether it may match.
 
-        kept: ranges of these files' columns found before, for the same files; more are added.
+        kept: ranges of these files' columns from earlier calls; new ones are added.
         """
         if self.keeps_all:
             return [file.record_count != 0 for file in files]
 
         def ranges_of(field_id: int) -> Sequence[Range]:
             key = (field_id, str(self._types.get(field_id)))
-            found: Sequence[Range] | None = kept.get(key)
-            if found is None:
-                found = kept[key] = [self.range_in(file, field_id) for file in files]
-            return found
+            ranges: Sequence[Range] | None = kept.get(key)
+            if ranges is None:
+                ranges = kept[key] = [self.range_in(file, field_id) for file in files]
+            return ranges
 
         chosen = matching(self._predicate, ranges_of, len(files))
         return [one and file.record_count != 0 for one, file in zip(chosen, files, strict=True)]
@@ -549,13 +553,13 @@ class MetricsFilter:
 
 
 def _row_columns(schema: Mapping[str, Any]) -> dict[int, Any]:
-    """Return the types of the columns a row has one value of: none inside a list or map."""
+    """Return the types of the columns with one value per row: none inside a list or map."""
     columns = datatypes.columns(schema)
-    found = {}
+    column_types = {}
     for field_id, column in columns.items():
         parent = column.parent
         while parent is not None and datatypes.kind_of(columns[parent].type) == "struct":
             parent = columns[parent].parent
         if parent is None and datatypes.is_primitive(column.type):
-            found[field_id] = column.type
-    return found
+            column_types[field_id] = column.type
+    return column_types

@@ -1,12 +1,12 @@
 """engine: which files a principal may read for a table, and the proof of it.
 
-A table's metadata and manifests name files by their URIs, and clients write them: a URI may name a
-file of another table. Whoever may read a table may read the files in the table's own places, which
-are its location and its earlier locations. Any other file is read only if the same principal may
-GetObject it: the demand is the one that the S3 face makes for that key, so its condition keys are
-those of the table that owns the file. `catalog.files` opens a file of a table by a `ReadableFile`
-alone, and only the readers of this module make one (kept by tests/test_tidy.py). The one that asks
-for no right is `ServerReader`: the server itself, which reads manifests to see what they keep.
+A table's metadata and manifests name files by URI, and clients write them: a URI may name a file of
+another table. A reader of a table may read the files in the table's own current and earlier
+locations. Any other file is read only if the same principal has the right to GetObject it: the
+demand is the S3 face's for that key, so its condition keys are those of the table that owns the
+file. `catalog.files` opens a table's file only by a `ReadableFile`, which only the readers of this
+module make (kept by tests/test_tidy.py). `ServerReader` checks no rights: with it the server reads
+manifests for the sweep.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCATIONS_REMEMBERED_MAX: Final = 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadableFile:
-    """A file that its reader may read, there or not. uri: as the metadata names it."""
+    """A file that its reader may read, whether it exists or not. uri: as in the metadata."""
 
     uri: str
     bucket: str
@@ -31,27 +31,27 @@ class ReadableFile:
 
 
 class ServerReader:
-    """The server itself as the reader, for the sweep alone; what it reads reaches no client."""
+    """The server itself as the reader, for the sweep only; no client sees what it reads."""
 
     def file(self, uri: str) -> ReadableFile:
-        """Return a file that metadata names. Raises MetadataFileMissing if it is no object."""
+        """Return a file that metadata names. Raises MetadataFileMissing for a foreign URI."""
         return _readable(uri)
 
 
 class Readers:
-    """Makes readers. Stateless beside what it is given."""
+    """Makes readers. Stateless except for its services."""
 
     def __init__(self, *, store: store.CatalogStore, access: access.Access) -> None:
         self._store = store
         self._access = access
 
     def of(self, principal: model.Principal, table: commits.LoadedTable) -> Reader:
-        """Return principal as the reader of a table's files. It may read the table itself."""
+        """Return principal as the reader of a table's files. It may read the table."""
         return Reader(store=self._store, access=self._access, principal=principal, table=table)
 
 
 class Reader:
-    """A table, as one principal reads its files. For one statement: it remembers permissions."""
+    """A principal as the reader of a table's files, for one statement. It caches permissions."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Reader:
     def file(self, uri: str) -> ReadableFile:
         """Return a file that the table's metadata names, if the principal may read it.
 
-        Raises ForeignFileRefused, and MetadataFileMissing for a URI that is no object's.
+        Raises ForeignFileRefused, and MetadataFileMissing for a URI that is not an object's.
         """
         file = _readable(uri)
         bucket, key = file.bucket, file.key
@@ -84,7 +84,7 @@ class Reader:
         return file
 
     def may_read(self, uri: str) -> bool:
-        """Say whether `file` would return the file."""
+        """Return whether `file` would return the file."""
         try:
             self.file(uri)
         except (errors.ForeignFileRefused, errors.MetadataFileMissing):
@@ -92,7 +92,7 @@ class Reader:
         return True
 
     def _owner(self, bucket: str, key: str) -> tuple[layout.Location, records.LocationRow] | None:
-        """Return the location of a table bucket that a key lies at or below, and its row."""
+        """Return the location at or above a key of a table bucket, and its row."""
         with self._store.index.view() as view:
             try:
                 place = self._store.place(bucket, view)
@@ -101,16 +101,16 @@ class Reader:
             return claims.find_location(view, place.bucket_id, key)
 
     def _remember(self, prefix: str) -> None:
-        """Note that every file of a location may be read: one table owns them all.
+        """Record that every file of a location may be read: one table owns them all.
 
-        A credential with scopes is judged by each key.
+        For a credential with scopes every key is checked.
         """
         if self._principal.scopes is None and len(self._readable) < LOCATIONS_REMEMBERED_MAX:
             self._readable.append(prefix)
 
 
 def _readable(uri: str) -> ReadableFile:
-    """Return the file that a URI names, unjudged."""
+    """Return the file of a URI, without a check."""
     scheme, _, path = uri.partition("://")
     bucket, _, key = path.partition("/")
     if scheme not in properties.SCHEMES or not bucket or not key or not _is_encodable(uri):

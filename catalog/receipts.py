@@ -1,9 +1,9 @@
-"""rule: remembering what a request with an idempotency key came to.
+"""rule: stored outcomes of requests with an idempotency key.
 
-The memory is a row in the very transaction of the effect, so an effect without its row, or a row
-without its effect, cannot be. Only final outcomes are kept: success, and refusals that would be
-the same again. A second row lists the first by its end, and each new receipt takes the oldest
-ended ones away: what is kept stays bounded by the traffic of one lifetime.
+An outcome is a row in the transaction of the effect, so that neither exists without the other. Only
+final outcomes are stored: success, and refusals that a retry would repeat. A second row lists the
+first by its expiry, and each new receipt removes the oldest expired ones, so the number of rows is
+bounded by the traffic of one lifetime.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from storage import batch
 from storage import errors as storage_errors
 
 LIFETIME_MS: Final = 30 * 60 * 1000
-"""How long a key is remembered, as the configuration advertises it."""
+"""How long an outcome is stored, as the configuration advertises it."""
 
 GRACE_MS: Final = 5 * 60 * 1000
-"""How much longer it is kept, since clocks differ."""
+"""How much longer it is stored, because clocks differ."""
 
 ENDED_REMOVED_MAX: Final = 16
-"""Ended rows that one receipt takes away; more than one, so that their number falls."""
+"""Expired rows that one receipt removes; more than one, so that their number falls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What identifies one request. key: of IDEMPOTENCY. fingerprint: of operation and body."""
+    """The identity of one request. key: of IDEMPOTENCY. fingerprint: of operation and body."""
 
     key: bytes
     fingerprint: bytes
@@ -45,9 +45,9 @@ class Receipt:
         pointer: records.Pointer | None = None,
         reply: object = None,
     ) -> batch.Batch:
-        """Return the Batch that remembers an outcome.
+        """Return the Batch that stores an outcome.
 
-        pointer: of the table or view that the reply shows. reply: any other, as JSON.
+        pointer: of the table or view in the response. reply: any other response, as JSON.
         """
         expires_at_ms = self.now_ms + LIFETIME_MS + GRACE_MS
         row = records.IdempotencyRow(
@@ -66,7 +66,7 @@ class Receipt:
         def put(reading: batch.Reading) -> Sequence[batch.Write]:
             if find(reading, self.key, now_ms=self.now_ms) is not None:
                 raise storage_errors.ExpectationFailed(
-                    "the idempotency key has come to something already", store=store, key=self.key
+                    "the idempotency key has a stored outcome already", store=store, key=self.key
                 )
             start, stop = records.expired_range(self.now_ms)
             ended: list[bytes] = []
@@ -74,11 +74,11 @@ class Receipt:
                 if len(ended) >= 2 * ENDED_REMOVED_MAX:
                     break
                 ended.append(expiry_key)
-                # A key used again has a newer row by now, which has an expiry key of its own.
+                # A key that was used again has a newer row, with its own expiry key.
                 row_key = records.expired_row(expiry_key)
                 if row_key == self.key or find(reading, row_key, now_ms=self.now_ms) is None:
                     ended.append(row_key)
-            # The key's own row may be among the ended ones, so what is new is put last.
+            # The key's own row may be among the expired ones, so the new one is written last.
             return (
                 *(batch.Delete(store=store, key=key) for key in ended),
                 batch.Put(store=store, key=self.key, value=records.encode(row)),
@@ -89,7 +89,7 @@ class Receipt:
 
 
 def find(reading: batch.Reading, key: bytes, *, now_ms: int) -> records.IdempotencyRow | None:
-    """Return what a key's request came to, None if it is unknown or has ended."""
+    """Return the stored outcome of a key's request, None if there is none or it has expired."""
     value = reading.get(batch.Store.IDEMPOTENCY, key)
     if value is None:
         return None

@@ -1,10 +1,10 @@
 """rule: the catalog's rows in the index: their keys and their values.
 
-docs/ON_DISK.md describes every one. A key starts with the 4-byte ids of table bucket and branch and
-of the namespace's path, so that it stays below 511 bytes whatever the names are; ids are never used
-twice. A value starts with a byte that names its format, then MessagePack arrays: a newer release
-appends members, an older row lacks them and gets their defaults. Values are compared as bytes when
-a commit expects a row to be unchanged, so encoding is deterministic.
+docs/ON_DISK.md describes each of them. A key starts with the 4-byte ids of table bucket, branch and
+namespace path, so that it is below 511 bytes for any names; ids are never reused. A value starts
+with a byte for its format, followed by MessagePack arrays: a newer release appends members, which
+get their defaults in older rows. Commits compare values as bytes to expect unchanged rows, so
+encoding is deterministic.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POINTERS = struct.Struct(">IIcI").pack
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One branch of one table bucket: where rows are read and written."""
+    """One branch of one table bucket: the place of rows."""
 
     bucket: model.BucketInfo
     branch: str = MAIN_BRANCH
@@ -55,20 +55,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bucket_id(self) -> int:
-        """The table bucket's id, which is never used twice."""
+        """The table bucket's id, which is never reused."""
         return self.bucket.bucket_id
 
     @property
     def prefix(self) -> bytes:
-        """What every pointer of the branch starts with."""
+        """The prefix of all pointer keys of the branch."""
         return _INTEGER(self.bucket.bucket_id) + _INTEGER(self.branch_id)
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Where a table or view stands. A row of POINTERS, and `before` and `after` in the log.
+    """The state of a table or view. A row of POINTERS, and `before` and `after` in the log.
 
-    object_uuid: the thing across renames and branches. table_uuid: Iceberg's, None before the first
-    metadata. location: `s3://table_bucket/path`.
+    object_uuid: identifies it across renames and branches. table_uuid: Iceberg's, None before the
+    first metadata. location: `s3://table_bucket/path`.
     """
 
     kind: Literal["table", "view"]
@@ -95,7 +95,7 @@ class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Where the thing with an object uuid stands, or stood last. A row of POINTERS."""
+    """The current or last name of a table or view, by its object uuid. A row of POINTERS."""
 
     kind: Literal["table", "view"]
     namespace_id: int
@@ -103,16 +103,16 @@ class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class NamespacePath(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a namespace id stands for. A row of NAMESPACES."""
+    """The path of a namespace id. A row of NAMESPACES."""
 
     namespace: tuple[str, ...]
 
 
 class LocationRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Who owns a location. A row of LOCATIONS, kept for as long as files may lie there.
+    """The owner of a location. A row of LOCATIONS, kept for as long as files may be there.
 
-    reserved_until_ms: 0 once a table or view stands here; before, a staged create of the thing
-    named by namespace_id and name holds the place until then.
+    reserved_until_ms: 0 once a table or view exists here; before that, a staged create of the table
+    with this namespace_id and name reserves the location until then.
     """
 
     object_uuid: str
@@ -155,10 +155,10 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class IdempotencyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What a request with an idempotency key came to. A row of IDEMPOTENCY.
+    """The outcome of a request with an idempotency key. A row of IDEMPOTENCY.
 
     fingerprint: digest of operation and body. error: (type, message) of a final refusal.
-    pointer: the result of a request on a table or view, whose reply is made anew from it.
+    pointer: the result for a table or view, from which the response is built again.
     reply: JSON, the result of another request, or the metadata of a staged create.
     """
 
@@ -171,7 +171,7 @@ class IdempotencyRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
 
 class LoadRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One source object that a table has taken in. A row of LOADS."""
+    """One source object that a table has loaded. A row of LOADS."""
 
     source: str
     etag: str
@@ -180,7 +180,7 @@ class LoadRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class MetricsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One metrics report of a client, as it came. A row of METRICS."""
+    """One metrics report of a client, as received. A row of METRICS."""
 
     received_at_ms: int
     principal: str
@@ -195,16 +195,18 @@ def encode(row: msgspec.Struct) -> bytes:
     return FORMAT + msgspec.msgpack.encode(row)
 
 
-def decode(value: bytes, kind: type[Row]) -> Row:
-    """Return a row of this kind. Raises CorruptRecord if value is not one."""
+def decode(value: bytes, row_type: type[Row]) -> Row:
+    """Return a row of row_type. Raises CorruptRecord if value is not one."""
     if value[:1] != FORMAT:
         raise storage_errors.CorruptRecord(
-            f"A {kind.__name__} has the unknown format {value[:1]!r}"
+            f"A {row_type.__name__} has the unknown format {value[:1]!r}"
         )
     try:
-        return msgspec.msgpack.decode(memoryview(value)[1:], type=kind)
+        return msgspec.msgpack.decode(memoryview(value)[1:], type=row_type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise storage_errors.CorruptRecord(f"A {kind.__name__} cannot be read: {error}") from error
+        raise storage_errors.CorruptRecord(
+            f"A {row_type.__name__} cannot be read: {error}"
+        ) from error
 
 
 def version_token(pointer: Pointer) -> str:
@@ -231,7 +233,7 @@ def pointer_key(place: Place, kind: Kind, namespace_id: int, name: str) -> bytes
 
 
 def pointer_range(place: Place, kind: Kind, namespace_id: int) -> bytes:
-    """Return what the keys of all things of a kind in one namespace start with."""
+    """Return the prefix of the keys of all tables, views or namespaces in one namespace."""
     return _POINTERS(place.bucket.bucket_id, place.branch_id, _KINDS[kind], namespace_id)
 
 
@@ -241,12 +243,12 @@ def name_of(key: bytes) -> str:
 
 
 def uuid_key(place: Place, object_uuid: str) -> bytes:
-    """Return the key under which the thing with this uuid says where it stands."""
+    """Return the key of the current name of the table or view with this uuid."""
     return place.prefix + _UUID + uuid_bytes(object_uuid)
 
 
 def gone_key(place: Place, object_uuid: str) -> bytes:
-    """Return the key that holds the last name of a thing with this uuid that stands no more."""
+    """Return the key of the last name of a table or view with this uuid that no longer exists."""
     return place.prefix + _GONE + uuid_bytes(object_uuid)
 
 
@@ -259,22 +261,22 @@ def stop_after(prefix: bytes) -> bytes:
 
 
 def namespace_path_key(bucket_id: int, namespace: idents.Namespace) -> bytes:
-    """Return the key that holds the id of a namespace path."""
+    """Return the key of a namespace path's id."""
     return _INTEGER(bucket_id) + b"p" + idents.format_namespace(namespace).encode()
 
 
 def namespace_id_key(bucket_id: int, namespace_id: int) -> bytes:
-    """Return the key that holds the path of a namespace id."""
+    """Return the key of a namespace id's path."""
     return _INTEGER(bucket_id) + b"i" + _INTEGER(namespace_id)
 
 
 def namespace_count_key(bucket_id: int) -> bytes:
-    """Return the key that holds the highest namespace id handed out."""
+    """Return the key of the highest namespace id."""
     return _INTEGER(bucket_id) + b"c"
 
 
 def encode_integer(value: int) -> bytes:
-    """Return a 4-byte number as keys and counters hold it."""
+    """Return a 4-byte number, for keys and counters."""
     return _INTEGER(value)
 
 
@@ -289,12 +291,12 @@ def location_key(bucket_id: int, path: str) -> bytes:
 
 
 def interior_value() -> bytes:
-    """Return the value of a LOCATIONS row that only says: locations lie below this path."""
+    """Return the value of a LOCATIONS row which only records that locations are below its path."""
     return _INTERIOR
 
 
 def load_key(bucket_id: int, object_uuid: str, source: str, etag: str) -> bytes:
-    """Return the key under which a table remembers having taken in a source."""
+    """Return the key of the row for a source that a table has loaded."""
     digest = hashlib.blake2b(
         source.encode("utf-8", "surrogatepass") + b"\x00" + etag.encode("utf-8", "surrogatepass"),
         digest_size=16,
@@ -303,12 +305,12 @@ def load_key(bucket_id: int, object_uuid: str, source: str, etag: str) -> bytes:
 
 
 def object_prefix(bucket_id: int, object_uuid: str) -> bytes:
-    """Return what the LOADS and METRICS rows of one table start with."""
+    """Return the prefix of one table's LOADS and METRICS rows."""
     return _INTEGER(bucket_id) + uuid_bytes(object_uuid)
 
 
 def metrics_key(bucket_id: int, object_uuid: str, number: int) -> bytes:
-    """Return the key of a table's report number so and so."""
+    """Return the key of a table's report with this number."""
     return object_prefix(bucket_id, object_uuid) + _LONG(number)
 
 
@@ -326,12 +328,12 @@ def sequence_of(key: bytes) -> int:
 
 
 def bucket_prefix(bucket_id: int) -> bytes:
-    """Return what the keys of LOG, COMMITS and REFS of one table bucket start with."""
+    """Return the prefix of one table bucket's LOG, COMMITS and REFS rows."""
     return _INTEGER(bucket_id)
 
 
 def commit_key(bucket_id: int, commit_id: bytes) -> bytes:
-    """Return the key that holds the sequence of a commit."""
+    """Return the key of a commit's sequence."""
     return _INTEGER(bucket_id) + commit_id
 
 
@@ -349,18 +351,18 @@ def encode_sequence(sequence: int) -> bytes:
 
 
 def idempotency_key(bucket_id: int, principal: str, key: str) -> bytes:
-    """Return the key of what a principal's request with an idempotency key came to."""
+    """Return the key of the outcome of a principal's request with an idempotency key."""
     owner = hashlib.blake2b(principal.encode(), digest_size=8).digest()
     return b"k" + _INTEGER(bucket_id) + owner + uuid_bytes(key)
 
 
 def expiry_key(expires_at_ms: int, key: bytes) -> bytes:
-    """Return the key that lists an idempotency row by the time it may go."""
+    """Return the key that lists an idempotency row by its expiry."""
     return b"t" + _LONG(expires_at_ms) + key
 
 
 def expired_range(now_ms: int) -> tuple[bytes, bytes]:
-    """Return start and stop of the expiry keys of rows that have ended by now."""
+    """Return start and stop of the expiry keys of expired rows."""
     return b"t", b"t" + _LONG(now_ms + 1)
 
 

@@ -1,8 +1,8 @@
 """rule: rights on table buckets: the action, the ARN and the condition keys of every demand.
 
-All faces make their demands here, so that one policy holds at every door: a table has the same
-ARN and the same condition keys whether S3, s3tables, the REST catalog, the native API or SQL asks.
-Actions and resources are those of S3 Tables. Decides nothing, and looks nothing up.
+All faces build their demands here, so that a policy applies to all of them alike: a table has the
+same ARN and the same condition keys for S3, s3tables, the REST catalog, the native API and SQL.
+Actions and resources are those of S3 Tables. Decides nothing, and reads nothing.
 Source: AWS, Actions, resources, and condition keys for Amazon S3 Tables.
 """
 
@@ -19,7 +19,7 @@ from storage import model as storage_model
 
 SERVICE: Final = "s3tables"
 EVERYTHING: Final = "*"
-"""The resource of actions that have none."""
+"""The resource of actions without one."""
 
 READ_DATA: Final = "GetTableData"
 WRITE_DATA: Final = "PutTableData"
@@ -30,18 +30,18 @@ COMMIT_ACTIONS: Final = ("UpdateTableMetadataLocation", *FILE_ACTIONS)
 DROP_ACTIONS: Final = ("DeleteTable",)
 
 LIST_KEYS: Final = "lake:Admin"
-"""The action of listing the keys of a table bucket across tables: they tell the tables' names."""
+"""The action of listing a table bucket's keys across tables: the keys contain table names."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a right is about. context: its condition keys."""
+    """The subject of a right. context: its condition keys."""
 
     arn: str
     context: tuple[tuple[str, str], ...]
 
 
 def of_bucket(arn: str) -> Subject:
-    """Return a table bucket as a subject, or a resource of which no more than the ARN is said."""
+    """Return a table bucket as a subject, or a resource of which only the ARN is used."""
     return Subject(arn=arn, context=_BRANCH)
 
 
@@ -55,18 +55,18 @@ def of_namespace(bucket_arn: str, namespace: idents.Namespace) -> Subject:
 
 
 def of_table(arn: str, namespace: idents.Namespace, name: str) -> Subject:
-    """Return a table or view as a subject. arn: its own; its bucket's if it is to be made."""
+    """Return a table or view as a subject. arn: its own, or its bucket's for a new one."""
     within = of_namespace(arn, namespace)
     return Subject(arn=arn, context=(*within.context, ("s3tables:tableName", name)))
 
 
 def of_any_table(bucket_arn: str, namespace: idents.Namespace, name: str) -> Subject:
-    """Return a table that is to be made as a subject of rights on tables: it has no uuid yet."""
+    """Return a new table as a subject of rights on tables: it has no uuid yet."""
     return of_table(f"{bucket_arn}/table/*", namespace, name)
 
 
 def action_of(action: str) -> str:
-    """Return an action as policies name it. action: of S3 Tables, without its service."""
+    """Return an action's name in policies. action: of S3 Tables, without its service."""
     return f"{SERVICE}:{action}"
 
 
@@ -78,12 +78,12 @@ def demand(action: str, subject: Subject, *, shown: str = "") -> model.Demand:
 
 
 def show(action: str, resource: str) -> str:
-    """Return an action on a resource as a refusal shows it."""
+    """Return an action on a resource as in a refusal."""
     return f"{action_of(action)} on resource {resource}"
 
 
 def demands(actions: Iterable[str], subject: Subject, *, resource: str) -> tuple[model.Demand, ...]:
-    """Return the demands for actions on one subject. resource: as a refusal shows it."""
+    """Return the demands for actions on one subject. resource: as in a refusal."""
     context = dict(subject.context)
     return tuple(
         [

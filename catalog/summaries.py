@@ -1,6 +1,6 @@
-"""rule: a snapshot's summary: what it added and removed, and what the table holds after it.
+"""rule: a snapshot's summary: files added and removed, and the table's totals after it.
 
-Totals go on from the parent's; where the parent says none, they are counted from the live files.
+Totals continue the parent's; if the parent has none, they are counted from the live files.
 Source: Iceberg spec, Appendix F, Optional Snapshot Summary Fields.
 """
 
@@ -23,7 +23,7 @@ TOTALS = {
 
 
 def totals_of(summary: Mapping[str, str] | None) -> dict[str, int] | None:
-    """Return the totals a summary states, or None unless it states them all."""
+    """Return the totals in a summary, or None unless it has all of them."""
     if summary is None:
         return None
     try:
@@ -46,7 +46,7 @@ def summarise(
     totals_before: Mapping[str, int],
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the summary of a snapshot. extra: the caller's own fields, which win nothing."""
+    """Return the summary of a snapshot. extra: the caller's own fields, which override none."""
     added, removed = list(added), list(removed)
     change = {**_counts(added, removed=False), **_counts(removed, removed=True)}
     touched = {deletes.partition_key(file) for file in (*added, *removed)}

@@ -1,7 +1,7 @@
-"""rule: partition transforms: which types they take and give, what they make of a value.
+"""rule: partition transforms: their types, and their results for values.
 
-Values are plain, as `catalog.values` describes them. A partition's path is for people: nothing is
-ever read back from it. Source: Iceberg spec, Partition Transforms; Appendix B (hashes).
+Values are plain, as in `catalog.values`. A partition's path is for readers only: it is never
+parsed. Source: Iceberg spec, Partition Transforms; Appendix B (hashes).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SOURCES = {
 
 
 class InvalidTransform(ValueError):
-    """The text names no partition transform."""
+    """The text is not a partition transform."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transform:
-    """name: identity, bucket, truncate, year, month, day, hour or void; width of the two with."""
+    """name: identity, bucket, truncate, year, ..., void. width: of bucket and truncate."""
 
     name: str
     width: int | None = None
@@ -51,7 +51,7 @@ class Transform:
 
 
 def parse(text: str) -> Transform:
-    """Return the transform that a spec or sort order spells so. Raises InvalidTransform."""
+    """Return the transform with this text in a spec or sort order. Raises InvalidTransform."""
     spelled = text.strip().lower()
     if spelled in _PLAIN:
         return Transform(name=spelled)
@@ -62,7 +62,7 @@ def parse(text: str) -> Transform:
 
 
 def accepts(transform: Transform, type_: Any) -> bool:
-    """Say whether the transform takes values of this type."""
+    """Return whether the transform accepts values of this type."""
     return transform.name == "void" or datatypes.kind_of(type_) in _SOURCES[transform.name]
 
 
@@ -86,41 +86,41 @@ _UNITS = {
 def apply(transform: Transform, type_: Any, value: Value | None) -> Value | None:
     """Return the partition value of a source value of this type; null stays null.
 
-    Raises InvalidTransform if the transform does not take the type.
+    Raises InvalidTransform if the transform does not accept the type.
     """
     if value is None or transform.name == "void":
         return None
     if not accepts(transform, type_):
-        raise InvalidTransform(f"{transform} does not take {type_}")
-    kind = datatypes.kind_of(type_)
+        raise InvalidTransform(f"{transform} does not accept {type_}")
+    type_name = datatypes.kind_of(type_)
     if transform.name == "identity":
         return value
     if transform.name == "bucket":
         assert transform.width is not None
-        return (hash_of(kind, type_, value) & 0x7FFF_FFFF) % transform.width
+        return (hash_of(type_name, type_, value) & 0x7FFF_FFFF) % transform.width
     if transform.name == "truncate":
         assert transform.width is not None
-        return _truncate(kind, type_, value, transform.width)
+        return _truncate(type_name, type_, value, transform.width)
     assert isinstance(value, int)
-    return _time_part(transform.name, kind, value)
+    return _time_part(transform.name, type_name, value)
 
 
-def hash_of(kind: str, type_: Any, value: Any) -> int:
+def hash_of(type_name: str, type_: Any, value: Any) -> int:
     """Return the 32-bit hash of a value, signed."""
-    if kind == "decimal":
+    if type_name == "decimal":
         data = values.unscaled_bytes(values.unscaled(value, datatypes.decimal_of(type_)[1]))
     elif isinstance(value, str):
         data = value.encode()
     elif isinstance(value, bytes):
         data = value
     else:
-        micros = value // 1_000 if kind.endswith("_ns") else value
+        micros = value // 1_000 if type_name.endswith("_ns") else value
         data = int(micros).to_bytes(8, "little", signed=True)
     return mmh3.hash(data, 0)
 
 
-def _truncate(kind: str, type_: Any, value: Any, width: int) -> Value:
-    if kind == "decimal":
+def _truncate(type_name: str, type_: Any, value: Any, width: int) -> Value:
+    if type_name == "decimal":
         scale = datatypes.decimal_of(type_)[1]
         number = values.unscaled(value, scale)
         return values.decimal_from(number - number % width, scale)
@@ -130,11 +130,11 @@ def _truncate(kind: str, type_: Any, value: Any, width: int) -> Value:
     return value[:width]
 
 
-def _time_part(name: str, kind: str, value: int) -> int:
-    if kind == "date":
+def _time_part(name: str, type_name: str, value: int) -> int:
+    if type_name == "date":
         days = value
     else:
-        units = _UNITS[kind]
+        units = _UNITS[type_name]
         if name == "hour":
             return value // (3_600 * units)
         days = value // (86_400 * units)
@@ -145,8 +145,8 @@ def _time_part(name: str, kind: str, value: int) -> int:
 
 
 def _year_and_month(days: int) -> tuple[int, int]:
-    """Return the civil year and month of a day, beyond the years Python's dates know too."""
-    # 400 Gregorian years are always 146,097 days: shift into a span that datetime can name
+    """Return the civil year and month of a day, also beyond the years of Python's dates."""
+    # 400 Gregorian years are always 146,097 days: shift into the span of datetime
     cycles, rest = divmod(days, 146_097)
     day = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
     return day.year + 400 * cycles, day.month
@@ -158,10 +158,10 @@ def _year_and_month(days: int) -> tuple[int, int]:
 def partition_path(
     fields: Sequence[Mapping[str, Any]], types: Sequence[Any], partition: Sequence[Value | None]
 ) -> str:
-    """Return where files of a partition go, below the data folder: `day=2024-02-29/id_bucket=3`.
+    """Return the path of a partition's files below the data folder: `day=2024-02-29/id_bucket=3`.
 
     fields: the spec's, decoded JSON. types: of the partition's values. Names and values are escaped
-    as Iceberg's Java writers do; a dot in front is escaped as well, which makes no hidden folder.
+    like Iceberg's Java writers do; a leading dot is escaped too, so that no folder is hidden.
     """
     return "/".join(
         f"{_escape_name(field['name'])}={_escape(human(parse(field['transform']), type_, value))}"
@@ -179,7 +179,7 @@ def _escape(text: str) -> str:
 
 
 def human(transform: Transform, type_: Any, value: Value | None) -> str:
-    """Return a partition value as people write it."""
+    """Return a partition value as readable text."""
     if value is None:
         return "null"
     if transform.name in ("year", "month", "hour") and isinstance(value, int):

@@ -1,8 +1,8 @@
-"""rule: single values of Iceberg's types: as bounds' bytes, as JSON, as Python.
+"""rule: single values of Iceberg's types: as bytes of bounds, as JSON, as Python values.
 
 In Python a value is plain: bool, int (also date in days, time in microseconds, timestamps in micro-
-or nanoseconds, all since midnight or 1970-01-01), float, Decimal, str, and bytes (uuid too). Plain
-values of one type compare as the type orders them; text by code point, which is UTF-8 byte order.
+or nanoseconds, all since midnight or 1970-01-01), float, Decimal, str, and bytes (also uuid). Plain
+values of one type compare in the type's order; text by code point, which is UTF-8 byte order.
 Source: Iceberg spec, Appendix D.
 """
 
@@ -42,79 +42,79 @@ _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
 _ZONE = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
-# scale and precision of what is read never exceed 38 digits; the context must not round them
+# values have at most 38 digits; the context must not round them
 _EXACT = decimal.Context(prec=200)
 
 
 class InvalidValue(ValueError):
-    """Bytes, JSON or a Python value that is no value of the type."""
+    """Bytes, JSON or a Python value that is not a value of the type."""
 
 
 def from_bytes(type_: Any, data: bytes) -> Value:
-    """Return the value that a bound's bytes hold.
+    """Return the value of a bound's bytes.
 
-    Bounds of columns whose type was promoted since still have the older, shorter form.
-    Raises InvalidValue; also for types that have no such form.
+    Bounds of a column whose type was promoted may have the older, shorter form.
+    Raises InvalidValue, also for types without such a form.
     """
-    kind = datatypes.kind_of(type_)
+    type_name = datatypes.kind_of(type_)
     try:
-        if kind in _WIDTHS:
-            return _integer(kind, data)
-        if kind in ("float", "double"):
+        if type_name in _WIDTHS:
+            return _integer(type_name, data)
+        if type_name in ("float", "double"):
             return float(struct.unpack("<f" if len(data) == 4 else "<d", data)[0])
-        if kind == "string":
+        if type_name == "string":
             return data.decode()
     except (struct.error, UnicodeDecodeError) as error:
-        raise InvalidValue(f"{len(data)} bytes are no {kind}: {error}") from error
-    if kind == "boolean" and len(data) == 1:
+        raise InvalidValue(f"{len(data)} bytes are no {type_name}: {error}") from error
+    if type_name == "boolean" and len(data) == 1:
         return data != b"\x00"
-    if kind == "decimal" and data:
+    if type_name == "decimal" and data:
         _, scale = datatypes.decimal_of(type_)
         return decimal_from(int.from_bytes(data, "big", signed=True), scale)
-    if kind in ("fixed", "binary") or (kind == "uuid" and len(data) == 16):
+    if type_name in ("fixed", "binary") or (type_name == "uuid" and len(data) == 16):
         return data
-    raise InvalidValue(f"{len(data)} bytes are no {kind}")
+    raise InvalidValue(f"{len(data)} bytes are no {type_name}")
 
 
-def _integer(kind: str, data: bytes) -> int:
+def _integer(type_name: str, data: bytes) -> int:
     if len(data) not in (4, 8):
-        raise InvalidValue(f"{len(data)} bytes are no {kind}")
+        raise InvalidValue(f"{len(data)} bytes are no {type_name}")
     number = int.from_bytes(data, "little", signed=True)
-    if len(data) == 4 and kind in _TIMESTAMP_UNITS:  # was a date
-        return number * 86_400 * _TIMESTAMP_UNITS[kind]
+    if len(data) == 4 and type_name in _TIMESTAMP_UNITS:  # was a date
+        return number * 86_400 * _TIMESTAMP_UNITS[type_name]
     return number
 
 
 def to_bytes(type_: Any, value: Value) -> bytes:
     """Return a value as a bound's bytes. Raises InvalidValue."""
-    kind = datatypes.kind_of(type_)
+    type_name = datatypes.kind_of(type_)
     try:
-        if kind in _WIDTHS:
-            return int(value).to_bytes(_WIDTHS[kind], "little", signed=True)
-        if kind == "float":
+        if type_name in _WIDTHS:
+            return int(value).to_bytes(_WIDTHS[type_name], "little", signed=True)
+        if type_name == "float":
             return struct.pack("<f", value)
-        if kind == "double":
+        if type_name == "double":
             return struct.pack("<d", value)
-        if kind == "string" and isinstance(value, str):
+        if type_name == "string" and isinstance(value, str):
             return value.encode()
-        if kind == "boolean":
+        if type_name == "boolean":
             return b"\x01" if value else b"\x00"
-        if kind == "decimal":
+        if type_name == "decimal":
             return unscaled_bytes(unscaled(value, datatypes.decimal_of(type_)[1]))
-        if kind in ("uuid", "fixed", "binary") and isinstance(value, bytes):
+        if type_name in ("uuid", "fixed", "binary") and isinstance(value, bytes):
             return value
     except (struct.error, OverflowError, UnicodeEncodeError, TypeError) as error:
-        raise InvalidValue(f"{value!r} is no {kind}: {error}") from error
-    raise InvalidValue(f"{value!r} is no {kind}")
+        raise InvalidValue(f"{value!r} is no {type_name}: {error}") from error
+    raise InvalidValue(f"{value!r} is no {type_name}")
 
 
 def decimal_from(number: int, scale: int) -> decimal.Decimal:
-    """Return an unscaled integer as the decimal it stands for."""
+    """Return the decimal of an unscaled integer."""
     return decimal.Decimal(number).scaleb(-scale, _EXACT)
 
 
 def unscaled(value: Any, scale: int) -> int:
-    """Return a decimal as an integer of its last digit. Raises InvalidValue if digits are lost."""
+    """Return a decimal as an unscaled integer. Raises InvalidValue if digits are lost."""
     try:
         scaled = decimal.Decimal(value).scaleb(scale, _EXACT)
         whole = scaled.to_integral_value(rounding=decimal.ROUND_HALF_EVEN, context=_EXACT)
@@ -126,7 +126,7 @@ def unscaled(value: Any, scale: int) -> int:
 
 
 def unscaled_bytes(number: int) -> bytes:
-    """Return an integer in two's complement, big-endian, in as few bytes as it takes."""
+    """Return an integer in two's complement, big-endian, in as few bytes as possible."""
     length = (number + (number < 0)).bit_length() // 8 + 1
     return number.to_bytes(length, "big", signed=True)
 
@@ -134,62 +134,62 @@ def unscaled_bytes(number: int) -> bytes:
 # --- JSON ---------------------------------------------------------------------------------------
 
 
-def from_json(type_: Any, given: Any) -> Value:
-    """Return the value that JSON spells so, in its single-value form. Raises InvalidValue."""
-    kind = datatypes.kind_of(type_)
+def from_json(type_: Any, spelling: Any) -> Value:
+    """Return the value of its JSON single-value form. Raises InvalidValue."""
+    type_name = datatypes.kind_of(type_)
     try:
-        if kind == "boolean" and isinstance(given, bool):
-            return given
-        if isinstance(given, bool):
-            raise InvalidValue(f"{given!r} is no {kind}")
-        if kind in ("int", "long") and isinstance(given, int):
-            return _in_range(kind, given)
-        if kind in ("float", "double") and isinstance(given, int | float):
-            return float(given)
-        if not isinstance(given, str):
-            return _from_json_number(kind, given)
-        return _from_json_text(kind, type_, given)
+        if type_name == "boolean" and isinstance(spelling, bool):
+            return spelling
+        if isinstance(spelling, bool):
+            raise InvalidValue(f"{spelling!r} is no {type_name}")
+        if type_name in ("int", "long") and isinstance(spelling, int):
+            return _in_range(type_name, spelling)
+        if type_name in ("float", "double") and isinstance(spelling, int | float):
+            return float(spelling)
+        if not isinstance(spelling, str):
+            return _from_json_number(type_name, spelling)
+        return _from_json_text(type_name, type_, spelling)
     except (ValueError, OverflowError) as error:
-        raise InvalidValue(f"{given!r} is no {kind}: {error}") from error
+        raise InvalidValue(f"{spelling!r} is no {type_name}: {error}") from error
 
 
-def _from_json_number(kind: str, given: Any) -> Value:
-    """Some clients send dates and times as the number they are stored as."""
-    if isinstance(given, int) and kind in _WIDTHS:
-        return _in_range(kind, given)
-    if isinstance(given, int | float) and kind == "decimal":
-        return decimal.Decimal(str(given))
-    raise InvalidValue(f"{given!r} is no {kind}")
+def _from_json_number(type_name: str, spelling: Any) -> Value:
+    """Some clients send dates and times as their stored numbers."""
+    if isinstance(spelling, int) and type_name in _WIDTHS:
+        return _in_range(type_name, spelling)
+    if isinstance(spelling, int | float) and type_name == "decimal":
+        return decimal.Decimal(str(spelling))
+    raise InvalidValue(f"{spelling!r} is no {type_name}")
 
 
-def _in_range(kind: str, given: int) -> int:
-    bits = _WIDTHS[kind] * 8 - 1
-    if not -(2**bits) <= given < 2**bits:
-        raise InvalidValue(f"{given} is no {kind}")
-    return given
+def _in_range(type_name: str, number: int) -> int:
+    bits = _WIDTHS[type_name] * 8 - 1
+    if not -(2**bits) <= number < 2**bits:
+        raise InvalidValue(f"{number} is no {type_name}")
+    return number
 
 
-def _from_json_text(kind: str, type_: Any, given: str) -> Value:
-    if kind == "string":
-        return given
-    if kind == "date":
-        return datetime.date.fromisoformat(given).toordinal() - EPOCH_ORDINAL
-    if kind == "time":
-        return _time_of(given, units=1_000_000)
-    if kind in _TIMESTAMP_UNITS:
-        return _timestamp_of(given, units=_TIMESTAMP_UNITS[kind], zoned="tz" in kind)
-    if kind == "decimal":
-        value = decimal.Decimal(given)
+def _from_json_text(type_name: str, type_: Any, text: str) -> Value:
+    if type_name == "string":
+        return text
+    if type_name == "date":
+        return datetime.date.fromisoformat(text).toordinal() - EPOCH_ORDINAL
+    if type_name == "time":
+        return _time_of(text, units=1_000_000)
+    if type_name in _TIMESTAMP_UNITS:
+        return _timestamp_of(text, units=_TIMESTAMP_UNITS[type_name], zoned="tz" in type_name)
+    if type_name == "decimal":
+        value = decimal.Decimal(text)
         if not value.is_finite():
-            raise InvalidValue(f"{given!r} is no decimal")
+            raise InvalidValue(f"{text!r} is no decimal")
         return value
-    if kind == "uuid" and _UUID.fullmatch(given):
-        return bytes.fromhex(given.replace("-", ""))
-    if kind in ("fixed", "binary"):
-        return bytes.fromhex(given)
-    if kind in ("float", "double"):
-        return float(given)
-    raise InvalidValue(f"{given!r} is no {kind}")
+    if type_name == "uuid" and _UUID.fullmatch(text):
+        return bytes.fromhex(text.replace("-", ""))
+    if type_name in ("fixed", "binary"):
+        return bytes.fromhex(text)
+    if type_name in ("float", "double"):
+        return float(text)
+    raise InvalidValue(f"{text!r} is no {type_name}")
 
 
 def _time_of(text: str, *, units: int) -> int:
@@ -224,16 +224,16 @@ def _timestamp_of(text: str, *, units: int, zoned: bool) -> int:
 
 def to_json(type_: Any, value: Value) -> Any:
     """Return a value in its JSON single-value form. Raises InvalidValue."""
-    kind = datatypes.kind_of(type_)
-    if kind == "decimal":
+    type_name = datatypes.kind_of(type_)
+    if type_name == "decimal":
         return _decimal_text(value, datatypes.decimal_of(type_)[1])
     if isinstance(value, bytes):
         text = value.hex()
-        if kind == "uuid":
+        if type_name == "uuid":
             return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
         return text
     if isinstance(value, int) and not isinstance(value, bool):
-        return _integer_to_json(kind, value)
+        return _integer_to_json(type_name, value)
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidValue(f"{value} has no JSON form")
     return value
@@ -243,19 +243,19 @@ def _decimal_text(value: Any, scale: int) -> str:
     return format(decimal_from(unscaled(value, scale), scale), "f")
 
 
-def _integer_to_json(kind: str, value: int) -> Any:
+def _integer_to_json(type_name: str, value: int) -> Any:
     try:
-        if kind == "date":
+        if type_name == "date":
             return datetime.date.fromordinal(value + EPOCH_ORDINAL).isoformat()
-        if kind == "time":
+        if type_name == "time":
             return _clock_text(value, units=1_000_000)
-        if kind in _TIMESTAMP_UNITS:
-            units = _TIMESTAMP_UNITS[kind]
+        if type_name in _TIMESTAMP_UNITS:
+            units = _TIMESTAMP_UNITS[type_name]
             days, rest = divmod(value, 86_400 * units)
             day = datetime.date.fromordinal(days + EPOCH_ORDINAL).isoformat()
-            return f"{day}T{_clock_text(rest, units=units)}{'+00:00' if 'tz' in kind else ''}"
+            return f"{day}T{_clock_text(rest, units=units)}{'+00:00' if 'tz' in type_name else ''}"
     except (ValueError, OverflowError) as error:
-        raise InvalidValue(f"{value} is no {kind} that ISO-8601 can say") from error
+        raise InvalidValue(f"{value} is no {type_name} that ISO-8601 can say") from error
     return value
 
 

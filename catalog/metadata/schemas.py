@@ -1,7 +1,6 @@
-"""rule: schemas: checked, compared, given fresh ids; the updates that touch them.
+"""rule: schemas: validation, comparison, fresh ids, and their updates.
 
-A schema stays the JSON object a client sent, with the id the table gives it.
-Source: Iceberg spec, Schemas and Data Types; REST specification, updates.
+A schema is the JSON object that a client sent, with the id that the table assigns.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ DEFAULTS_MIN_FORMAT_VERSION = 3
 
 
 def check_schema(schema: Any, *, format_version: int) -> Json:
-    """Return schema, checked to be one that a table of this format version may have.
+    """Return schema after checking that a table of this format version may have it.
 
-    Raises BadUpdate with every fault of type or default, or the first fault of shape.
+    Raises BadUpdate with every invalid type or default, or with the first malformed part.
     """
     checked = check_shape(schema)
     problems = []
     for column in datatypes.columns(checked).values():
-        kind = datatypes.kind_of(column.type)
-        needed = datatypes.MIN_FORMAT_VERSIONS.get(kind, 1)
+        type_name = datatypes.kind_of(column.type)
+        needed = datatypes.MIN_FORMAT_VERSIONS.get(type_name, 1)
         if format_version < needed:
             problems.append(
                 f"Invalid type for {column.full_name}: {column.type} is not supported until"
                 f" v{needed}"
             )
-        # the parts of a list or map have no defaults; `field` is then the type around them
+        # the parts of a list or map have no defaults; `field` is then the type that contains them
         initial = column.field.get("initial-default") if "name" in column.field else None
         if initial is not None and format_version < DEFAULTS_MIN_FORMAT_VERSION:
             problems.append(
@@ -48,7 +47,7 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
 
 
 def check_shape(schema: Any) -> Json:
-    """Return schema, checked to be a struct of well-formed, distinct fields. Raises BadUpdate."""
+    """Return schema after checking that its fields are well-formed, distinct. Raises BadUpdate."""
     checked = reading.check_object(schema, what="schema")
     if checked.get("type", "struct") != "struct":
         raise errors.BadUpdate(
@@ -66,8 +65,8 @@ def _check_struct(struct: Json, *, path: tuple[str, ...], seen: dict[int, str]) 
     if len(path) > datatypes.DEPTH_MAX:
         raise errors.BadUpdate(f"Types nest more than {datatypes.DEPTH_MAX} deep")
     names = set()
-    for given in reading.get_list(struct, "fields"):
-        field = reading.check_object(given, what="field")
+    for item in reading.get_list(struct, "fields"):
+        field = reading.check_object(item, what="field")
         name = reading.get_text(field, "name")
         if name in names:
             raise errors.BadUpdate(f"Invalid schema: multiple fields for name {name}")
@@ -85,16 +84,16 @@ def _check_type(type_: Any, *, path: tuple[str, ...], seen: dict[int, str]) -> N
     if type_ is None:
         raise errors.BadUpdate(f"Cannot parse missing field: type of {'.'.join(path)}")
     try:
-        kind = datatypes.kind_of(type_)
+        type_name = datatypes.kind_of(type_)
     except datatypes.InvalidType as error:
         raise errors.BadUpdate(str(error)) from error
     if len(path) > datatypes.DEPTH_MAX:
         raise errors.BadUpdate(f"Types nest more than {datatypes.DEPTH_MAX} deep")
-    if kind == "struct":
+    if type_name == "struct":
         _check_struct(type_, path=path, seen=seen)
-    elif kind == "list":
+    elif type_name == "list":
         _check_part(type_, "element", path=path, seen=seen)
-    elif kind == "map":
+    elif type_name == "map":
         _check_id(reading.get_int(type_, "key-id"), ".".join((*path, "key")), seen)
         _check_type(type_.get("key"), path=(*path, "key"), seen=seen)
         _check_part(type_, "value", path=path, seen=seen)
@@ -165,12 +164,12 @@ def highest_field_id(schema: Json) -> int:
 
 
 def same_schema(one: Json, other: Json) -> bool:
-    """Say whether two checked schemas differ in nothing but their ids."""
+    """Return whether two checked schemas differ in nothing but their ids."""
     return identity_of(one) == identity_of(other)
 
 
 def identity_of(schema: Json) -> tuple[Any, ...]:
-    """Return what is equal for schemas that differ in nothing but their ids. Hashable."""
+    """Return a hashable value that is equal for schemas that differ in nothing but their ids."""
     return (
         datatypes.canonical_fields(schema["fields"]),
         frozenset(schema.get("identifier-field-ids") or ()),
@@ -183,7 +182,7 @@ def identity_of(schema: Json) -> tuple[Any, ...]:
 def with_fresh_ids(schema: Json) -> tuple[Json, dict[int, int]]:
     """Return the checked schema with its fields numbered from 1, and the map old id -> new id.
 
-    One level at a time: all fields of a struct get their ids before anything inside them does.
+    One level at a time: all fields of a struct get their ids before the fields nested in them.
     """
     counter = itertools.count(1)
     renumbered: dict[int, int] = {}
@@ -224,7 +223,7 @@ def _renumber_type(type_: Any, fresh: Callable[[int], int]) -> Any:
 
 
 def apply_add_schema(draft: Draft, update: Json) -> None:
-    """Add a schema, or find the identical one; `-1` then means it in this request."""
+    """Add a schema, or reuse an identical one; `-1` then refers to it in this request."""
     schema = check_schema(update.get("schema"), format_version=draft.format_version)
     identity = identity_of(schema)
     last_column_id = max(draft.last_column_id, highest_field_id(schema))
@@ -247,7 +246,7 @@ def apply_add_schema(draft: Draft, update: Json) -> None:
 
 
 def apply_set_current_schema(draft: Draft, update: Json) -> None:
-    """Make a known schema current. That spec and order still fit is checked at the end."""
+    """Make an existing schema current. Whether spec and order still fit is checked at the end."""
     schema_id = reading.get_int(update, "schema-id")
     if schema_id == drafts.LAST_ADDED:
         if draft.last_schema_id is None:

@@ -1,6 +1,6 @@
-"""rule: partition specs: bound to a schema, compared, numbered; the updates that touch them.
+"""rule: partition specs: validation, comparison, numbering, and their updates.
 
-Partition field ids start at 1000 and belong for ever to one pair of source column and transform.
+Partition field ids start at 1000; each belongs for ever to one pair of source column and transform.
 Source: Iceberg spec, Partitioning and Partition Evolution.
 """
 
@@ -16,14 +16,14 @@ from catalog.metadata.reading import Json
 
 
 def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spec") -> Json:
-    """Return spec, checked to be one a schema can have: sources, transforms, distinct names.
+    """Return spec after checking sources, transforms and names against a schema.
 
     columns: the schema's. Field ids may be missing. Raises BadUpdate.
     """
     checked = reading.check_object(spec, what=what)
     seen: set[str] = set()
-    for given in check_fields(checked, what=what):
-        field = reading.check_object(given, what="partition field")
+    for item in check_fields(checked, what=what):
+        field = reading.check_object(item, what="partition field")
         name = reading.get_text(field, "name")
         source_id = source_id_of(field)
         transform = parse_transform(field)
@@ -42,7 +42,7 @@ def check_spec(spec: Any, columns: drafts.Columns, *, what: str = "partition spe
 
 
 def check_fields(checked: Json, *, what: str) -> list[Any]:
-    """Return the fields of a spec or sort order, which must not be too many. Raises BadUpdate."""
+    """Return the fields of a spec or sort order, whose number is bounded. Raises BadUpdate."""
     fields = reading.get_list(checked, "fields")
     if len(fields) > limits.PARTITION_FIELDS_MAX:
         raise errors.BadUpdate(f"A {what} has at most {limits.PARTITION_FIELDS_MAX} fields")
@@ -75,7 +75,7 @@ def check_source(
 ) -> None:
     """Check that a partition field's source column exists and suits its transform."""
     if transform.name == "void":
-        return  # what is left of a field that v1 dropped; its source may be gone
+        return  # a field that v1 dropped; its source may be gone
     source = columns.get(source_id)
     if source is None:
         raise errors.BadUpdate(
@@ -103,7 +103,7 @@ def check_default_spec(metadata: model.TableMetadata) -> None:
 
 
 def identity_of(spec: Json) -> tuple[tuple[int, str, str], ...]:
-    """Return what is equal for specs that partition alike. Hashable."""
+    """Return a hashable value that is equal for specs that partition alike."""
     return tuple([_sameness(field) for field in spec["fields"]])
 
 
@@ -115,7 +115,7 @@ def _sameness(field: Json) -> tuple[int, str, str]:
 
 
 def apply_add_spec(draft: Draft, update: Json) -> None:
-    """Add a partition spec, or find the one that partitions alike; `-1` then means it."""
+    """Add a partition spec, or reuse one that partitions alike; `-1` then refers to it."""
     schema = draft.schema_to_bind()
     if schema is None:
         raise errors.BadUpdate("Cannot add a partition spec before a schema is current")
@@ -135,9 +135,9 @@ def apply_add_spec(draft: Draft, update: Json) -> None:
 
 
 def _with_field_ids(draft: Draft, fields: list[Json]) -> tuple[list[Json], int]:
-    """Return the fields, each with an id, and the highest id ever given.
+    """Return the fields, each with an id, and the highest id ever assigned.
 
-    A pair of source and transform that an older spec has keeps its id; v1 numbers by place.
+    A pair of source and transform in an older spec keeps its id; v1 numbers by position.
     """
     owners = _owners(draft)
     last = draft.last_partition_id
@@ -182,7 +182,7 @@ def _owners(draft: Draft) -> drafts.PartitionOwners:
 
 
 def _check_owner(field_id: int, pair: tuple[int, str], owners: set[tuple[int, str]]) -> None:
-    """Manifests of all specs share one tuple of partition fields, so an id means one thing."""
+    """Manifests of all specs share one tuple of partition fields, so an id has one meaning."""
     if field_id < model.PARTITION_ID_START:
         raise errors.BadUpdate(
             f"Partition field ids start at {model.PARTITION_ID_START}: {field_id}"

@@ -1,8 +1,8 @@
 """rule: a commit's updates, applied in order: one closed table from name to function.
 
-`apply_updates` turns metadata and updates into new metadata, or raises and has changed nothing.
-The clock and every id are arguments. Whether the table may move to another location is for
-whoever knows the other tables; requirements are checked elsewhere, before.
+`apply_updates` returns new metadata for metadata and updates, or raises without any change. The
+clock and every id are arguments. Whether a table may have a new location is decided by the catalog;
+requirements are checked before.
 Source: Iceberg REST specification, TableUpdate; Iceberg spec, Table Metadata Fields.
 """
 
@@ -42,11 +42,11 @@ def apply_updates(
     table_uuid: str | None = None,
     location: str | None = None,
 ) -> TableMetadata:
-    """Return base with all updates applied, in order; base itself when none changed a thing.
+    """Return base with all updates applied, in order; base itself if none changed anything.
 
-    base: None builds a new table from nothing, as a staged create does when it commits; location
-    then serves if no update gives one, and table_uuid for any table without. base_location: where
-    base's file lies; it goes to the metadata log. now_ms: Unix milliseconds.
+    base: None builds a new table from nothing, as for the commit of a staged create; then location
+    is used if no update sets one, and table_uuid for any table without. base_location: of base's
+    file, for the metadata log. now_ms: Unix milliseconds.
     Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
     """
     part = Part(requirements=(), updates=updates)
@@ -61,7 +61,7 @@ def apply_updates(
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a commit's updates, and what they require: decoded JSON, as the client sent it."""
+    """Some of a commit's updates, and their requirements: decoded JSON, as the client sent it."""
 
     requirements: Sequence[Json]
     updates: Sequence[Json]
@@ -76,10 +76,10 @@ def apply_parts(
     table_uuid: str | None = None,
     location: str | None = None,
 ) -> TableMetadata:
-    """Return base with the updates of all parts applied as one commit, otherwise `apply_updates`.
+    """Return base with the updates of all parts applied as one commit; see `apply_updates`.
 
-    The requirements of each part are checked on what the parts before it left. Raises
-    RequirementFailed and BadRequirement besides.
+    The requirements of each part are checked on the result of the parts before it. Also raises
+    RequirementFailed and BadRequirement.
     """
     if sum(len(part.updates) for part in parts) > limits.UPDATES_MAX:
         raise errors.BadUpdate(f"A commit has at most {limits.UPDATES_MAX} updates of one table")
@@ -114,8 +114,8 @@ def _apply_parts(
     for index, part in enumerate(parts):
         if index:
             requirements.check_requirements(draft, part.requirements)
-        for given in part.updates:
-            update = reading.check_object(given, what="table update")
+        for item in part.updates:
+            update = reading.check_object(item, what="table update")
             _update_of(update)(draft, update)
         if base is None and draft.table_uuid is None:
             draft.table_uuid = table_uuid
@@ -136,7 +136,7 @@ def _update_of(update: Json) -> Update:
 
 
 def _empty(updates: Iterable[Any]) -> TableMetadata:
-    """The format version of a new table is the one its updates ask for, v1 included."""
+    """The format version of a new table is set by its updates; v1 is allowed."""
     version = properties.FORMAT_VERSION_DEFAULT
     for update in updates:
         if isinstance(update, dict) and update.get("action") == "upgrade-format-version":
@@ -166,41 +166,41 @@ def _created(draft: Draft, *, location: str | None) -> TableMetadata:
     ):
         if missing:
             raise errors.BadUpdate(f"Cannot create a table without a {what}")
-    made = draft.finished(
+    metadata = draft.finished(
         location=place,
         last_updated_ms=draft.now_ms,
         snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
     )
-    specs.check_default_spec(made)
-    orders.check_default_order(made)
-    return made
+    specs.check_default_spec(metadata)
+    orders.check_default_order(metadata)
+    return metadata
 
 
 def _committed(
     draft: Draft, base: TableMetadata, base_location: str | None, table_uuid: str | None
 ) -> TableMetadata:
-    made = draft.finished(
+    metadata = draft.finished(
         table_uuid=draft.table_uuid or table_uuid,  # v1 tables of old have none
         last_updated_ms=draft.now_ms,
         snapshot_entries=snapshots.log_moves(draft, last_updated_ms=draft.now_ms),
         metadata_entries=_with_previous_file(draft, base, base_location),
     )
-    schema_moved = made.current_schema_id != base.current_schema_id
-    if schema_moved or made.default_spec_id != base.default_spec_id:
-        specs.check_default_spec(made)
-    if schema_moved or made.default_sort_order_id != base.default_sort_order_id:
-        orders.check_default_order(made)
-    assert made.last_column_id >= base.last_column_id
-    assert made.last_partition_id >= base.last_partition_id
-    assert made.last_sequence_number >= base.last_sequence_number
-    assert made.next_row_id >= base.next_row_id
-    return made
+    schema_moved = metadata.current_schema_id != base.current_schema_id
+    if schema_moved or metadata.default_spec_id != base.default_spec_id:
+        specs.check_default_spec(metadata)
+    if schema_moved or metadata.default_sort_order_id != base.default_sort_order_id:
+        orders.check_default_order(metadata)
+    assert metadata.last_column_id >= base.last_column_id
+    assert metadata.last_partition_id >= base.last_partition_id
+    assert metadata.last_sequence_number >= base.last_sequence_number
+    assert metadata.next_row_id >= base.next_row_id
+    return metadata
 
 
 def _with_previous_file(
     draft: Draft, base: TableMetadata, base_location: str | None
 ) -> model.JsonArray:
-    """Return the metadata log with the file this commit replaces, cut to its greatest length."""
+    """Return the metadata log with the file that this commit replaces, cut to its bound."""
     if base_location is None:
         return base.metadata_entries
     entries_max = max(
@@ -216,11 +216,11 @@ def _with_previous_file(
     return model.JsonArray.of(entries[-entries_max:])
 
 
-# --- updates that belong to no family -----------------------------------------------------------
+# --- other updates ------------------------------------------------------------------------------
 
 
 def apply_assign_uuid(draft: Draft, update: Json) -> None:
-    """Give a table without a uuid one. A live table keeps its own: every client refers to it."""
+    """Set the uuid of a table without one. A uuid never changes: every client refers to it."""
     uuid = reading.get_text(update, "uuid")
     own = draft.table_uuid
     if not uuid:
@@ -237,7 +237,7 @@ def apply_assign_uuid(draft: Draft, update: Json) -> None:
 
 
 def apply_upgrade_format_version(draft: Draft, update: Json) -> None:
-    """Upgrade, never downgrade. From v3 on row ids are handed out, starting at 0."""
+    """Upgrade, never downgrade. From v3 on row ids are assigned, starting at 0."""
     version = reading.get_int(update, "format-version")
     own = draft.format_version
     if version > model.FORMAT_VERSION_MAX:
@@ -262,9 +262,9 @@ def apply_set_location(draft: Draft, update: Json) -> None:
 
 
 def apply_set_properties(draft: Draft, update: Json) -> None:
-    name = "updates" if "updates" in update else "updated"  # the older spelling is still sent
-    given = reading.get_text_map(update, name if name in update else "updates")
-    draft.set_properties(properties.storable(given))
+    name = "updates" if "updates" in update else "updated"  # some clients send the older name
+    changes = reading.get_text_map(update, name if name in update else "updates")
+    draft.set_properties(properties.storable(changes))
 
 
 def apply_remove_properties(draft: Draft, update: Json) -> None:
@@ -298,4 +298,4 @@ TABLE_UPDATES: Mapping[str, Update] = {
     "remove-encryption-key": attachments.apply_remove_encryption_key,
 }
 VIEW_UPDATES = frozenset({"add-view-version", "set-current-view-version"})
-"""The two that only views take; views share five more with tables (see `views`)."""
+"""The two that only views accept; views share five more with tables (see `views`)."""

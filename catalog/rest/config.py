@@ -1,4 +1,4 @@
-"""face: the configuration that a client asks for first: its warehouse, endpoints, where S3 is."""
+"""face: the configuration that a client requests first: warehouse, endpoints, S3 settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from server import asgi, calls
 
 
 async def get_config(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer with everything a client needs that it was not told."""
+    """Answer with the client's configuration."""
     table_bucket = service.warehouse(call.value.query.get("warehouse"))
     origin = call.request.origin
     return wire.encode(

@@ -1,10 +1,10 @@
-"""engine: what a client needs to reach a table's files: where S3 is, and keys for that one table.
+"""engine: vended credentials: where S3 is, and keys for one table's files.
 
-The keys are vended: derived, short-lived, and good for nothing outside the table's location; what
-they may do is also bounded by what their principal may do at that moment. They are the same for a
-quarter of an hour, so an answer that holds them can carry an entity tag: its tag changes with the
-keys, long before the old ones end. Who may not read the table gets nothing at all, not even an
-address: a client would put it in place of settings of its own that work.
+The keys are derived, short-lived, and only valid inside the table's location; the rights of their
+principal bound them too. They are the same for a quarter of an hour, so a response that contains
+them can have an entity tag, which changes with the keys, long before the old ones expire. A caller
+without the right to read the table gets no settings at all, not even an address: a client would use
+it instead of its own settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT_MAX: Final = 4_096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grant:
-    """What a caller may do with a table's files. window: which quarter of an hour it is for."""
+    """A caller's rights on a table's files. window: the quarter of an hour that it is for."""
 
     location: str
     writable: bool
@@ -34,7 +34,7 @@ class Grant:
 
     @property
     def mode(self) -> str:
-        """Text that tells grants apart in an entity tag."""
+        """Text that identifies the grant in an entity tag."""
         return f"{'rw' if self.writable else 'r'}:{self.window}"
 
 
@@ -47,7 +47,7 @@ class Vended:
 
 
 class Credentials:
-    """Vends keys. ring: signs their tokens. region: what clients sign with."""
+    """Vends keys. ring: signs their tokens. region: for clients' signatures."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Credentials:
     def grant(
         self, caller: exchange.Caller, ident: idents.TableIdent, pointer: records.Pointer
     ) -> Grant | None:
-        """Return what the caller may do with a table's files, None for nothing."""
+        """Return the caller's rights on a table's files, None if there are none."""
         demands = self._access.on_object(ident, pointer.object_uuid, rights.FILE_ACTIONS)
         reads, writes = (self._access.permits(caller.principal, (each,)) for each in demands)
         if not reads:
@@ -82,9 +82,9 @@ class Credentials:
     def vend(
         self, caller: exchange.Caller, grant: Grant, *, origin: str, refresh_path: str
     ) -> Vended:
-        """Return keys for a grant, and everything a client needs besides.
+        """Return keys for a grant, with the client's other settings.
 
-        origin: where the client reached us. refresh_path: where it gets new keys.
+        origin: the server's address as the client used it. refresh_path: of new keys.
         """
         keys = self._keys(caller.principal, grant)
         config = {
@@ -119,7 +119,7 @@ class Credentials:
 
 
 def addresses(origin: str, region: str) -> dict[str, str]:
-    """Return the settings by which clients find our S3, as they reached us."""
+    """Return the settings of the S3 endpoint, at the address that the client used."""
     return {
         "s3.endpoint": origin,
         "s3.path-style-access": "true",

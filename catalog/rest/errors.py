@@ -1,26 +1,26 @@
-"""rule: the facts that the REST face itself raises."""
+"""rule: the errors of the REST face."""
 
 from __future__ import annotations
 
 
 class RestError(Exception):
-    """A condition of the REST face. `str()` is one sentence for people."""
+    """A condition of the REST face. `str()` is one sentence for the user."""
 
 
 class NoSuchRoute(RestError):
-    """The catalog has nothing at this path, or not for this method."""
+    """The catalog has no such path, or not for this method."""
 
 
 class NotImplementedHere(RestError):
-    """An operation of the specification that this release does not have."""
+    """An operation of the specification that is not implemented."""
 
 
 class MalformedBody(RestError):
-    """A request's body is not the JSON that its operation takes."""
+    """A request's body is not the JSON of its operation."""
 
 
 class TokenRefused(RestError):
-    """The token endpoint refuses; error is OAuth's word for why."""
+    """The token endpoint refuses a request; error is OAuth's error code."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)

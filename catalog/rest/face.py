@@ -1,7 +1,7 @@
-"""face: the Iceberg REST catalog: from a request to one row, and from errors to answers.
+"""face: the Iceberg REST catalog: finds the row of a request, and encodes errors.
 
-`rows` has the operations. Everybody needs a credential, but for the token endpoint, where one is
-made from another.
+`rows` has the operations. All of them need a credential except the token endpoint, which issues
+one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class IcebergFace:
         )
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the operation that method and path mean."""
+        """Return the operation of a method and path."""
         segments, pairs = request.segments[1:], request.pairs
         row = rows.ROUTES.find(request.method, segments)
         if row is None:
@@ -72,11 +72,11 @@ class IcebergFace:
         return calls.Call(row.operation, rows.ROUTES.parse(segments, pairs), request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
-        """Return what an operation without a handler answers."""
+        """Return the error of an operation without a handler."""
         return errors.NotImplementedHere(f"{operation.name} is not implemented")
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
-        """Return an error in the catalog's form, or in OAuth's where a token was asked for."""
+        """Return an error in the catalog's form, or in OAuth's for the token endpoint."""
         if isinstance(error, errors.TokenRefused):
             status = 401 if error.error == "invalid_client" else 400
             return wire_errors.encode_oauth(status, error.error, str(error))
@@ -91,13 +91,13 @@ class IcebergFace:
             return wire_errors.encode_oauth(status, word, message)
         unforeseen = error_type == wire_errors.INTERNAL[1] and not catalog_errors.is_certain(error)
         if unforeseen and row is not None and row.commits:
-            # The commit may have happened: the client must not take its files for unwanted.
+            # The commit may have happened: the client must not delete its files.
             error_type = wire_errors.WIRE_ERRORS[catalog_errors.CommitStateUnknown][1]
         return wire_errors.encode(status, error_type, message)
 
 
 def _row_of(request: asgi.Request) -> rows.Row | None:
-    """Return the row that a request means, None if it has none or cannot be read."""
+    """Return the row of a request, None if it has none or cannot be parsed."""
     try:
         return rows.ROUTES.find(request.method, request.segments[1:])
     except kit_errors.KitError:

@@ -1,10 +1,10 @@
-"""face: the catalog's part of the native API: how a table bucket was made, what tables have taken
-in, what clients reported, the sweep.
+"""face: the catalog's part of the native API: settings of table buckets, loaded sources, metrics
+reports, the sweep.
 
 `GET warehouses/{warehouse}`, `GET warehouses/{warehouse}/loads?table=ns.t[&after=...]`,
 `GET warehouses/{warehouse}/metrics?table=ns.t`; `POST warehouses/{warehouse}/sweep[?dry_run=true]`
-begins a sweep, and `GET` of the same tells how far the latest one is. A table's name is its levels
-joined by dots, or by 0x1F where a name holds dots itself.
+starts a sweep, and `GET` of the same path reports the latest one. A table's name is its levels
+joined by dots, or by 0x1F if a name contains dots.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from server import asgi, config, native
 from server.access import model
 
 WIRE_ERRORS: Final[native.ErrorTable] = {
-    kind: row for kind, row in wire_errors.WIRE_ERRORS.items() if kind not in native.KIT_ERRORS
+    error_type: row
+    for error_type, row in wire_errors.WIRE_ERRORS.items()
+    if error_type not in native.KIT_ERRORS
 }
 
 
 def make_routes(*, tables: Tables, access: Access, sweep: TableSweep) -> tuple[native.Route, ...]:
-    """Return the routes, for the native face. Their errors are in WIRE_ERRORS."""
+    """Return the routes for the native face. Their errors are in WIRE_ERRORS."""
 
     async def warehouse(call: native.Call) -> Any:
         name = call.labels["warehouse"]
@@ -119,7 +121,7 @@ def make_routes(*, tables: Tables, access: Access, sweep: TableSweep) -> tuple[n
 
 
 def _sweep_of(call: native.Call) -> tuple[str, bool]:
-    """Return the table bucket to sweep, and whether nothing is to be changed."""
+    """Return the table bucket to sweep, and whether it is a dry run."""
     dry_run = call.parameters.get("dry_run", "false").lower()
     if dry_run not in ("true", "false"):
         raise errors.InvalidArgument(f"dry_run is true or false, not {dry_run!r}")

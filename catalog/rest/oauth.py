@@ -1,8 +1,8 @@
-"""face: the token endpoint: an access key pair, or an older token, for a new token.
+"""face: the token endpoint: issues a token for an access key pair or an older token.
 
-OAuth's client credentials and token exchange, by form or by Basic, never by the query string:
-addresses end up in logs. A token that has ended may still be exchanged by who shows the key pair
-too, as Iceberg's Java client does. Refusals have OAuth's own form.
+OAuth's client credentials and token exchange, by form or by Basic, never in the query string,
+because URLs are logged. An expired token can be exchanged together with the key pair, as Iceberg's
+Java client does. Refusals have OAuth's own form.
 Source: RFC 6749 sections 2.3.1, 4.4, 5; RFC 8693.
 """
 
@@ -41,7 +41,7 @@ async def get_token(service: Service, call: calls.Call) -> asgi.Response:
 
 
 class TokenEndpoint:
-    """Issues access tokens to who proves to be somebody."""
+    """Issues access tokens to authenticated clients."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class TokenEndpoint:
         return self._answer(principal, form.get("scope"))
 
     def _client(self, request: asgi.Request, form: dict[str, str]) -> model.Principal | None:
-        """Return who the client proves to be by its key pair, None if it shows none."""
+        """Return the principal of the client's key pair, None if the request has none."""
         scheme, _, rest = (request.headers.get("authorization") or "").partition(" ")
         if scheme.lower() == "basic":
             client_id, secret = _parse_basic(rest.strip())
@@ -92,7 +92,7 @@ class TokenEndpoint:
             client_id, secret = form.get("client_id", ""), form["client_secret"]
         else:
             return None
-        # The RFC has both parts of Basic form-encoded; most clients send them as they are.
+        # The RFC requires both parts of Basic to be form-encoded; most clients do not encode them.
         pairs = ((client_id, secret), _decoded(client_id, secret))
         try:
             with self._throttle.attempt(client_id, request.client_ip):
@@ -103,14 +103,14 @@ class TokenEndpoint:
             ) from None
 
     def _check_any(self, pairs: Sequence[tuple[str, str]]) -> model.Principal:
-        """Return whose name and secret one of the pairs is. Raises WrongPassword."""
+        """Return the principal whose name and secret one of the pairs is. Raises WrongPassword."""
         for user, password in pairs:
             with contextlib.suppress(access_errors.WrongPassword):
                 return self._principals.check_password(user, password)
         raise access_errors.WrongPassword("the access key or the secret key is wrong")
 
     def _exchange(self, form: dict[str, str], client: model.Principal | None) -> model.Principal:
-        """Return whom an older token was issued to."""
+        """Return the principal of an older token."""
         token = form.get("subject_token")
         if not token:
             raise errors.TokenRefused("invalid_request", "subject_token is missing")
@@ -126,10 +126,10 @@ class TokenEndpoint:
             raise errors.TokenRefused("invalid_grant", "the token has expired") from None
         except access_errors.InvalidToken as error:
             raise errors.TokenRefused("invalid_grant", str(error)) from None
-        known = self._principals.by_name(claims.subject)
-        if known is None or (client is not None and client.name != known.principal.name):
-            raise errors.TokenRefused("invalid_grant", "the token belongs to somebody else")
-        return known.principal
+        issued_to = self._principals.by_name(claims.subject)
+        if issued_to is None or (client is not None and client.name != issued_to.principal.name):
+            raise errors.TokenRefused("invalid_grant", "the token belongs to another principal")
+        return issued_to.principal
 
     def _answer(self, principal: model.Principal, scope: str | None) -> asgi.Response:
         _check_scope(scope)
@@ -154,7 +154,7 @@ class TokenEndpoint:
 
 
 def _check_scope(scope: str | None) -> None:
-    """Refuse a scope that asks for a role: there are none, and a token must not pass for one."""
+    """Refuse a scope with a role: there are none, and the token would seem to have one."""
     for word in (scope or "").split():
         if word.startswith(ROLE_SCOPE) and word != f"{ROLE_SCOPE}ALL":
             raise errors.TokenRefused(

@@ -1,9 +1,9 @@
-"""rule: pages of a listing, and the tokens that lead from one to the next.
+"""rule: pages of a listing, and their tokens.
 
 Without a page token in the request a listing is whole, up to WHOLE_MAX entries. With one, even an
-empty one, it comes in pages; a page size that is no positive number is refused either way. A token
-names the last entry of its page, so entries that come and go meanwhile neither repeat nor hide
-others, and it is bound to the listing it was made for.
+empty one, it is split into pages; a page size that is not a positive number is always refused. A
+token holds the last entry of its page, so entries that are added or removed neither repeat nor hide
+others, and it is valid for its own listing only.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from catalog import errors
 PAGE_DEFAULT: Final = 1_000
 PAGE_MAX: Final = 10_000
 WHOLE_MAX: Final = 100_000
-"""Entries of a listing without pages; what comes after them has a token."""
+"""Entries of a listing without pages; if there are more, it has a token."""
 _DIGEST_BYTES = 8
 
 
 def span(parameters: Mapping[str, str], *, listing: str) -> tuple[str, int]:
-    """Return the name that a page comes after, and how many names `cut` needs to see.
+    """Return the name after which a page starts, and how many names `cut` needs.
 
     Raises InvalidPageToken, InvalidArgument.
     """
@@ -40,8 +40,8 @@ def cut(
 ) -> tuple[list[str], str | None]:
     """Return one page of names and the token of the next, None if there is none.
 
-    names: those that `span` asks for, or more, in UTF-8 byte order. listing: what is listed, such
-    as the parent's name. Raises InvalidPageToken, InvalidArgument.
+    names: at least those that `span` requires, in UTF-8 byte order. listing: identifies the
+    listing, such as by the parent's name. Raises InvalidPageToken, InvalidArgument.
     """
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")

@@ -1,8 +1,8 @@
-"""rule: how the path and the query of a request to the REST catalog are read.
+"""rule: parses the path and the query of a request to the REST catalog.
 
-A path is split while it is still percent-encoded, so a name may hold anything. The prefix may be
-left out: then the default warehouse is meant, which is why the words that begin a path are no names
-for table buckets. Never reads a body, and knows no operation.
+A path is split while it is percent-encoded, so a name may contain any character. Without a prefix
+the path refers to the default warehouse; therefore the first words of paths are reserved names of
+table buckets. Never reads a body, and contains no operation.
 Source: Iceberg REST catalog specification, paths.
 """
 
@@ -22,7 +22,7 @@ PREFIX: Final = "{prefix}"
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What a path and a query hold. prefix: None for the default warehouse.
+    """The values in a path and a query. prefix: None for the default warehouse.
 
     name: of a table, view or function. plan_id: of a scan plan. query: each name's first value.
     """
@@ -35,8 +35,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Routes(Generic[T]):
-    """A table of routes. Each is a method, a path as a server's `endpoints` list spells it, and
-    what they lead to."""
+    """A table of routes: a method, a path as in a server's `endpoints` list, and the route's
+    target."""
 
     def __init__(self, routes: Iterable[tuple[str, str, T]]) -> None:
         self._by_shape: dict[tuple[str, tuple[str, ...]], T] = {}
@@ -52,7 +52,7 @@ class Routes(Generic[T]):
         self._first_words = frozenset(first_words)
 
     def find(self, method: str, segments: Sequence[str]) -> T | None:
-        """Return what a request means, None for what the catalog does not have.
+        """Return the target of a request, None if the catalog has no such route.
 
         segments: of the path below `/iceberg`, each decoded once.
         """
@@ -61,7 +61,7 @@ class Routes(Generic[T]):
         return self._by_shape.get((method, _shape(self._split(segments)[1])))
 
     def parse(self, segments: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Parameters:
-        """Return the parameters of a request that `find` knows. pairs: the query, decoded."""
+        """Return the parameters of a request that has a route. pairs: the query, decoded."""
         prefix, below = self._split(segments)
         has_namespace = below[0] == "namespaces" and len(below) > 1
         return Parameters(
@@ -73,7 +73,7 @@ class Routes(Generic[T]):
         )
 
     def _split(self, segments: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-        """Return the prefix of a path, and what follows it."""
+        """Return the prefix of a path, and the rest."""
         below = segments[1:]
         if below and below[0] not in self._first_words:
             return below[0], below[1:]
@@ -81,7 +81,7 @@ class Routes(Generic[T]):
 
 
 def _shape(below: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a path, with its names left out: every other segment is a name."""
+    """Return the words of a path without its names: every other segment is a name."""
     if len(below) > 1 and below[0] == "namespaces":
         if "" in below:
             return ()

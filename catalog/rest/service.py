@@ -1,4 +1,4 @@
-"""engine: what every handler of the REST catalog needs, and what they share.
+"""engine: the services of the REST catalog's handlers.
 
 Resolves a warehouse to its table bucket, and a call to the table that it names.
 """
@@ -28,9 +28,9 @@ _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Service:
-    """The engines below the face. default_warehouse: what a request without prefix means.
+    """The engines below the face. default_warehouse: for requests without a prefix.
 
-    endpoints: what the configuration advertises.
+    endpoints: as the configuration advertises them.
     """
 
     store: CatalogStore
@@ -67,15 +67,15 @@ class Service:
         )
 
     def permit(self, call: calls.Call) -> owners.Permit:
-        """Return the check of locations that a call may take."""
+        """Return the check of a call's right to take locations."""
         return self.access.permit(call.principal, self.table_bucket(call))
 
     def judge(self, call: calls.Call, *actions: str) -> owners.Judge:
-        """Return the check of the tables that a call may change by these actions."""
+        """Return the check of a call's right to change tables by these actions."""
         return self.access.judge(call.principal, actions)
 
     async def once(self, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
-        """Do a call's work, once for its idempotency key if it has one."""
+        """Do a call's work, once per idempotency key if it has one."""
         parameters = call.value
         return await self.idempotency.run(
             idempotency.key_of(call.request),
@@ -95,7 +95,7 @@ class Service:
         )
 
     def warehouse_name(self, text: str | None) -> str:
-        """Return the table bucket that a warehouse's name means, there or not.
+        """Return the table bucket of a warehouse's name, whether it exists or not.
 
         text: NAME, s3://NAME or its ARN.
         """

@@ -1,8 +1,8 @@
 """rule: bodies of the REST catalog: JSON in, JSON out.
 
-A request's body is decoded once, with integers exact whatever their size, and every member is read
-by its type. An answer about a table is put together from the bytes of its metadata file: they are
-never decoded and encoded again on the way out.
+A request's body is decoded once, with exact integers of any size, and every member is read by its
+type. A response with a table is composed of the bytes of its metadata file, which are never decoded
+and encoded again.
 Source: Iceberg REST catalog specification, components.
 """
 
@@ -23,13 +23,13 @@ JSON: Final = ("content-type", "application/json")
 VARY: Final = ("vary", "X-Iceberg-Access-Delegation")
 
 COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What a commit, a transaction or a new table's definition may be."""
+"""Largest body of a commit, a transaction or a new table's definition."""
 VIEW_BYTES_MAX: Final = 1024 * 1024
-"""What a view's definition or replacement may be."""
+"""Largest body of a view's definition or replacement."""
 NAMESPACE_BYTES_MAX: Final = 512 * 1024
 """A namespace's properties are 64 Ki characters at most; JSON may write each as six bytes."""
 NAMES_BYTES_MAX: Final = 64 * 1024
-"""Where a body only names things."""
+"""Largest body that only contains names."""
 REPORT_BYTES_MAX: Final = 128 * 1024
 ETAGS_MAX: Final = 100
 JOINED_BYTES_MAX: Final = 1024 * 1024
@@ -103,7 +103,7 @@ def encode_items(items: Sequence[Any]) -> bytes:
 
 
 def no_content() -> asgi.Response:
-    """Return the answer of what has nothing to say."""
+    """Return a response without a body."""
     return asgi.Response(204)
 
 
@@ -115,7 +115,7 @@ def encode_table(
     credentials: Sequence[Mapping[str, Any]] = (),
     etag: str | None,
 ) -> asgi.Response:
-    """Return what load, create and register answer. data: the metadata's JSON."""
+    """Return the response of load, create and register. data: the metadata's JSON."""
     before = b'{"metadata":'
     if metadata_location is not None:
         location = msgspec.json.encode(metadata_location)
@@ -129,7 +129,7 @@ def encode_table(
 
 
 def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Response:
-    """Return what a commit answers. data: the metadata's JSON."""
+    """Return the response of a commit. data: the metadata's JSON."""
     before = b"".join(
         (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
     )
@@ -137,7 +137,7 @@ def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Res
 
 
 def encode_view(*, metadata_location: str, data: bytes) -> asgi.Response:
-    """Return what load, create, replace and register of a view answer. data: metadata's JSON."""
+    """Return the response of a view's load, create, replace and register. data: metadata's JSON."""
     before = b"".join(
         (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
     )
@@ -145,28 +145,28 @@ def encode_view(*, metadata_location: str, data: bytes) -> asgi.Response:
 
 
 def _around(before: bytes, data: bytes, after: bytes) -> bytes | tuple[bytes, ...]:
-    """Return a body; large metadata stays a piece of its own, so that it is not copied here."""
+    """Return a body; large metadata stays a separate piece, so that it is not copied here."""
     if len(data) <= JOINED_BYTES_MAX:
         return b"".join((before, data, after))
     return (before, data, after)
 
 
 def format_etag(*parts: str) -> str:
-    """Return the entity tag of an answer that depends on parts and on nothing else."""
+    """Return the entity tag of a response that depends on nothing but parts."""
     text = "\x00".join(parts).encode("utf-8", "surrogatepass")
     return f'"{hashlib.blake2b(text, digest_size=16).hexdigest()}"'
 
 
 def etag_matches(header: str | None, etag: str) -> bool:
-    """Say whether an If-None-Match header, a list or `*`, names the entity tag."""
+    """Return whether an If-None-Match header, a list or `*`, contains the entity tag."""
     if header is None:
         return False
     if header.strip() == "*":
         return True
-    given = header.split(",", ETAGS_MAX)[:ETAGS_MAX]
-    return any(each.strip().removeprefix("W/") == etag for each in given)
+    etags = header.split(",", ETAGS_MAX)[:ETAGS_MAX]
+    return any(each.strip().removeprefix("W/") == etag for each in etags)
 
 
 def format_idents(names: Sequence[tuple[idents.Namespace, str]]) -> list[dict[str, Any]]:
-    """Return the names of tables or views as lists hold them."""
+    """Return the names of tables or views as in listings."""
     return [{"namespace": namespace, "name": name} for namespace, name in names]

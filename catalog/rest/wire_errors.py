@@ -1,7 +1,7 @@
-"""rule: error class -> status and type, and the one form in which the catalog's errors travel.
+"""rule: status and type of each error, and the JSON form of the catalog's errors.
 
-Clients branch on the type: a 404 without one means "no such table" to them. A 4xx to a commit lets
-the client delete the files it wrote, so it is given only to what certainly did not happen.
+Clients branch on the type: they read a 404 without one as "no such table". After a 4xx to a commit
+the client deletes its files, so that status is only for commits that certainly did not happen.
 Source: Iceberg REST catalog specification, IcebergErrorResponse.
 """
 
@@ -58,7 +58,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
     storage_errors.DiskFull: (507, "InsufficientStorageException"),
-    # Nothing happened, for certain; a 500 would tell a committing client that it may have.
+    # These commits certainly did not happen; a 500 would tell the client that they may have.
     storage_errors.CommitRefused: (503, "ServiceUnavailableException"),
     kit_errors.MalformedRequest: (400, "BadRequestException"),
     kit_errors.RequestTooLarge: (400, "BadRequestException"),
@@ -75,7 +75,7 @@ INTERNAL: Final = (500, "InternalServerError", "an internal error; see the serve
 
 
 def describe(error: Exception) -> tuple[int, str, str]:
-    """Return the status, type and message of an error; of an unknown one, nothing but that."""
+    """Return the status, type and message of an error; an unknown one has no details."""
     row = errortables.find(error, WIRE_ERRORS)
     return INTERNAL if row is None else (*row, str(error))
 
