@@ -78,14 +78,14 @@ def parse(raw: Mapping[str, Any] | None) -> dict[str, Binding]:
         return {}
     if not isinstance(raw, Mapping) or len(raw) > limits.BINDS_MAX:
         raise errors.bad_binding("list", f"must be an object of at most {limits.BINDS_MAX} names")
-    found = {name: _parse_one(name, item) for name, item in raw.items()}
-    rows = max(len(binding.values) for binding in found.values())
-    if rows * len(found) > limits.ARRAY_VALUES_MAX:
+    binding_by_name = {name: _parse_one(name, item) for name, item in raw.items()}
+    rows = max(len(binding.values) for binding in binding_by_name.values())
+    if rows * len(binding_by_name) > limits.ARRAY_VALUES_MAX:
         raise errors.bad_binding("list", f"holds more than {limits.ARRAY_VALUES_MAX} values")
-    lengths = {len(binding.values) for binding in found.values() if binding.is_array}
+    lengths = {len(binding.values) for binding in binding_by_name.values() if binding.is_array}
     if len(lengths) > 1:
         raise errors.bad_binding("list", "holds arrays of different lengths")
-    return found
+    return binding_by_name
 
 
 def _parse_one(name: str, item: Any) -> Binding:

@@ -65,8 +65,8 @@ class Compiler:
             return await asyncio.to_thread(parse.split, text)
         child = await self.take(owner)
         try:
-            found: list[str] = await child.ask("split", text)
-            return found
+            texts: list[str] = await child.ask("split", text)
+            return texts
         finally:
             self.give_back(child, owner)
 
@@ -79,8 +79,10 @@ class Compiler:
             packed: bytes = await child.ask("binds", document)
         finally:
             self.give_back(child, owner)
-        found: Mapping[str, bindings.Binding] = await asyncio.to_thread(pickle.loads, packed)
-        return found
+        binding_by_name: Mapping[str, bindings.Binding] = await asyncio.to_thread(
+            pickle.loads, packed
+        )
+        return binding_by_name
 
     async def close(self) -> None:
         """End the children."""
@@ -160,8 +162,8 @@ class Compilation:
         self._environment = environment
         if self._child is None and self._statement is not None:
             return self._statement.needs(environment)
-        found: compilation.Needs = await self._ask("needs", _packed(environment))
-        return found
+        needs: compilation.Needs = await self._ask("needs", _packed(environment))
+        return needs
 
     async def bind_count(self, environment: shapes.Environment) -> int:
         """Return how many values the placeholders want; raises SqlError."""
@@ -192,16 +194,16 @@ class Compilation:
     async def _bind(
         self, step: str, environment: shapes.Environment, *arguments: Any
     ) -> resolve.BoundQuery:
-        found: resolve.BoundQuery
+        bound_query: resolve.BoundQuery
         statement = self._statement
         if statement is not None and _is_small(environment):
             with contextlib.suppress(shapes.ManyColumns):
-                found = getattr(statement, step)(environment, *arguments)
-                return found
+                bound_query = getattr(statement, step)(environment, *arguments)
+                return bound_query
         everything = dataclasses.replace(environment, columns_max=limits.COLUMNS_MAX)
         if statement is not None and not self._compiler.has_children:
-            found = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
-            return found
+            bound_query = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
+            return bound_query
         packed: bytes = await self._ask(step, _packed(everything), *arguments)
         return compiling_child.unpack_bound(packed)
 

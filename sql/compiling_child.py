@@ -56,8 +56,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _done(
     statement: compilation.Statement, step: str, environment: bytes, *more: Any
 ) -> compilation.Needs | int | bytes:
-    found = getattr(statement, step)(unpack_environment(environment), *more)
-    return pack_bound(found) if isinstance(found, resolve.BoundQuery) else found
+    bound_query = getattr(statement, step)(unpack_environment(environment), *more)
+    return pack_bound(bound_query) if isinstance(bound_query, resolve.BoundQuery) else bound_query
 
 
 def pack_environment(environment: shapes.Environment) -> bytes:
@@ -73,18 +73,20 @@ def unpack_environment(packed: bytes) -> shapes.Environment:
     return dataclasses.replace(environment, tables=TABLES.decode(tables))
 
 
-def pack_bound(found: resolve.BoundQuery) -> bytes:
+def pack_bound(bound_query: resolve.BoundQuery) -> bytes:
     """Return a bound query as it travels."""
-    columns = msgspec.msgpack.encode((found.columns, found.types))
-    return pickle.dumps((dataclasses.replace(found, columns=(), types=()), columns), protocol=5)
+    columns = msgspec.msgpack.encode((bound_query.columns, bound_query.types))
+    return pickle.dumps(
+        (dataclasses.replace(bound_query, columns=(), types=()), columns), protocol=5
+    )
 
 
 def unpack_bound(packed: bytes) -> resolve.BoundQuery:
     """Return what pack_bound packed."""
-    found: resolve.BoundQuery
-    found, packed_columns = pickle.loads(packed)
+    bound_query: resolve.BoundQuery
+    bound_query, packed_columns = pickle.loads(packed)
     columns, types = COLUMNS.decode(packed_columns)
-    return dataclasses.replace(found, columns=columns, types=types)
+    return dataclasses.replace(bound_query, columns=columns, types=types)
 
 
 TABLES: Final = msgspec.msgpack.Decoder(tuple[shapes.TableShape, ...])

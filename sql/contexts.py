@@ -65,14 +65,16 @@ class Contexts:
 
     def _schema(self, table_bucket: str, identifier: str) -> tuple[str, ...] | None:
         text, quoted = names.unquoted(identifier)
-        found: tuple[str, ...] = ()
+        stored_path: tuple[str, ...] = ()
         for level in text.split("."):
-            children = [path[-1] for path in self._namespaces.list(table_bucket, found or None)]
+            children = [
+                path[-1] for path in self._namespaces.list(table_bucket, stored_path or None)
+            ]
             name = names.resolve(f'"{level}"' if quoted else level, children)
             if name is None:
                 return None
-            found = (*found, name)
-        return found
+            stored_path = (*stored_path, name)
+        return stored_path
 
 
 def _as_named(identifier: str) -> tuple[str, ...]:

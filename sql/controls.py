@@ -55,10 +55,10 @@ def parse(text: str) -> Control | None:
     if len(text) > TEXT_LENGTH_MAX:
         return None
     plain = text.strip().rstrip(";").rstrip()
-    if found := _RESULT_SCAN.fullmatch(plain):
-        return ResultScan(query_id=found[1].lower())
-    if found := _CANCEL_QUERY.fullmatch(plain):
-        return CancelQuery(query_id=found[2].lower(), column_name=found[1].upper())
-    if found := _CANCEL_ALL.fullmatch(plain):
-        return CancelAll(session_id=int(found[2]), column_name=found[1].upper())
+    if match := _RESULT_SCAN.fullmatch(plain):
+        return ResultScan(query_id=match[1].lower())
+    if match := _CANCEL_QUERY.fullmatch(plain):
+        return CancelQuery(query_id=match[2].lower(), column_name=match[1].upper())
+    if match := _CANCEL_ALL.fullmatch(plain):
+        return CancelAll(session_id=int(match[2]), column_name=match[1].upper())
     return None

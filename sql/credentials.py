@@ -46,19 +46,19 @@ class Credentials:
         if self._open_to_all:
             return self._principals.root
         claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())
-        known = self._principals.by_name(claims.subject)
-        if known is None:
+        entry = self._principals.by_name(claims.subject)
+        if entry is None:
             raise errors.InvalidToken("the token's principal is gone")
-        return known.principal
+        return entry.principal
 
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
         """Return a user's stored name and registered public keys; unknown users have none."""
-        known = self._principals.by_name(user)
-        return (user, ()) if known is None else (known.principal.name, known.public_keys)
+        entry = self._principals.by_name(user)
+        return (user, ()) if entry is None else (entry.principal.name, entry.public_keys)
 
     def principal_of(self, name: str, context: model.Context) -> model.Principal | None:
         """Return the principal of a name as it is now, in a connection's context."""
-        known = self._principals.by_name(name)
-        if known is None:
+        entry = self._principals.by_name(name)
+        if entry is None:
             return None
-        return dataclasses.replace(known.principal, context=context)
+        return dataclasses.replace(entry.principal, context=context)

@@ -159,8 +159,8 @@ class Definitions:
         adopts: bool,
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
-        found, opened = await self._planning.bound(call, meant)
-        columns = _new_columns(statement, found)
+        bound_query, opened = await self._planning.bound(call, meant)
+        columns = _new_columns(statement, bound_query)
         wanted = writes.new_table(statement, columns)
         loaded = await self._create(
             ident, wanted, principal=call.session.principal, adopts=adopts, stage=True
@@ -174,9 +174,9 @@ class Definitions:
         )
         targets = [column.type for column in columns]
         environment = await self._planning.environment(call, opened.shapes)
-        found = await call.compiled.bind_into(environment, targets)
+        bound_query = await call.compiled.bind_into(environment, targets)
         query = await self._planning.query(
-            call, found, opened, text=writes.plan_text(found, target, fields)
+            call, bound_query, opened, text=writes.plan_text(bound_query, target, fields)
         )
         staged = await self._writes.stage(query, target, by=call.by)
         await self._writes.commit(staged, principal=call.session.principal, query_id=call.query_id)
@@ -290,38 +290,40 @@ class Definitions:
 
 
 def _new_columns(
-    statement: operations.CreateTable, found: resolve.BoundQuery
+    statement: operations.CreateTable, query: resolve.BoundQuery
 ) -> list[writes.NewColumn]:
     """Return the columns of CTAS: the statement's where it gives them, else the query's."""
-    given = statement.columns
-    if given and len(given) != len(found.columns):
+    named_columns = statement.columns
+    if named_columns and len(named_columns) != len(query.columns):
         raise errors.SqlError(
             "002022",
             "42601",
             "SQL compilation error:\nNumber of columns in the list differs from the query's",
             phase="COMPILATION",
         )
-    if not given and found.unnamed:
+    if not named_columns and query.unnamed:
         raise errors.SqlError(
             "002022",
             "42601",
-            f"SQL compilation error:\nMissing column specification for '{found.unnamed[0]}'",
+            f"SQL compilation error:\nMissing column specification for '{query.unnamed[0]}'",
             phase="COMPILATION",
         )
-    made = []
-    for index, (column, kind) in enumerate(zip(found.columns, found.types, strict=True)):
-        if given:
-            made.append(
+    new_columns = []
+    for index, (column, kind) in enumerate(zip(query.columns, query.types, strict=True)):
+        if named_columns:
+            new_columns.append(
                 writes.NewColumn(
-                    name=given[index].name.stored,
-                    type=given[index].type or _storable(kind),
-                    required=given[index].required,
-                    comment=given[index].comment,
+                    name=named_columns[index].name.stored,
+                    type=named_columns[index].type or _storable(kind),
+                    required=named_columns[index].required,
+                    comment=named_columns[index].comment,
                 )
             )
         else:
-            made.append(writes.NewColumn(name=_stored_name(column.name), type=_storable(kind)))
-    return made
+            new_columns.append(
+                writes.NewColumn(name=_stored_name(column.name), type=_storable(kind))
+            )
+    return new_columns
 
 
 def _storable(kind: sqltypes.SqlType) -> sqltypes.SqlType:

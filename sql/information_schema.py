@@ -318,8 +318,8 @@ def _summary(loaded: tables.LoadedTable) -> Mapping[str, str]:
     if loaded.metadata.current_snapshot_id is None:
         return {}
     snapshot = loaded.metadata.snapshot(loaded.metadata.current_snapshot_id)
-    found: Mapping[str, str] = (snapshot or {}).get("summary", {})
-    return found
+    summary: Mapping[str, str] = (snapshot or {}).get("summary", {})
+    return summary
 
 
 def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable) -> int | None:

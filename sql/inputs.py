@@ -20,17 +20,17 @@ from sql.dialect import expressions, names, rewrites, sqltypes
 BINDS_RELATION: Final = "__binds"
 
 
-def variable(found: sessions.Variable) -> bounds.Bound:
+def variable(value: sessions.Variable) -> bounds.Bound:
     """Return a session variable as a constant of its type."""
-    kind = expressions.BIND_TYPES.get(found.type, sqltypes.TEXT)
-    if found.text is None:
+    kind = expressions.BIND_TYPES.get(value.type, sqltypes.TEXT)
+    if value.text is None:
         return bounds.null(kind)
-    if found.type == "fixed":
-        return bounds.number(decimal.Decimal(found.text))
-    if found.type == "real":
-        return bounds.real(float(found.text))
-    text = bounds.text(found.text)
-    return rewrites.cast(text, kind) if found.type != "text" else text
+    if value.type == "fixed":
+        return bounds.number(decimal.Decimal(value.text))
+    if value.type == "real":
+        return bounds.real(float(value.text))
+    text = bounds.text(value.text)
+    return rewrites.cast(text, kind) if value.type != "text" else text
 
 
 def variable_text(value: Any) -> str | None:
@@ -59,10 +59,12 @@ def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
     return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
 
 
-def binds_relation(given: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
+def binds_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
     """Return array binds as the relation that INSERT ... VALUES reads, one row per value."""
-    count = max(binding.rows for binding in given.values() if binding.is_array)
-    table = pa.table({name: _arrow(binding, count, zone) for name, binding in given.items()})
+    count = max(binding.rows for binding in binding_by_name.values() if binding.is_array)
+    table = pa.table(
+        {name: _arrow(binding, count, zone) for name, binding in binding_by_name.items()}
+    )
     return engine.Relation(
         name=BINDS_RELATION,
         schema=engine.ipc_schema(table.schema),

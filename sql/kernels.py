@@ -88,15 +88,15 @@ def per_value(
 ) -> Any:
     """Return parse of each value, computed once per distinct one."""
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    found = []
+    parsed = []
     for value in encoded.dictionary.to_pylist():
         try:
-            found.append(None if value is None else parse(value))
+            parsed.append(None if value is None else parse(value))
         except (ValueError, decimal.InvalidOperation, OverflowError):
             if not lenient:
                 raise
-            found.append(None)
-    return pa.array(found, result).take(encoded.indices)
+            parsed.append(None)
+    return pa.array(parsed, result).take(encoded.indices)
 
 
 def _nonzero(_: re.Match[str]) -> Kernel:
@@ -517,8 +517,10 @@ def _place(_: re.Match[str]) -> Kernel:
     def function(starts: Any, lengths: Any) -> Any:
         from_end = pc.add(pc.add(lengths, starts), 1)
         from_end = pc.if_else(pc.less(from_end, pa.scalar(1)), PLACE_BEYOND, from_end)
-        found = pc.if_else(pc.less(starts, pa.scalar(0)), from_end, pc.max_element_wise(starts, 1))
-        return pc.if_else(pc.is_valid(lengths), found, pa.scalar(None, pa.int64()))
+        positions = pc.if_else(
+            pc.less(starts, pa.scalar(0)), from_end, pc.max_element_wise(starts, 1)
+        )
+        return pc.if_else(pc.is_valid(lengths), positions, pa.scalar(None, pa.int64()))
 
     return Kernel(function=function, arguments=(pa.int64(), pa.int64()), result=pa.int64())
 

@@ -51,8 +51,10 @@ def check(
         raise _refused("390144", "JWT token is invalid: it was issued for another user.")
     _check_times(claims, now_ms // 1000)
     stored_name, keys = keys_of(user)
-    known = {_fingerprint(key): key for key in map(_public_key, keys) if key is not None}
-    key = known.get(fingerprint)
+    key_by_fingerprint = {
+        _fingerprint(key): key for key in map(_public_key, keys) if key is not None
+    }
+    key = key_by_fingerprint.get(fingerprint)
     if key is None:
         raise _refused("394304", "The JWT's public key fingerprint matches no registered key.")
     try:

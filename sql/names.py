@@ -41,12 +41,12 @@ def resolve(identifier: str, stored: Iterable[str]) -> str | None:
     are stored, and without it the upper-case one.
     """
     text, quoted = unquoted(identifier)
-    known = list(stored)
+    stored_names = list(stored)
     if quoted:
-        if text in known:
+        if text in stored_names:
             return text
-        return next((name for name in known if reported(name) == text), None)
-    folded = [name for name in known if name.upper() == text.upper()]
+        return next((name for name in stored_names if reported(name) == text), None)
+    folded = [name for name in stored_names if name.upper() == text.upper()]
     if len(folded) > 1:
         preferred = (text.lower(), text.upper())
         return next((name for name in preferred if name in folded), None)

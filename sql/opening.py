@@ -71,7 +71,7 @@ def open_statements(
         guard=guard.TableGuard(store=store, region=region, account_id=account_id),
     )
     planned = scans.Scans(files=file_store, decoder=decoder)
-    found = places.Places(store=store, access=access)
+    all_places = places.Places(store=store, access=access)
     table_readers = readers.Readers(store=store, access=access)
     described = information_schema.InformationSchema(tables=tables)
     read = relations.Relations(
@@ -98,7 +98,7 @@ def open_statements(
         new_id=store.new_id,
     )
     plans = planning.Planning(
-        places=found,
+        places=all_places,
         tables=tables,
         relations=read,
         readers=table_readers,
@@ -106,15 +106,15 @@ def open_statements(
         limits=limits,
     )
     reading = compiler.Compiler(children=reading_children)
-    made = statements.Statements(
+    all_statements = statements.Statements(
         engine=engine,
         compiler=reading,
-        places=found,
+        places=all_places,
         tables=tables,
         relations=read,
         writes=written,
         shows=show.Shows(
-            places=found,
+            places=all_places,
             described=described,
             tables=tables,
             default_database=default_database,
@@ -122,7 +122,7 @@ def open_statements(
         planning=plans,
         definitions=definitions.Definitions(
             planning=plans,
-            places=found,
+            places=all_places,
             writes=written,
             namespaces=namespaces,
             tables=tables,
@@ -131,4 +131,4 @@ def open_statements(
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
-    return Opened(statements=made, engine=engine, compiler=reading, decoder=decoder)
+    return Opened(statements=all_statements, engine=engine, compiler=reading, decoder=decoder)

@@ -239,16 +239,16 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
     Drivers also send settings of their own (`CLIENT_...`), which nobody but they read: those are
     kept and sent back. Any other unknown name is refused, as ALTER SESSION would refuse it.
     """
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for name, value in raw.items():
         upper = str(name).upper()
         if upper in PARAMETERS:
-            found[upper] = parse(upper, value)
+            values[upper] = parse(upper, value)
         elif upper.startswith(ABOUT_THE_CLIENT) and isinstance(value, str | int | bool):
-            found[upper] = value
+            values[upper] = value
         else:
             raise errors.unknown_parameter(upper)
-    return found
+    return values
 
 
 def from_statement(raw: Mapping[str, Any]) -> dict[str, Value]:

@@ -174,13 +174,13 @@ class _Files:
         order = pc.sort_indices(code)
         sorted_rows, sorted_code = table.take(order), code.take(order)
         sorted_values = pa.table({name: array.take(order) for name, array in values.items()})
-        found = []
+        parts = []
         start = 0
         for end in _run_ends(sorted_code):
             partition = engine.ipc_rows(sorted_values.slice(start, 1))
-            found.append((partition, sorted_rows.slice(start, end - start)))
+            parts.append((partition, sorted_rows.slice(start, end - start)))
             start = end
-        return found
+        return parts
 
     def _file(self, partition: bytes) -> _File:
         file = self._open.get(partition)

@@ -49,12 +49,12 @@ def apply_transform(transform: str, source_type: Any, column: Any) -> Any:
 
 def _per_value(transform: transforms.Transform, source_type: Any, column: Any) -> Any:
     encoded = column.dictionary_encode()
-    found = [
+    results = [
         transforms.apply(transform, source_type, value)
         for value in tabletypes.plain_list(encoded.dictionary)
     ]
     result = pa.int32() if transform.name == "bucket" else column.type
-    return pa.array(found, result).take(encoded.indices)
+    return pa.array(results, result).take(encoded.indices)
 
 
 def _micros(column: Any) -> Any:

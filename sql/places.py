@@ -71,13 +71,13 @@ class Places:
 
     def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
         """Return the check that principal may do actions with a table, or make one."""
-        asked = self._access.judge(principal, actions)
+        check_access = self._access.judge(principal, actions)
 
         def check(
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
             try:
-                asked(place, ident, pointer)
+                check_access(place, ident, pointer)
             except access_errors.AccessDenied as denied:
                 raise errors.not_authorized(str(denied)) from None
 
@@ -272,8 +272,8 @@ class View:
         """Return the schema that a name means, if the caller may see it."""
         place = self.schema(name, database=database)
         if place.namespace:
-            asked = self._access.on_namespace(place.database, place.namespace, "GetNamespace")
-            visible = self._permits(asked)
+            demand = self._access.on_namespace(place.database, place.namespace, "GetNamespace")
+            visible = self._permits(demand)
         else:
             visible = self._may_know_database(place.database)
         if not visible:
@@ -296,8 +296,8 @@ class View:
 
     def no_table(self, place: Schema, name: names.Name, *, kind: str = "Object") -> errors.SqlError:
         """Return the answer for a table's name in a schema, absent or hidden."""
-        known = self._may_know_schema(place.database, place.namespace)
-        if len(name) == 1 or known or not place.namespace:
+        is_visible = self._may_know_schema(place.database, place.namespace)
+        if len(name) == 1 or is_visible or not place.namespace:
             return errors.does_not_exist(kind, names.dotted(name))
         return self.hidden(name[:-1], database=place.database)
 
@@ -325,8 +325,10 @@ class View:
         try:
             self.check((self._access.on_namespace(database, namespace, "CreateNamespace"),))
         except errors.SqlError:
-            known = self._may_know_database(database) or self._may_know_schema(database, namespace)
-            if len(name) == 2 and not known:
+            is_visible = self._may_know_database(database) or self._may_know_schema(
+                database, namespace
+            )
+            if len(name) == 2 and not is_visible:
                 raise _no_database(name[0].folded) from None
             raise
 

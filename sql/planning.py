@@ -140,7 +140,7 @@ class Planning:
         call: Call,
         meant: Names,
         loaded: tables.LoadedTable,
-        given: Sequence[Mapping[str, Any]],
+        fields: Sequence[Mapping[str, Any]],
         target: writes.Target,
     ) -> tuple[resolve.BoundQuery, engine.Query]:
         """Return the statement's rows as columns of a table take them, and the query for them.
@@ -149,13 +149,13 @@ class Planning:
         """
         declared = tabletypes.declared_types(loaded.metadata.properties)
         targets = [
-            tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in given
+            tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields
         ]
         opened = await self._open(call, meant)
         environment = await self.environment(call, opened.shapes)
-        found = await call.compiled.bind_into(environment, targets)
-        text = writes.plan_text(found, target, given)
-        return found, await self.query(call, found, opened, text=text)
+        query = await call.compiled.bind_into(environment, targets)
+        text = writes.plan_text(query, target, fields)
+        return query, await self.query(call, query, opened, text=text)
 
     async def environment(
         self, call: Call, tables: tuple[shapes.TableShape, ...] = ()
@@ -246,7 +246,7 @@ class Planning:
     async def query(
         self,
         call: Call,
-        found: resolve.BoundQuery,
+        query: resolve.BoundQuery,
         opened: Opened,
         *,
         text: str | None = None,
@@ -257,16 +257,16 @@ class Planning:
         The statement is bound by now, so another may be read in its place.
         """
         await call.compiled.close()
-        made = await self._relations_of(call, found, opened, empty=purpose == "describe")
+        relations = await self._relations_of(call, query, opened, empty=purpose == "describe")
         if any(binding.is_array for binding in call.bindings.values()):
             rows = await asyncio.to_thread(inputs.binds_relation, call.bindings, call.zone)
-            made = (*made, rows)
+            relations = (*relations, rows)
         return engine.Query(
-            text=found.sql if text is None else text,
+            text=query.sql if text is None else text,
             query_id=call.query_id,
             owner=call.session.principal.name,
-            relations=made,
-            functions=found.functions,
+            relations=relations,
+            functions=query.functions,
             settings=engine.Settings(timezone=call.zone),
             limits=engine.Limits(
                 seconds=self._seconds(call), memory_bytes=self._limits.memory_bytes
@@ -275,31 +275,31 @@ class Planning:
         )
 
     async def _relations_of(
-        self, call: Call, found: resolve.BoundQuery, opened: Opened, *, empty: bool
+        self, call: Call, query: resolve.BoundQuery, opened: Opened, *, empty: bool
     ) -> tuple[engine.Relation, ...]:
-        made = []
+        relations = []
         for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
             if table is None:
-                made.append(opened.ready[index])
+                relations.append(opened.ready[index])
             elif empty:
-                made.append(self._relations.empty(table, shape.relation, zone=call.zone))
+                relations.append(self._relations.empty(table, shape.relation, zone=call.zone))
             else:
-                made.append(
+                relations.append(
                     await self._relations.relation(
                         table,
                         shape.relation,
-                        conditions=found.filters.get(index, ()),
+                        conditions=query.filters.get(index, ()),
                         zone=call.zone,
                         owner=call.session.principal.name,
                     )
                 )
-        return tuple(made)
+        return tuple(relations)
 
     def _seconds(self, call: Call) -> float:
         name = "STATEMENT_TIMEOUT_IN_SECONDS"
-        asked = int(call.parameters.get(name) or call.session.parameter(name))
+        requested = int(call.parameters.get(name) or call.session.parameter(name))
         ours = self._limits.timeout_seconds
-        return float(min(asked, ours) if asked else ours)
+        return float(min(requested, ours) if requested else ours)
 
 
 def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:

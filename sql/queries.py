@@ -217,9 +217,9 @@ class Queries:
         Raises SqlError when the requestId belongs to another text, when its answer is no longer
         kept, or when too many statements run.
         """
-        known = self._requests.setdefault(session.id, OrderedDict())
-        if submission.request_id and submission.request_id in known:
-            query_id, digest = known[submission.request_id]
+        requests = self._requests.setdefault(session.id, OrderedDict())
+        if submission.request_id and submission.request_id in requests:
+            query_id, digest = requests[submission.request_id]
             if digest != _digest(submission.text):
                 raise errors.request_id_reused(submission.request_id)
             if query_id not in self._queries:
@@ -231,9 +231,9 @@ class Queries:
             return self._queries[query_id]
         query = self._new_query(session, submission, query_id)
         if submission.request_id:
-            known[submission.request_id] = (query.id, _digest(submission.text))
-            while len(known) > limits.REQUEST_IDS_MAX:
-                known.popitem(last=False)
+            requests[submission.request_id] = (query.id, _digest(submission.text))
+            while len(requests) > limits.REQUEST_IDS_MAX:
+                requests.popitem(last=False)
         self._pending.add(query.owner, _pending_size(submission))
         query.task = asyncio.get_running_loop().create_task(self._run(query, session))
         return query
@@ -271,9 +271,9 @@ class Queries:
 
     def find_request(self, session: sessions.Session, request_id: str) -> Query | None:
         """Return the query that a requestId of this session began."""
-        known = self._requests.get(session.id)
-        found = None if known is None else known.get(request_id)
-        return None if found is None else self._queries.get(found[0])
+        requests = self._requests.get(session.id)
+        request = None if requests is None else requests.get(request_id)
+        return None if request is None else self._queries.get(request[0])
 
     def chunk(self, query_id: str, index: int) -> Chunk | None:
         """Return a chunk of a kept result. Whoever asks has shown the chunk's signed address."""
@@ -525,9 +525,9 @@ class Queries:
 
     def _timeout_seconds(self, session: sessions.Session, submission: Submission) -> int:
         name = "STATEMENT_TIMEOUT_IN_SECONDS"
-        asked = int(submission.parameters.get(name) or session.parameter(name))
+        requested = int(submission.parameters.get(name) or session.parameter(name))
         ours = self.limits.timeout_seconds
-        return min(asked, ours) if asked else ours
+        return min(requested, ours) if requested else ours
 
     # Its answer
 

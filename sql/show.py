@@ -572,18 +572,18 @@ def _terse(rows: list[Row], columns: Sequence[str], kind: str) -> list[Row]:
     return terse
 
 
-def _object_row(found: information_schema.Description) -> Row:
+def _object_row(description: information_schema.Description) -> Row:
     return (
-        information_schema.moment(found.created_at_ms),
-        names.shown(found.ident.name),
-        names.shown(found.ident.table_bucket),
-        names.shown(idents.dotted(found.ident.namespace)),
+        information_schema.moment(description.created_at_ms),
+        names.shown(description.ident.name),
+        names.shown(description.ident.table_bucket),
+        names.shown(idents.dotted(description.ident.namespace)),
         "TABLE",
-        found.comment,
-        found.cluster_by,
-        found.rows,
-        found.size_bytes,
-        found.owner,
+        description.comment,
+        description.cluster_by,
+        description.rows,
+        description.size_bytes,
+        description.owner,
         "1",
     )
 
@@ -611,20 +611,20 @@ def _column_rows(
 def _data_type(column: information_schema.ColumnDescription) -> str:
     """Return SHOW COLUMNS' data_type: JSON."""
     kind = column.type
-    found: dict[str, Any] = {"type": kind.kind.upper()}
+    type_fields: dict[str, Any] = {"type": kind.kind.upper()}
     match kind.kind:
         case "fixed":
-            found |= {"precision": kind.precision, "scale": kind.scale}
+            type_fields |= {"precision": kind.precision, "scale": kind.scale}
         case "text":
             length = kind.length or outcomes.TEXT_LENGTH_MAX
             octets = min(4 * length, outcomes.TEXT_LENGTH_MAX)
-            found |= {"length": length, "byteLength": octets, "fixed": False}
+            type_fields |= {"length": length, "byteLength": octets, "fixed": False}
         case "binary":
             length = kind.length or outcomes.BINARY_LENGTH_MAX
-            found |= {"length": length, "byteLength": length, "fixed": True}
+            type_fields |= {"length": length, "byteLength": length, "fixed": True}
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            found |= {"precision": 0, "scale": kind.scale}
-    return json.dumps({**found, "nullable": column.nullable}, separators=(",", ":"))
+            type_fields |= {"precision": 0, "scale": kind.scale}
+    return json.dumps({**type_fields, "nullable": column.nullable}, separators=(",", ":"))
 
 
 def _column(name: str) -> outcomes.Column:

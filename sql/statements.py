@@ -121,17 +121,17 @@ class Statements:
             metadata_errors.MetadataError,
             storage_errors.StorageError,
         ) as error:
-            known = faults.of_catalog(error)
-            if known is None:
+            sql_error = faults.of_catalog(error)
+            if sql_error is None:
                 raise
-            raise known from error
+            raise sql_error from error
         finally:
             await compiled.close()
 
     def _call(
         self,
         session: sessions.Session,
-        given: Mapping[str, bindings.Binding],
+        binding_by_name: Mapping[str, bindings.Binding],
         statement_parameters: Mapping[str, parameters.Value],
         describe_only: bool,
         query_id: str,
@@ -158,7 +158,7 @@ class Statements:
         return planning.Call(
             session=session,
             query_id=query_id,
-            bindings=given,
+            bindings=binding_by_name,
             parameters=statement_parameters,
             describe_only=describe_only,
             now=now,
@@ -213,76 +213,80 @@ class Statements:
     # Queries
 
     async def _query(self, call: planning.Call) -> outcomes.Outcome:
-        found, opened = await self._planning.bound(call)
-        constant = await self._known_row(call, found, opened)
+        query, opened = await self._planning.bound(call)
+        constant = await self._known_row(call, query, opened)
         if constant is not None:
             return outcomes.Outcome(
-                columns=_columns(found, constant.schema),
+                columns=_columns(query, constant.schema),
                 batches=None if call.describe_only else _one_batch(constant),
                 statement_type_id=outcomes.StatementType.SELECT,
-                bind_count=found.bind_count,
+                bind_count=query.bind_count,
             )
         if call.describe_only:
-            results = await self._start(call, found, opened, purpose="describe")
+            results = await self._start(call, query, opened, purpose="describe")
             await results.close()
             return outcomes.Outcome(
-                columns=_columns(found, results.schema),
+                columns=_columns(query, results.schema),
                 statement_type_id=outcomes.StatementType.SELECT,
-                bind_count=found.bind_count,
+                bind_count=query.bind_count,
             )
-        results = await self._start(call, found, opened)
+        results = await self._start(call, query, opened)
         return outcomes.Outcome(
-            columns=_columns(found, results.schema),
+            columns=_columns(query, results.schema),
             batches=_batches(results, call.query_id),
             statement_type_id=outcomes.StatementType.SELECT,
-            bind_count=found.bind_count,
+            bind_count=query.bind_count,
         )
 
     async def _start(
         self,
         call: planning.Call,
-        found: resolve.BoundQuery,
+        bound_query: resolve.BoundQuery,
         opened: planning.Opened,
         *,
         purpose: Literal["run", "describe", "explain"] = "run",
     ) -> engine.Results:
-        query = await self._planning.query(call, found, opened, purpose=purpose)
+        query = await self._planning.query(call, bound_query, opened, purpose=purpose)
         return await self._engine.run(query)
 
     async def _known_row(
-        self, call: planning.Call, found: resolve.BoundQuery, opened: planning.Opened
+        self, call: planning.Call, query: resolve.BoundQuery, opened: planning.Opened
     ) -> pa.RecordBatch | None:
         """Return the one row of a query that needs no engine: constants, or a table's size."""
-        values = found.constants
-        table = None if found.counted is None else opened.tables[found.counted]
+        values = query.constants
+        table = None if query.counted is None else opened.tables[query.counted]
         if table is not None:
             count = await self._relations.count_rows(table)
-            values = None if count is None else (count,) * len(found.columns)
+            values = None if count is None else (count,) * len(query.columns)
         if values is None:
             return None
-        columns = [column.name for column in found.columns]
-        row = functools.partial(constants.row, columns, found.types, values, zone=call.zone)
+        columns = [column.name for column in query.columns]
+        row = functools.partial(constants.row, columns, query.types, values, zone=call.zone)
         return await asyncio.to_thread(row) if len(columns) > limits.COLUMNS_HERE_MAX else row()
 
     async def _explain(self, call: planning.Call) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
         kind = outcomes.StatementType.EXPLAIN
-        found, opened = await self._planning.bound(call)
+        bound_query, opened = await self._planning.bound(call)
         if call.describe_only:
             return outcomes.Outcome(columns=(column,), statement_type_id=kind)
-        results = await self._start(call, found, opened, purpose="explain")
+        results = await self._start(call, bound_query, opened, purpose="explain")
         table, _ = await engine.collect(results)
-        lines = [*await self._file_lines(opened, found), *table["plan"].to_pylist()]
+        lines = [*await self._file_lines(opened, bound_query), *table["plan"].to_pylist()]
         return outcomes.Outcome(
             columns=(column,), rows=[("\n".join(map(str, lines)),)], statement_type_id=kind
         )
 
-    async def _file_lines(self, opened: planning.Opened, found: resolve.BoundQuery) -> list[str]:
+    async def _file_lines(
+        self, opened: planning.Opened, bound_query: resolve.BoundQuery
+    ) -> list[str]:
         lines = []
         for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
             if table is None:
                 continue
-            kept, every = await self._relations.count_files(table, found.filters.get(index, ()))
+            kept, every = await self._relations.count_files(
+                table, bound_query.filters.get(index, ())
+            )
             name = ".".join(names.shown(part) for part in shape.path)
             lines.append(f"Table {name}: snapshot {table.snapshot_id}, {kept} of {every} files")
         return lines
@@ -304,7 +308,7 @@ class Statements:
 
         table, meant = await self._planning.look_up(call, find_target)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
-        written, given = writes.fields_for(loaded, statement.columns)
+        written, fields = writes.fields_for(loaded, statement.columns)
         if call.describe_only:
             environment = await self._planning.environment(call)
             return outcomes.Outcome(
@@ -325,12 +329,12 @@ class Statements:
             fields=tuple(written),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
-        found, query = await self._planning.bound_into(call, meant, loaded, given, target)
+        bound_query, query = await self._planning.bound_into(call, meant, loaded, fields, target)
         staged = await self._writes.stage(query, target, by=call.by)
         await self._commit_or_wait(call, staged)
         stats = outcomes.Stats(rows_inserted=staged.rows)
         answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=staged.rows)
-        return _with_binds(answer, found.bind_count)
+        return _with_binds(answer, bound_query.bind_count)
 
     # The session
 
@@ -372,11 +376,11 @@ class Statements:
     async def _set_variables(
         self, call: planning.Call, statement: operations.SetVariables
     ) -> outcomes.Outcome:
-        found, opened = await self._planning.bound(call)
-        table, _ = await engine.collect(await self._start(call, found, opened))
+        query, opened = await self._planning.bound(call)
+        table, _ = await engine.collect(await self._start(call, query, opened))
         row = [column[0].as_py() for column in table.columns]
         variables = call.session.variables
-        for ident, kind, value in zip(statement.names, found.types, row, strict=True):
+        for ident, kind, value in zip(statement.names, query.types, row, strict=True):
             text = inputs.variable_text(value)
             if text is not None and len(text) > limits.VARIABLE_LENGTH_MAX:
                 raise errors.too_long(text[:40])
@@ -497,10 +501,10 @@ def _told(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
     return faults.of_engine(fault, query_id=query_id)
 
 
-def _columns(found: resolve.BoundQuery, schema: pa.Schema) -> tuple[outcomes.Column, ...]:
+def _columns(query: resolve.BoundQuery, schema: pa.Schema) -> tuple[outcomes.Column, ...]:
     return tuple(
         tabletypes.result_type(column, arrow.type)
-        for column, arrow in zip(found.columns, schema, strict=True)
+        for column, arrow in zip(query.columns, schema, strict=True)
     )
 
 

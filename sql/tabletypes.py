@@ -83,8 +83,8 @@ def _declared_precision(declared: str | None) -> int | None:
 def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
     """Return the declared types that a table's properties remember; none when they are damaged."""
     try:
-        found = json.loads(properties.get(DECLARED, "{}"))
-        return {int(field_id): str(text) for field_id, text in found.items()}
+        declared = json.loads(properties.get(DECLARED, "{}"))
+        return {int(field_id): str(text) for field_id, text in declared.items()}
     except (ValueError, AttributeError):
         return {}
 
@@ -248,9 +248,9 @@ def plain_value(kind: Any, value: Any) -> values.Value | None:
             return int(value) if value == int(value) else None
         case "decimal" if isinstance(value, int | decimal.Decimal):
             _, scale = datatypes.decimal_of(kind)
-            found = decimal.Decimal(value)
-            exact = found.as_tuple().exponent
-            return found if isinstance(exact, int) and -exact <= scale else None
+            number = decimal.Decimal(value)
+            exact = number.as_tuple().exponent
+            return number if isinstance(exact, int) and -exact <= scale else None
         case "float" | "double" if isinstance(value, float):
             return value
         case "string" if isinstance(value, str):
@@ -277,8 +277,8 @@ def plain_list(array: Any) -> list[Any]:
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         array = array.cast(pa.int64())
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def result_type(column: outcomes.Column, kind: pa.DataType) -> outcomes.Column:

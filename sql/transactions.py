@@ -28,9 +28,9 @@ class Transaction:
 
 def current(session: sessions.Session) -> Transaction | None:
     """Return the session's open transaction."""
-    found = session.transaction
-    assert found is None or isinstance(found, Transaction)
-    return found
+    transaction = session.transaction
+    assert transaction is None or isinstance(transaction, Transaction)
+    return transaction
 
 
 def hold(session: sessions.Session, staged: writes.Staged, query_id: str) -> None:

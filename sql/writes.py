@@ -337,20 +337,22 @@ def _sort_keys(target: Target) -> list[str] | None:
     return keys or None
 
 
-def plan_text(found: resolve.BoundQuery, target: Target, given: Sequence[Mapping[str, Any]]) -> str:
+def plan_text(
+    query: resolve.BoundQuery, target: Target, fields: Sequence[Mapping[str, Any]]
+) -> str:
     """Return the engine's text whose columns are target's fields, in order.
 
     given: the fields that the bound query's columns are for. A field that is not given gets its
     write default, or NULL.
     """
-    places = {field["id"]: index for index, field in enumerate(given)}
-    listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(given)))
+    places = {field["id"]: index for index, field in enumerate(fields)}
+    listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(fields)))
     items = []
     for field in target.fields:
         index = places.get(field["id"])
         value = engine.quoted(f"c{index}") if index is not None else _default(field)
         items.append(f"{value} AS {engine.quoted(field['name'])}")
-    text = f'SELECT {", ".join(items)} FROM ({found.sql}) AS "rows"({listed})'
+    text = f'SELECT {", ".join(items)} FROM ({query.sql}) AS "rows"({listed})'
     keys = _sort_keys(target)
     if keys:
         text = f'SELECT * FROM ({text}) AS "sorted" ORDER BY {", ".join(keys)}'
@@ -375,22 +377,22 @@ def fields_for(
     """
     fields: list[Mapping[str, Any]] = list(loaded.metadata.current_schema()["fields"])
     if not listed:
-        given = fields
+        chosen_fields = fields
     else:
         stored = [field["name"] for field in fields]
-        given = []
+        chosen_fields = []
         for ident in listed:
-            found = names.find(ident, stored)
-            if not found:
+            positions = names.find(ident, stored)
+            if not positions:
                 raise errors.invalid_identifier(ident.folded)
-            field = fields[found[0]]
-            if any(other["id"] == field["id"] for other in given):
+            field = fields[positions[0]]
+            if any(other["id"] == field["id"] for other in chosen_fields):
                 raise _duplicate_column(ident.folded)
-            given.append(field)
-    for field in given:
+            chosen_fields.append(field)
+    for field in chosen_fields:
         if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
             raise errors.unsupported(f"INSERT into column {field['name']} of a nested type or UUID")
-    ids = {field["id"] for field in given}
+    ids = {field["id"] for field in chosen_fields}
     written = []
     for field in fields:
         if field["id"] in ids or tabletypes.is_computable(field["type"]):
@@ -399,7 +401,7 @@ def fields_for(
             written.append(field)
         elif field["required"]:
             raise errors.null_into_not_null(names.shown(field["name"]))
-    return written, given
+    return written, chosen_fields
 
 
 def _duplicate_column(name: str) -> errors.SqlError:
@@ -504,7 +506,7 @@ def _sort_order(
 
 
 def _column_index(ident: names.Ident, stored: Sequence[str]) -> int:
-    found = names.find(ident, stored)
-    if not found:
+    positions = names.find(ident, stored)
+    if not positions:
         raise errors.invalid_identifier(ident.folded)
-    return found[0]
+    return positions[0]

@@ -55,13 +55,13 @@ def derived(
     sql: str, kind: sqltypes.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
 ) -> Bound:
     """Return an expression over parts; nullable None means: when any part is."""
-    found = tuple(parts)
+    operands = tuple(parts)
     return Bound(
         sql=sql,
         type=kind,
-        nullable=any(part.nullable for part in found) if nullable is None else nullable,
-        aggregate=any(part.aggregate for part in found),
-        window=any(part.window for part in found),
+        nullable=any(part.nullable for part in operands) if nullable is None else nullable,
+        aggregate=any(part.aggregate for part in operands),
+        window=any(part.window for part in operands),
     )
 
 
@@ -69,8 +69,8 @@ def chained(left: Bound, operator: str, right: Bound, kind: sqltypes.SqlType) ->
     """Return left operator right; a chain of them stays flat, however long it is."""
     chain = "product" if operator == "*" else "sum"
     first = left.sql[1:-1] if left.chain == chain else left.sql
-    found = derived(f"({first} {operator} {right.sql})", kind, [left, right])
-    return dataclasses.replace(found, chain=chain)
+    chained = derived(f"({first} {operator} {right.sql})", kind, [left, right])
+    return dataclasses.replace(chained, chain=chain)
 
 
 FLAT_MAX = 32

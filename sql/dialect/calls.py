@@ -50,11 +50,11 @@ class Call:
 
     def text(self, index: int) -> Bound:
         """Return an argument as text, dates and times in the session's form."""
-        found = self.arg(index)
-        if found.type.kind == "binary":
+        argument = self.arg(index)
+        if argument.type.kind == "binary":
             # Snowflake works on its bytes, and gives bytes; the engine's functions know only text.
             raise self.refuse("a BINARY argument")
-        return rewrites.cast(found, sqltypes.TEXT, forms=self.context.forms)
+        return rewrites.cast(argument, sqltypes.TEXT, forms=self.context.forms)
 
     def texts(self) -> list[Bound]:
         return [self.text(index) for index in range(len(self.nodes))]
@@ -74,21 +74,21 @@ class Call:
         """Return a literal argument's value; refuse anything else."""
         if index >= len(self.nodes):
             return default
-        found = self.arg(index)
-        if found.is_literal and found.literal is None:
+        argument = self.arg(index)
+        if argument.is_literal and argument.literal is None:
             raise self.refuse(f"NULL as argument {index + 1}")
-        if not found.is_literal:
+        if not argument.is_literal:
             raise self.refuse(f"argument {index + 1} that is no constant")
-        return found.literal
+        return argument.literal
 
     def whole(self, index: int, default: int = 0) -> int:
         """Return a constant argument as a whole number."""
-        found = self.constant(index, default)
-        if isinstance(found, decimal.Decimal) and found == found.to_integral_value():
-            return int(found)
-        if isinstance(found, bool) or not isinstance(found, int):
+        literal = self.constant(index, default)
+        if isinstance(literal, decimal.Decimal) and literal == literal.to_integral_value():
+            return int(literal)
+        if isinstance(literal, bool) or not isinstance(literal, int):
             raise self.refuse(f"argument {index + 1} that is no whole number")
-        return found
+        return literal
 
     def refuse(self, what: str) -> errors.SqlError:
         return errors.unsupported(f"{self.name} with {what}")

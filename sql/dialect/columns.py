@@ -110,12 +110,12 @@ def create_table(tree: Any) -> operations.CreateTable:
     query = tree.expression
     if query is not None and not isinstance(query, exp.Query):
         raise errors.unsupported("CREATE TABLE ... AS")
-    found = tuple(_definition(item) for item in definitions)
-    if query is None and (not found or any(item.type is None for item in found)):
+    columns = tuple(_definition(item) for item in definitions)
+    if query is None and (not columns or any(item.type is None for item in columns)):
         raise errors.unsupported("CREATE TABLE without columns")
     return operations.CreateTable(
         name=table_name(table),
-        columns=found,
+        columns=columns,
         query=query,
         replace=bool(tree.args.get("replace")),
         if_not_exists=bool(tree.args.get("exists")),
@@ -133,10 +133,10 @@ def _definition(node: Any) -> operations.ColumnDefinition:
     required, comment = False, None
     for constraint in node.args.get("constraints") or ():
         match constraint.kind:
-            case exp.NotNullColumnConstraint() as found:
-                required = not found.args.get("allow_null")
-            case exp.CommentColumnConstraint() as found:
-                comment = found.this.name
+            case exp.NotNullColumnConstraint() as not_null:
+                required = not not_null.args.get("allow_null")
+            case exp.CommentColumnConstraint() as described:
+                comment = described.this.name
             case other:
                 raise errors.unsupported(f"column constraint {_name_of(other)}")
     kind = node.args.get("kind")
@@ -210,9 +210,9 @@ def insert(tree: exp.Insert) -> operations.Insert:
     )
 
 
-def _refuse_arguments(tree: Any, statement: str, known: set[str]) -> None:
+def _refuse_arguments(tree: Any, statement: str, allowed: set[str]) -> None:
     for name, value in tree.args.items():
-        if name not in known and value:
+        if name not in allowed and value:
             raise errors.unsupported(f"{statement} ... {name.rstrip('_').upper()}")
 
 

@@ -45,20 +45,20 @@ def bind(node: Any, scope: Scope) -> Bound:
     handler = HANDLERS.get(type(node))
     if handler is None:
         raise errors.unsupported(construct_name(node))
-    found = handler(node, scope)
-    if len(found.sql) > limits.EXPANDED_MAX:
-        _check_growth(node, found)
-    return found
+    bound = handler(node, scope)
+    if len(bound.sql) > limits.EXPANDED_MAX:
+        _check_growth(node, bound)
+    return bound
 
 
-def _check_growth(node: Any, found: Bound) -> None:
+def _check_growth(node: Any, bound: Bound) -> None:
     """Refuse text that is long because operands of operands stand in it many times over."""
     room = limits.EXPANDED_MAX
     for part in node.walk():
         if isinstance(part, exp.Query):
             return  # its text grows with its tables' columns
         room += limits.GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
-        if room >= len(found.sql):
+        if room >= len(bound.sql):
             return
     raise errors.unsupported("expression nested so deep that it repeats its operands too often")
 
@@ -107,23 +107,23 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Bound:
         return bounds.null(sqltypes.TEXT)
     if name not in binds:
         raise errors.bad_binding(name, "is not set")
-    found: Bound = binds[name]
-    return found
+    value: Bound = binds[name]
+    return value
 
 
 def _parameter(node: exp.Parameter, scope: Scope) -> Bound:
     name = node.this.name
     if name.isdecimal():
         return scope.column(exp.column(exp.to_identifier(f"${name}", quoted=True)))
-    found = scope.environment.variables.get(name.upper())
-    if found is None:
+    value = scope.environment.variables.get(name.upper())
+    if value is None:
         raise errors.SqlError(
             "002211",
             "02000",
             f"SQL compilation error:\nSession variable '${name.upper()}' does not exist",
             phase="COMPILATION",
         )
-    result: Bound = found
+    result: Bound = value
     return result
 
 
@@ -163,15 +163,15 @@ INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
 
 def _chain(node: Any, kind: Any, terms_max: int) -> list[Any]:
     """Return the operands of a left-deep chain, in order, without recursion."""
-    found: list[Any] = []
+    terms: list[Any] = []
     while isinstance(node, kind):
-        found.append(node.args["expression"])
+        terms.append(node.args["expression"])
         node = node.this
-    found.append(node)
-    found.reverse()
-    if len(found) > terms_max:
+    terms.append(node)
+    terms.reverse()
+    if len(terms) > terms_max:
         raise errors.unsupported(f"more than {terms_max} terms in a row")
-    return found
+    return terms
 
 
 def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, Scope], Bound]:
@@ -236,10 +236,10 @@ def _arithmetic(node: Any, scope: Scope) -> Bound:
         operators.append(ARITHMETIC[type(first)])
         first = first.this
     start, *rest = _chain(node, kinds, limits.TERMS_MAX)
-    found = bind(start, scope)
+    combined = bind(start, scope)
     for combine, part in zip(reversed(operators), rest, strict=True):
-        found = combine(found, bind(part, scope))
-    return found
+        combined = combine(combined, bind(part, scope))
+    return combined
 
 
 def _subtract(left: Bound, right: Bound) -> Bound:
@@ -517,10 +517,10 @@ def _window(node: exp.Window, scope: Scope) -> Bound:
         "ignore_nulls": ignore_nulls,
     }
     if isinstance(inner, exp.WithinGroup):
-        found = _within_group(inner, scope, **more)
+        bound = _within_group(inner, scope, **more)
     else:
-        found = _anonymous(call, scope, **more)
-    return found
+        bound = _anonymous(call, scope, **more)
+    return bound
 
 
 def _frame(spec: exp.WindowSpec) -> str:

@@ -62,20 +62,20 @@ def strptime_pattern(model: str) -> str:
 
 
 def _pattern(model: str, elements: dict[str, str]) -> str:
-    found, index = [], 0
+    parts, index = [], 0
     upper = model.upper()
     while index < len(model):
         element = next((item for item in LONGEST_FIRST if upper.startswith(item, index)), None)
         if element is not None:
-            found.append(elements[element])
+            parts.append(elements[element])
             index += len(element)
         elif model[index] == '"' and '"' in model[index + 1 :]:
             end = model.index('"', index + 1)
-            found.append(model[index + 1 : end].replace("%", "%%"))
+            parts.append(model[index + 1 : end].replace("%", "%%"))
             index = end + 1
         elif model[index].isalpha() and model[index] not in "Tt":
             raise errors.unsupported(f"format element '{model[index:]}'")
         else:
-            found.append("%%" if model[index] == "%" else model[index])
+            parts.append("%%" if model[index] == "%" else model[index])
             index += 1
-    return "".join(found)
+    return "".join(parts)

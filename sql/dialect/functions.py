@@ -40,8 +40,8 @@ def is_known(name: str) -> bool:
 
 def is_aggregate(name: str) -> bool:
     """Say whether name is an aggregate function."""
-    found = FUNCTIONS.get(name.upper())
-    return found is not None and found.kind == "aggregate"
+    function = FUNCTIONS.get(name.upper())
+    return function is not None and function.kind == "aggregate"
 
 
 def signature(name: str) -> str:
@@ -184,8 +184,8 @@ def _position(call: Call) -> Bound:
     start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
-    found = f"strpos(substr({value.sql}, {start}), {needle.sql})"
-    sql = f"(CASE WHEN {found} = 0 THEN 0 ELSE {found} + {start - 1} END)"
+    position = f"strpos(substr({value.sql}, {start}), {needle.sql})"
+    sql = f"(CASE WHEN {position} = 0 THEN 0 ELSE {position} + {start - 1} END)"
     return calls.small_integer(sql, [needle, value])
 
 

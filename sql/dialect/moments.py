@@ -113,10 +113,10 @@ def extract(part: str, operand: Bound) -> Bound:
         return calls.small_integer(sql, [moment], 1, 7)
     if part in ("second", "millisecond", "microsecond", "nanosecond"):
         return _second(part, moment)
-    found = EXTRACTED.get(part)
-    if found is None:
+    field = EXTRACTED.get(part)
+    if field is None:
         raise errors.unsupported(f"date part {part}")
-    name, low, high = found
+    name, low, high = field
     return calls.small_integer(f"date_part('{name}', {moment.sql})", [moment], low, high)
 
 
@@ -257,12 +257,12 @@ def difference(part: str, start: Bound, end: Bound) -> Bound:
 
 def _ordinal(part: str, moment: Bound) -> str:
     year = f"date_part('year', {moment.sql})"
-    found = {
+    expression = {
         "year": year,
         "quarter": f"({year} * 4 + date_part('quarter', {moment.sql}))",
         "month": f"({year} * 12 + date_part('month', {moment.sql}))",
     }[part]
-    return f"arrow_cast({found}, 'Int64')"
+    return f"arrow_cast({expression}, 'Int64')"
 
 
 def _day_number(moment: Bound) -> str:
@@ -324,10 +324,10 @@ def date_from_parts(call: Call) -> Bound:
     moved_months = rewrites.add_units(
         start, rewrites.add(month, bounds.integer(1), negative=True), "month"
     )
-    found = rewrites.add_units(
+    moment = rewrites.add_units(
         moved_months, rewrites.add(day, bounds.integer(1), negative=True), "day"
     )
-    return bounds.derived(found.sql, sqltypes.DATE, [year, month, day])
+    return bounds.derived(moment.sql, sqltypes.DATE, [year, month, day])
 
 
 def timestamp_from_parts(call: Call) -> Bound:
@@ -337,13 +337,13 @@ def timestamp_from_parts(call: Call) -> Bound:
     date = date_from_parts(
         calls.Call(name=call.name, nodes=call.nodes[:3], bind=call.bind, context=call.context)
     )
-    found = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
+    moment = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
-        found = rewrites.add_units(found, count, unit)
+        moment = rewrites.add_units(moment, count, unit)
     if len(parts) == 7:
         micros = rewrites.divide(parts[6], bounds.integer(1000))
-        found = rewrites.add_units(found, micros, "microsecond")
-    return bounds.derived(found.sql, sqltypes.TIMESTAMP_NTZ, parts)
+        moment = rewrites.add_units(moment, micros, "microsecond")
+    return bounds.derived(moment.sql, sqltypes.TIMESTAMP_NTZ, parts)
 
 
 def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Function:
@@ -378,10 +378,10 @@ def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlTy
         raise call.refuse("a scale")
     operator, factor = {0: ("*", 10**6), 3: ("*", 10**3), 6: ("*", 1), 9: ("/", 10**3)}[scale]
     micros = f"(arrow_cast({operand.sql}, 'Int64') {operator} {factor})"
-    found = bounds.derived(
+    moment = bounds.derived(
         sqltypes.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )
-    return rewrites.cast(found, target)
+    return rewrites.cast(moment, target)
 
 
 def to_timestamp(call: Call) -> Bound:

@@ -41,21 +41,21 @@ def split(text: str) -> list[str]:
 
     Quotes, $$ bodies and comments are known. Raises SqlError 001003 for an open quote.
     """
-    found = []
+    statements = []
     first: Token | None = None
     last: Token | None = None
     for token in tokenize(text):
         if token.token_type is TokenType.SEMICOLON:
             if first is not None and last is not None:
-                found.append(text[first.start : last.end + 1])
+                statements.append(text[first.start : last.end + 1])
             first = None
         else:
             first, last = first or token, token
     if first is not None and last is not None:
-        found.append(text[first.start : last.end + 1])
-    if len(found) > limits.STATEMENTS_MAX:
+        statements.append(text[first.start : last.end + 1])
+    if len(statements) > limits.STATEMENTS_MAX:
         raise errors.too_complex(f"more than {limits.STATEMENTS_MAX:,} statements in one request")
-    return found
+    return statements
 
 
 def tokenize(text: str) -> list[Token]:
@@ -63,21 +63,21 @@ def tokenize(text: str) -> list[Token]:
     if len(text) > limits.TEXT_LENGTH_MAX:
         raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     try:
-        found = grammar.Boathouse().tokenize(text)
+        tokens = grammar.Boathouse().tokenize(text)
     except sqlglot_errors.TokenError as error:
         start = getattr(error, "start", None)
         raise _syntax_error_at(text, len(text) if start is None else start) from None
-    if len(found) > limits.TOKENS_MAX:
+    if len(tokens) > limits.TOKENS_MAX:
         raise errors.too_complex(f"more than {limits.TOKENS_MAX:,} tokens")
-    if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in found):
-        found = _split_numbers(found)
-    return found
+    if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in tokens):
+        tokens = _split_numbers(tokens)
+    return tokens
 
 
 def _split_numbers(tokens: list[Token]) -> list[Token]:
-    found: list[Token] = []
+    joined: list[Token] = []
     for token in tokens:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if (
             last is not None
             and last.token_type is TokenType.NUMBER
@@ -85,10 +85,10 @@ def _split_numbers(tokens: list[Token]) -> list[Token]:
             and EXPONENT.fullmatch(token.text)
         ):
             text = last.text + token.text
-            found[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end)
+            joined[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end)
         else:
-            found += _parts(token)
-    return found
+            joined += _parts(token)
+    return joined
 
 
 def _parts(token: Token) -> list[Token]:
@@ -127,7 +127,7 @@ def _tree(reader: reading.Reader) -> Any:
         if token.token_type is TokenType.SEMICOLON:
             raise reader.unexpected(token)
     try:
-        found = grammar.Boathouse().parser().parse(rest, reader.text)
+        trees = grammar.Boathouse().parser().parse(rest, reader.text)
     except grammar.Fault as fault:
         raise reader.unexpected(fault.token) if fault.token else reader.unexpected_end() from None
     except grammar.Opaque as opaque:
@@ -137,9 +137,9 @@ def _tree(reader: reading.Reader) -> Any:
     except Exception:  # noqa: BLE001 - becomes the one error of a text that is no SQL
         # Bad text makes the parser slip in many ways; each of them means that it is no SQL.
         raise reader.unexpected(rest[0]) from None
-    if len(found) != 1 or found[0] is None:
+    if len(trees) != 1 or trees[0] is None:
         raise reader.unexpected(rest[0])
-    return found[0]
+    return trees[0]
 
 
 def _query_tree(reader: reading.Reader) -> Any:
@@ -159,15 +159,15 @@ def _explain(reader: reading.Reader) -> operations.Operation:
 def _use(reader: reading.Reader) -> operations.Operation:
     reader.accept("USE")
     if reader.accept("SECONDARY", "ROLES"):
-        found = operations.Use(kind="secondary roles", name=(reader.ident(),))
+        use = operations.Use(kind="secondary roles", name=(reader.ident(),))
     else:
         kind = next(
             (word for word in ("database", "schema", "warehouse", "role") if reader.accept(word)),
             "",
         )
-        found = operations.Use(kind=kind, name=reader.name())  # type: ignore[arg-type]  # one of the words above
+        use = operations.Use(kind=kind, name=reader.name())  # type: ignore[arg-type]  # one of the words above
     reader.finish()
-    return found
+    return use
 
 
 def _set(reader: reading.Reader) -> operations.Operation:
@@ -193,9 +193,9 @@ def _set(reader: reading.Reader) -> operations.Operation:
 
 def _unset(reader: reading.Reader) -> operations.Operation:
     reader.accept("UNSET")
-    found = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
+    variable_names = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
     reader.finish()
-    return operations.UnsetVariables(names=found)
+    return operations.UnsetVariables(names=variable_names)
 
 
 def _alter(reader: reading.Reader) -> operations.Operation:
@@ -208,16 +208,16 @@ def _alter(reader: reading.Reader) -> operations.Operation:
         reader.finish()
         return operations.AlterSession(unset=tuple(unset))
     reader.expect("SET")
-    found = []
+    assignments = []
     while not reader.is_at_end:
         name = reader.ident().folded
         reader.expect("=")
-        found.append((name, reader.value()))
+        assignments.append((name, reader.value()))
         reader.accept(",")
         reader.drop_semicolons()
-    if not found:
+    if not assignments:
         raise reader.unexpected()
-    return operations.AlterSession(set=tuple(found))
+    return operations.AlterSession(set=tuple(assignments))
 
 
 def _begin(reader: reading.Reader) -> operations.Operation:

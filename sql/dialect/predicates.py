@@ -53,8 +53,8 @@ def conditions(node: Any, scope: Any, *, null_rejecting: bool) -> list[tuple[int
         ]
     else:
         nodes = [node]
-    found = [_condition(item, scope, null_rejecting=null_rejecting) for item in nodes]
-    return [item for item in found if item is not None]
+    conditions = [_condition(item, scope, null_rejecting=null_rejecting) for item in nodes]
+    return [item for item in conditions if item is not None]
 
 
 def _condition(node: Any, scope: Any, *, null_rejecting: bool) -> tuple[int, Condition] | None:
@@ -93,11 +93,11 @@ def _null_test(node: exp.Is, scope: Any, *, null_rejecting: bool) -> tuple[int, 
 
 
 def _compared(column: Bound, value: Bound, operator: Operator) -> tuple[int, Condition] | None:
-    found = _constant(column, value)
-    if found is None or column.origin is None:
+    literal = _constant(column, value)
+    if literal is None or column.origin is None:
         return None
     use, index = column.origin
-    return use, Condition(column=index, operator=operator, values=(found,))
+    return use, Condition(column=index, operator=operator, values=(literal,))
 
 
 def _constant(column: Bound, value: Bound) -> Any:
@@ -105,20 +105,24 @@ def _constant(column: Bound, value: Bound) -> Any:
     if value.literal is None or not value.is_literal:
         return None
     converted = rewrites.comparable(column, value)[1]
-    found = converted.literal
+    literal = converted.literal
     match column.type.kind:
-        case "fixed" if isinstance(found, int | decimal.Decimal) and not isinstance(found, bool):
-            return found
-        case "real" if isinstance(found, int | float | decimal.Decimal):
-            return float(found)
-        case "text" if isinstance(found, str):
-            return found
-        case "boolean" if isinstance(found, bool):
-            return found
-        case "date" if type(found) is datetime.date:
-            return found
-        case "timestamp_ntz" if isinstance(found, datetime.datetime) and found.tzinfo is None:
-            return found
-        case "timestamp_ltz" if isinstance(found, datetime.datetime) and found.tzinfo is not None:
-            return found
+        case "fixed" if isinstance(literal, int | decimal.Decimal) and not isinstance(
+            literal, bool
+        ):
+            return literal
+        case "real" if isinstance(literal, int | float | decimal.Decimal):
+            return float(literal)
+        case "text" if isinstance(literal, str):
+            return literal
+        case "boolean" if isinstance(literal, bool):
+            return literal
+        case "date" if type(literal) is datetime.date:
+            return literal
+        case "timestamp_ntz" if isinstance(literal, datetime.datetime) and literal.tzinfo is None:
+            return literal
+        case "timestamp_ltz" if (
+            isinstance(literal, datetime.datetime) and literal.tzinfo is not None
+        ):
+            return literal
     return None

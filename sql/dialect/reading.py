@@ -21,9 +21,9 @@ def words(text: str) -> tuple[str, ...]:
 class Reader:
     """Tokens from left to right; words are compared without regard to case."""
 
-    def __init__(self, text: str, found: list[Token]) -> None:
+    def __init__(self, text: str, tokens: list[Token]) -> None:
         self.text = text
-        self._tokens = found
+        self._tokens = tokens
         self._index = 0
 
     @property
@@ -99,18 +99,18 @@ class Reader:
 
     def ident_list(self) -> tuple[names.Ident, ...]:
         self.expect("(")
-        found = [self.ident()]
+        idents = [self.ident()]
         while self.accept(","):
-            found.append(self.ident())
+            idents.append(self.ident())
         self.expect(")")
-        return tuple(found)
+        return tuple(idents)
 
     def name(self) -> names.Name:
         """Read one to three identifiers joined by dots."""
-        found = [self.ident()]
-        while len(found) < 3 and self.accept("."):
-            found.append(self.ident())
-        return tuple(found)
+        parts = [self.ident()]
+        while len(parts) < 3 and self.accept("."):
+            parts.append(self.ident())
+        return tuple(parts)
 
     def string(self) -> str:
         if self.is_at_end or self._tokens[self._index].token_type not in STRINGS:

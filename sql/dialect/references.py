@@ -49,12 +49,12 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
     Names of common table expressions are none. Placeholders `?` are numbered too. Of environment
     only what AT and BEFORE may say is read: context, binds, variables.
     """
-    found: list[shapes.TableUse] = []
+    uses: list[shapes.TableUse] = []
     _number_placeholders(tree)
-    _collect(tree, found, environment)
-    if len(found) > limits.USES_MAX:
+    _collect(tree, uses, environment)
+    if len(uses) > limits.USES_MAX:
         raise errors.unsupported(f"more than {limits.USES_MAX} tables in one statement")
-    return tuple(found)
+    return tuple(uses)
 
 
 def wants_bounds(tree: Any) -> bool:
@@ -119,45 +119,45 @@ ARGUMENT_ORDER = {
 }
 
 
-def _collect(tree: Any, found: list[shapes.TableUse], environment: shapes.Environment) -> None:
+def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environment) -> None:
     # Without recursion: a condition of a thousand terms is a tree as deep.
     stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while stack:
-        node, known = stack.pop()
+        node, common_names = stack.pop()
         following: list[tuple[Any, frozenset[str]]] = []
         if isinstance(node, exp.Table):
-            _collect_table(node, known, found, environment)
-            stack += [(join, known) for join in reversed(node.args.get("joins") or ())]
+            _collect_table(node, common_names, uses, environment)
+            stack += [(join, common_names) for join in reversed(node.args.get("joins") or ())]
             continue
         with_ = node.args.get("with_")
         if with_ is not None:
             for expression in with_.expressions:
                 name = columns.ident(expression.args["alias"].this).folded
-                inner = known | {name} if with_.args.get("recursive") else known
+                inner = common_names | {name} if with_.args.get("recursive") else common_names
                 following.append((expression.this, inner))
-                known = known | {name}
+                common_names = common_names | {name}
         for key, value in node.args.items():
             if key != "with_":
                 children = value if isinstance(value, list) else (value,)
                 following += [
-                    (child, known) for child in children if isinstance(child, exp.Expression)
+                    (child, common_names) for child in children if isinstance(child, exp.Expression)
                 ]
         stack += reversed(following)
 
 
 def _collect_table(
     node: exp.Table,
-    known: frozenset[str],
-    found: list[shapes.TableUse],
+    common_names: frozenset[str],
+    uses: list[shapes.TableUse],
     environment: shapes.Environment,
 ) -> None:
     if isinstance(node.this, exp.Anonymous):
         inner = table_function(node)
         if str(inner.this).upper() == "RESULT_SCAN":
-            node.meta[USE] = len(found)
-            found.append(
+            node.meta[USE] = len(uses)
+            uses.append(
                 shapes.TableUse(
-                    index=len(found),
+                    index=len(uses),
                     name=(),
                     function="RESULT_SCAN",
                     arguments=tuple(inner.expressions),
@@ -167,14 +167,14 @@ def _collect_table(
     if not isinstance(node.this, exp.Identifier):
         raise errors.unsupported("table of this form")
     name = columns.table_name(node)
-    if len(name) == 1 and name[0].folded in known:
+    if len(name) == 1 and name[0].folded in common_names:
         if node.args.get("when") is not None:
             raise errors.unsupported("AT or BEFORE on a common table expression")
         return
     if len(name) == 1 and not name[0].quoted and name[0].folded == "DUAL":
         return
-    node.meta[USE] = len(found)
-    found.append(shapes.TableUse(index=len(found), name=name, moment=moment_of(node, environment)))
+    node.meta[USE] = len(uses)
+    uses.append(shapes.TableUse(index=len(uses), name=name, moment=moment_of(node, environment)))
 
 
 def table_function(node: exp.Table) -> exp.Anonymous:
@@ -198,14 +198,14 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     if kind == "timestamp":
         if isinstance(value.literal, str):
             value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-        found = value.literal
-        if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
-            found = datetime.datetime.combine(found, datetime.time())
-        if not isinstance(found, datetime.datetime):
+        literal = value.literal
+        if isinstance(literal, datetime.date) and not isinstance(literal, datetime.datetime):
+            literal = datetime.datetime.combine(literal, datetime.time())
+        if not isinstance(literal, datetime.datetime):
             raise errors.unsupported("AT (TIMESTAMP => ...) that is no constant")
-        if found.tzinfo is None:
-            found = found.replace(tzinfo=environment.context.now.tzinfo)
-        return shapes.Moment(kind=kind, value=found, before=before)
+        if literal.tzinfo is None:
+            literal = literal.replace(tzinfo=environment.context.now.tzinfo)
+        return shapes.Moment(kind=kind, value=literal, before=before)
     if kind == "offset":
         if not isinstance(value.literal, int | decimal.Decimal):
             raise errors.unsupported("AT (OFFSET => ...) that is no constant number")

@@ -60,10 +60,10 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
         text = binder.query(tree, None)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
-    found = binder.finish(text, references.bind_count(tree))
+    query = binder.finish(text, references.bind_count(tree))
     if not isinstance(tree, exp.Select):
-        return found
-    return dataclasses.replace(found, constants=text.constants, counted=text.counted)
+        return query
+    return dataclasses.replace(query, constants=text.constants, counted=text.counted)
 
 
 def bind_into(
@@ -96,13 +96,13 @@ def _row_query(tree: Any) -> exp.Select:
     return exp.Select(expressions=list(row.expressions if isinstance(row, exp.Tuple) else [row]))
 
 
-def _check_width(found: int, wanted: int) -> None:
-    if found != wanted:
+def _check_width(width: int, wanted: int) -> None:
+    if width != wanted:
         raise errors.SqlError(
             "002020",
             "21S01",
             "SQL compilation error:\nInsert value list does not match column list expecting "
-            f"{wanted} but got {found}",
+            f"{wanted} but got {width}",
             phase="COMPILATION",
         )
 
@@ -147,7 +147,7 @@ class Binder:
             columns=tuple(self._result_column(output) for output in text.outputs),
             types=tuple(output.type for output in text.outputs),
             functions=kernels.called(text.sql),
-            filters={use: tuple(found) for use, found in self.filters.items()},
+            filters={use: tuple(conditions) for use, conditions in self.filters.items()},
             bind_count=count,
             unnamed=tuple(output.name for output in text.outputs if not output.is_named),
         )
@@ -170,11 +170,11 @@ class Binder:
                 type=output.type,
                 nullable=output.nullable,
             )
-            found = rewrites.implicit(operand, target, self.environment.context.forms)
+            converted = rewrites.implicit(operand, target, self.environment.context.forms)
             if output.is_null:
-                found = bounds.null(target)
-            items.append(f"{found.sql} AS {names.quoted(output.unique)}")
-            outputs.append(dataclasses.replace(output, type=found.type))
+                converted = bounds.null(target)
+            items.append(f"{converted.sql} AS {names.quoted(output.unique)}")
+            outputs.append(dataclasses.replace(output, type=converted.type))
         sql = f"SELECT {', '.join(items)} FROM ({text.sql}) AS {alias}"
         return Text(sql=sql, outputs=tuple(outputs), rows=text.rows)
 
@@ -236,8 +236,8 @@ class Binder:
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
         parts = [f"({self._branch(side, targets).sql})" for side in sides]
-        known = [side.rows for side in sides if side.rows is not None]
-        rows = sum(known) if len(known) == len(sides) else None
+        row_counts = [side.rows for side in sides if side.rows is not None]
+        rows = sum(row_counts) if len(row_counts) == len(sides) else None
         sql = bounds.joined(parts, word)[1:-1]
         text = Text(sql=sql, outputs=outputs, rows=rows)
         return dataclasses.replace(text, sql=text.sql + self._tail(tree, text, scope))
@@ -256,7 +256,7 @@ class Binder:
         return scopes.order_by(tree, outputs) + self.limit(tree, scope)
 
     def limit(self, tree: Any, scope: QueryScope) -> str:
-        found = ""
+        clause = ""
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if isinstance(limit, exp.Fetch):
             if limit.args.get("limit_options") is not None and limit.args["limit_options"].args:
@@ -268,17 +268,17 @@ class Binder:
                 if refused:
                     raise errors.unsupported("FETCH of this form")
             count = limit.args.get("count")
-            found += f" LIMIT {self._whole(count, scope) if count is not None else 1}"
+            clause += f" LIMIT {self._whole(count, scope) if count is not None else 1}"
         elif limit is not None:
             options = limit.args.get("limit_options")
             if options is not None and any(options.args.values()):
                 raise errors.unsupported("TOP of this form")
             value = self._whole(limit.expression, scope)
-            found += "" if value is None else f" LIMIT {value}"
+            clause += "" if value is None else f" LIMIT {value}"
         if offset is not None:
             value = self._whole(offset.expression, scope)
-            found += "" if value is None else f" OFFSET {value}"
-        return found
+            clause += "" if value is None else f" OFFSET {value}"
+        return clause
 
     def _whole(self, node: Any, scope: QueryScope) -> int | None:
         value = expressions.bind(node, scope)
@@ -364,18 +364,18 @@ class Binder:
 
 def _branches(tree: exp.SetOperation) -> list[Any]:
     """Return the branches of a chain of one UNION after the other, in order, without recursion."""
-    found: list[Any] = []
+    branches: list[Any] = []
     node: Any = tree
     while True:
         if node.args.get("by_name") or node.args.get("side") or node.args.get("kind"):
             raise errors.unsupported(f"{type(node).__name__.upper()} BY NAME")
-        found.append(node.right)
+        branches.append(node.right)
         node = node.left
         if not (isinstance(tree, exp.Union) and _continues(tree, node)):
             break
-    if len(found) >= limits.TERMS_MAX:
+    if len(branches) >= limits.TERMS_MAX:
         raise errors.unsupported(f"more than {limits.TERMS_MAX} branches in a row")
-    return [node, *reversed(found)]
+    return [node, *reversed(branches)]
 
 
 def _continues(tree: exp.Union, node: Any) -> bool:

@@ -56,10 +56,10 @@ def cast(
             return converted
     if target.kind == "text" and source.kind in FORMATTED:
         return _format(operand, target, forms)
-    found = CASTS.get((source.kind, target.kind))
-    if found is None:
+    rewrite = CASTS.get((source.kind, target.kind))
+    if rewrite is None:
         raise _no_cast(source, target)
-    return found(operand, target, lenient)
+    return rewrite(operand, target, lenient)
 
 
 def implicit(
@@ -113,8 +113,8 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
         match target.kind:
             case "fixed":
                 value = kernels.parse_fixed(text, target.precision, target.scale)
-                found = bounds.integer(int(value)) if not target.scale else bounds.number(value)
-                return _cast_fixed(found, target, lenient)
+                constant = bounds.integer(int(value)) if not target.scale else bounds.number(value)
+                return _cast_fixed(constant, target, lenient)
             case "date":
                 return bounds.date(kernels.parse_date(text))
             case "timestamp_ntz":
@@ -171,16 +171,16 @@ def _cast_fixed(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
             return bounds.retyped(operand, kind)
     wide = dataclasses.replace(target, wide=True)
     sql = sqltypes.exactly(operand.sql, wide, lenient=lenient)
-    found = bounds.derived(sql, wide, [operand], nullable=lenient or None)
+    converted = bounds.derived(sql, wide, [operand], nullable=lenient or None)
     if operand.is_literal and isinstance(operand.literal, int | decimal.Decimal):
         try:
             value = kernels.fit_fixed(
                 decimal.Decimal(operand.literal), target.precision, target.scale
             )
         except ValueError:
-            return bounds.null(target) if lenient else found
-        return dataclasses.replace(found, literal=value)
-    return found
+            return bounds.null(target) if lenient else converted
+        return dataclasses.replace(converted, literal=value)
+    return converted
 
 
 def _cast_kernel(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -225,8 +225,8 @@ def _format(operand: Bound, target: sqltypes.SqlType, forms: formats.Forms) -> B
         sql = f"to_char({moment.sql}, {pattern})"
         if kind == "date" and model == formats.DEFAULT.date:
             sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
-    found = bounds.derived(sql, sqltypes.TEXT, [operand])
-    return _cast_text(found, target, False) if target.length is not None else found
+    text = bounds.derived(sql, sqltypes.TEXT, [operand])
+    return _cast_text(text, target, False) if target.length is not None else text
 
 
 def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -234,8 +234,8 @@ def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bo
         sql = f"_real_to_text({as_arrow(operand, sqltypes.REAL)})"
     else:
         sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
-    found = bounds.derived(sql, sqltypes.TEXT, [operand])
-    return _cast_text(found, target, lenient) if target.length is not None else found
+    text = bounds.derived(sql, sqltypes.TEXT, [operand])
+    return _cast_text(text, target, lenient) if target.length is not None else text
 
 
 def _cast_to_date(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -274,13 +274,13 @@ def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
         # Seconds and parts of them; only a whole number's unit is guessed.
         micros = cast(multiply(operand, bounds.integer(10**6)), sqltypes.number(18))
         exact = as_arrow(micros, sqltypes.integer())
-        found = bounds.derived(
+        converted = bounds.derived(
             sqltypes.exactly(exact, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
         )
-        return cast(found, target)
+        return cast(converted, target)
     naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
-    found = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
-    return cast(found, target)
+    converted = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
+    return cast(converted, target)
 
 
 def _cast_from_hex(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -379,8 +379,8 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     if kind == left.type and kind.precision == sqltypes.PRECISION_MAX:
         # No sum grows wider than this, so that the engine's own type needs no settling.
         return bounds.chained(left, sign, right, kind)
-    found = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
-    return _settled(found, kind)
+    result = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
+    return _settled(result, kind)
 
 
 def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
@@ -388,8 +388,8 @@ def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
         if not negative:
             raise _mismatch("(DATE + DATE)")
         sql = f"(arrow_cast({left.sql}, 'Int32') - arrow_cast({right.sql}, 'Int32'))"
-        found = f"arrow_cast({sql}, 'Int64')"
-        return bounds.derived(found, sqltypes.integer(9, -(10**8), 10**8), [left, right])
+        difference = f"arrow_cast({sql}, 'Int64')"
+        return bounds.derived(difference, sqltypes.integer(9, -(10**8), 10**8), [left, right])
     day, count = (left, right) if left.type.kind == "date" else (right, left)
     if day is right and negative:
         raise _mismatch("(number - DATE)")
@@ -480,8 +480,8 @@ def multiply(left: Bound, right: Bound) -> Bound:
         sides = [f"arrow_cast({side.sql}, '{_double(side.type)}')" for side in (left, right)]
         exact = sqltypes.exactly(f"({' * '.join(sides)})", kind)
         return bounds.derived(exact, kind, [left, right])
-    found = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
-    return _settled(found, kind, engine_scale=engine_scale)
+    product = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
+    return _settled(product, kind, engine_scale=engine_scale)
 
 
 def _double(kind: sqltypes.SqlType) -> str:
@@ -521,8 +521,8 @@ def remainder(left: Bound, right: Bound) -> Bound:
     assert kind is not None
     if not kind.is_integer:
         left, right = cast(left, kind), cast(right, kind)
-    found = bounds.derived(f"({left.sql} % {right.sql})", kind, [left, right])
-    return found if kind.is_integer else _settled(found, kind)
+    remainder = bounds.derived(f"({left.sql} % {right.sql})", kind, [left, right])
+    return remainder if kind.is_integer else _settled(remainder, kind)
 
 
 def negate(operand: Bound) -> Bound:
@@ -554,18 +554,18 @@ def _widened(operand: Bound) -> Bound:
         return operand
     digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
     kind = sqltypes.number(max(digits, 1))
-    found = bounds.derived(sqltypes.exactly(operand.sql, kind), kind, [operand])
-    return dataclasses.replace(found, literal=operand.literal)
+    exact = bounds.derived(sqltypes.exactly(operand.sql, kind), kind, [operand])
+    return dataclasses.replace(exact, literal=operand.literal)
 
 
-def _settled(found: Bound, kind: sqltypes.SqlType, engine_scale: int | None = None) -> Bound:
+def _settled(result: Bound, kind: sqltypes.SqlType, engine_scale: int | None = None) -> Bound:
     """Return an arithmetic result in exactly its declared type."""
     if kind.is_integer:
-        return found
-    sql = found.sql
+        return result
+    sql = result.sql
     if engine_scale is not None and engine_scale > kind.scale:
         sql = f"round({sql}, {kind.scale})"
-    return dataclasses.replace(found, sql=sqltypes.exactly(sql, kind))
+    return dataclasses.replace(result, sql=sqltypes.exactly(sql, kind))
 
 
 # Logic and comparison
@@ -655,16 +655,16 @@ def like(
 
 
 def _backslashed(pattern: str, escape: str | None) -> str:
-    found, index = [], 0
+    pieces, index = [], 0
     while index < len(pattern):
         char = pattern[index]
         if char == escape and index + 1 < len(pattern):
             index += 1
-            found.append(f"\\{pattern[index]}" if pattern[index] in "%_\\" else pattern[index])
+            pieces.append(f"\\{pattern[index]}" if pattern[index] in "%_\\" else pattern[index])
         else:
-            found.append("\\\\" if char == "\\" else char)
+            pieces.append("\\\\" if char == "\\" else char)
         index += 1
-    return "".join(found)
+    return "".join(pieces)
 
 
 def regexp_like(value: Bound, pattern: Bound, parameters: str = "c") -> Bound:

@@ -126,19 +126,19 @@ class QueryScope:
 
     @property
     def rows(self) -> int | None:
-        found = 1
+        row_count = 1
         for source in self.sources:
             if source.rows is None:
                 return None
-            found *= max(source.rows, 1)
-        return found
+            row_count *= max(source.rows, 1)
+        return row_count
 
     @property
     def for_from(self) -> QueryScope:
         """The scope of a query in FROM: it sees WITH and what is outside, not its neighbours."""
-        found = QueryScope(binder=self.binder, parent=self.parent)
-        found.common = self.common
-        return found
+        child = QueryScope(binder=self.binder, parent=self.parent)
+        child.common = self.common
+        return child
 
     # Names
 
@@ -155,34 +155,34 @@ class QueryScope:
         scope: QueryScope | None = self
         passed: list[QueryScope] = []
         while scope is not None:
-            found = scope.local(wanted, path)
-            if found is not None:
+            column = scope.local(wanted, path)
+            if column is not None:
                 for inner in passed:
                     inner.is_correlated = True
-                return found
+                return column
             passed.append(scope)
             scope = scope.parent
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
 
     def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
         """Return what a name means in this scope alone: a source's column, then an alias."""
-        found = self.from_sources(wanted, path)
-        if found is None and not path:
-            found = self.from_aliases(wanted)
-        return found
+        column = self.from_sources(wanted, path)
+        if column is None and not path:
+            column = self.from_aliases(wanted)
+        return column
 
     def from_sources(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
         if not path and wanted.folded in self.merged:
             return self.merged[wanted.folded]
-        found = []
+        columns = []
         for source in self.sources:
             if path and not qualifies(path, source.path):
                 continue
             matches = names.find(wanted, [column.stored for column in source.columns])
-            found += [source.columns[index].bound for index in matches]
-        if len(found) > 1:
+            columns += [source.columns[index].bound for index in matches]
+        if len(columns) > 1:
             raise errors.ambiguous_column(names.dotted((*path, wanted)))
-        return found[0] if found else None
+        return columns[0] if columns else None
 
     def from_aliases(self, wanted: names.Ident) -> Bound | None:
         name = wanted.folded
@@ -194,11 +194,11 @@ class QueryScope:
             return None
         self._binding.add(name)
         try:
-            found = expressions.bind(self.aliases[name], self)
+            bound = expressions.bind(self.aliases[name], self)
         finally:
             self._binding.discard(name)
-        self.bound_aliases[name] = found
-        return found
+        self.bound_aliases[name] = bound
+        return bound
 
     def common_table(self, name: str) -> tuple[str, Text] | None:
         scope: QueryScope | None = self

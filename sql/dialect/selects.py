@@ -172,9 +172,9 @@ class SelectBinder:
             conditions += self._merge(shared, before, side)
         on = join.args.get("on")
         if on is not None:
-            found = self._filter(on)
-            check_plain(found, "an ON condition")
-            conditions.append(found.sql)
+            condition = self._filter(on)
+            check_plain(condition, "an ON condition")
+            conditions.append(condition.sql)
         if side in ("LEFT", "RIGHT", "FULL"):
             self._outer_join = True
             self._make_nullable(side, before)
@@ -222,15 +222,15 @@ class SelectBinder:
     def _side_column(self, ident: names.Ident, part: slice, *, allow_merged: bool) -> Bound:
         if allow_merged and ident.folded in self._scope.merged:
             return self._scope.merged[ident.folded]
-        found = []
+        columns = []
         for source in self._scope.sources[part]:
             stored = [column.stored for column in source.columns]
-            found += [source.columns[index].bound for index in names.find(ident, stored)]
-        if len(found) > 1:
+            columns += [source.columns[index].bound for index in names.find(ident, stored)]
+        if len(columns) > 1:
             raise errors.ambiguous_column(ident.folded)
-        if not found:
+        if not columns:
             raise errors.invalid_identifier(ident.folded)
-        return found[0]
+        return columns[0]
 
     @staticmethod
     def _stored(source: Source, ident: names.Ident) -> str | None:
@@ -282,7 +282,7 @@ class SelectBinder:
         return f"({text.sql}) AS {unique}"
 
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
-        found = [
+        columns = [
             Column(
                 stored=output.name,
                 bound=Bound(
@@ -295,7 +295,7 @@ class SelectBinder:
             for output in text.outputs
         ]
         self._check_alias(path)
-        self._scope.sources.append(Source(path=path, columns=found, rows=text.rows))
+        self._scope.sources.append(Source(path=path, columns=columns, rows=text.rows))
 
     def _check_alias(self, path: tuple[names.Ident, ...]) -> None:
         folded = [ident.folded for ident in path]
@@ -325,10 +325,10 @@ class SelectBinder:
                 f"table function {references.table_function(node).this!s}".upper()
             )
         name = columns.ident(node.this)
-        found = self._scope.common_table(name.folded)
-        if found is None:
+        common_table = self._scope.common_table(name.folded)
+        if common_table is None:
             return self._dual(alias_ident)
-        unique_name, text = found
+        unique_name, text = common_table
         self._binder.add_relations(text.relations)
         text = scopes.renamed(text, listed)
         unique = names.quoted(self._binder.alias((alias_ident or name).folded))
@@ -357,7 +357,7 @@ class SelectBinder:
             if len(listed) != len(stored):
                 raise errors.unsupported("column list of another length than its table")
             stored = [ident.folded for ident in listed]
-        found = [
+        columns = [
             Column(
                 stored=name,
                 bound=Bound(
@@ -375,14 +375,14 @@ class SelectBinder:
             else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         )
         self._check_alias(path)
-        self._scope.sources.append(Source(path=path, columns=found, rows=shape.rows))
+        self._scope.sources.append(Source(path=path, columns=columns, rows=shape.rows))
         return f"{names.quoted(shape.relation)} AS {unique}"
 
     # The select list
 
     def _select_list(self) -> list[tuple[str, Any]]:
         """Return (name, tree or Bound) of each item, stars spread out; fill in the aliases."""
-        found: list[tuple[str, Any]] = []
+        items: list[tuple[str, Any]] = []
         for node in self._tree.expressions:
             star = (
                 node
@@ -394,15 +394,15 @@ class SelectBinder:
                 )
             )
             if star is not None:
-                found += self._star(node, star)
+                items += self._star(node, star)
                 continue
             if isinstance(node, exp.Alias):
                 name = columns.ident(node.args["alias"]).folded
                 self._scope.aliases.setdefault(name, node.this)
-                found.append((name, node.this))
+                items.append((name, node.this))
                 continue
-            found.append((self._own_name(node), node))
-        return found
+            items.append((self._own_name(node), node))
+        return items
 
     def _own_name(self, node: Any) -> str:
         plain = node.unnest() if isinstance(node, exp.Paren) else node
@@ -475,13 +475,13 @@ class SelectBinder:
             columns.ident(item.this).folded: columns.ident(item.args["alias"]).folded
             for item in star.args.get("rename") or ()
         }
-        known = [name for name, _ in spread]
+        column_names = [name for name, _ in spread]
         for ident in excluded:
-            if not names.find(ident, known):
+            if not names.find(ident, column_names):
                 raise errors.invalid_identifier(ident.folded)
-        gone = {index for ident in excluded for index in names.find(ident, known)}
+        gone = {index for ident in excluded for index in names.find(ident, column_names)}
         for name in (*replaced, *renamed):
-            if name not in known:
+            if name not in column_names:
                 raise errors.invalid_identifier(name)
         return [
             (renamed.get(name, name), replaced.get(name, bound))
@@ -606,15 +606,15 @@ class SelectBinder:
 
     def _group_key(self, node: Any, items: list[Bound]) -> str | None:
         place = scopes.ordinal(node, len(items))
-        found = items[place - 1] if place is not None else expressions.bind(node, self._scope)
-        if found.aggregate or found.window:
+        bound = items[place - 1] if place is not None else expressions.bind(node, self._scope)
+        if bound.aggregate or bound.window:
             raise errors.SqlError(
                 "002036",
                 "42601",
                 "SQL compilation error:\nInvalid aggregate function in GROUP BY clause",
                 phase="COMPILATION",
             )
-        return None if found.is_literal else found.sql
+        return None if bound.is_literal else bound.sql
 
     def _order(self, items: list[Bound], outputs: list[Output]) -> str:
         order = self._tree.args.get("order")
@@ -670,9 +670,9 @@ def _counts_rows(node: Any) -> bool:
     return len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star | exp.Literal)
 
 
-def check_plain(found: Bound, place: str) -> None:
+def check_plain(bound: Bound, place: str) -> None:
     """Raise SqlError where an aggregate or window function cannot stand."""
-    if found.aggregate or found.window:
+    if bound.aggregate or bound.window:
         raise errors.SqlError(
             "002035",
             "42601",
@@ -692,9 +692,9 @@ def _bare(node: exp.Subquery) -> Any:
     return node.this
 
 
-def _refuse_table_clauses(node: Any, known: set[str]) -> None:
+def _refuse_table_clauses(node: Any, allowed: set[str]) -> None:
     for name, value in node.args.items():
-        if value and name not in known:
+        if value and name not in allowed:
             word = {"sample": "SAMPLE", "pivots": "PIVOT or UNPIVOT"}.get(
                 name, name.rstrip("_").upper()
             )
@@ -702,7 +702,7 @@ def _refuse_table_clauses(node: Any, known: set[str]) -> None:
 
 
 def _conjuncts(node: Any) -> list[Any]:
-    found, stack = [], [node]
+    nodes, stack = [], [node]
     while stack:
         item = stack.pop()
         if isinstance(item, exp.And):
@@ -710,8 +710,8 @@ def _conjuncts(node: Any) -> list[Any]:
         elif isinstance(item, exp.Paren):
             stack.append(item.this)
         else:
-            found.append(item)
-    return found
+            nodes.append(item)
+    return nodes
 
 
 def _has_quotes(text: str) -> bool:
@@ -719,12 +719,12 @@ def _has_quotes(text: str) -> bool:
 
 
 def _upper_outside_quotes(text: str) -> str:
-    found, quote = [], ""
+    characters, quote = [], ""
     for char in text:
         if quote:
             quote = "" if char == quote else quote
-            found.append(char)
+            characters.append(char)
         else:
             quote = char if char in "'\"" else ""
-            found.append(char.upper())
-    return "".join(found)
+            characters.append(char.upper())
+    return "".join(characters)

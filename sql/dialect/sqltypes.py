@@ -180,13 +180,13 @@ def negated(kind: SqlType) -> SqlType:
 
 def unified(kinds: list[SqlType]) -> SqlType | None:
     """Return the type that all of kinds become in one column, or None if there is none."""
-    found = NULL
+    unified = NULL
     for kind in kinds:
-        pair = _unified_pair(found, kind)
+        pair = _unified_pair(unified, kind)
         if pair is None:
             return None
-        found = pair
-    return found
+        unified = pair
+    return unified
 
 
 def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
@@ -224,8 +224,10 @@ def _same_kind(left: SqlType, right: SqlType) -> SqlType:
             return number(min(whole + scale, PRECISION_MAX), scale)
         case "text" | "binary":
             lengths = (left.length, right.length)
-            known = [length for length in lengths if length is not None]
-            return dataclasses.replace(left, length=max(known) if len(known) == 2 else None)
+            known_lengths = [length for length in lengths if length is not None]
+            return dataclasses.replace(
+                left, length=max(known_lengths) if len(known_lengths) == 2 else None
+            )
     return left if left.scale >= right.scale else right
 
 

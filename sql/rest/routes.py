@@ -108,23 +108,23 @@ Operation: TypeAlias = (
 def identify(method: str, segments: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Operation:
     """Return the operation. segments: the decoded path; pairs: the decoded query string."""
     # The last of several wins nowhere in this protocol; drivers send each name once.
-    given = dict(reversed(pairs))
+    parameters = dict(reversed(pairs))
     match (method, *segments):
         case ("POST", "session", "v1", "login-request"):
             return Login(
-                database=given.get("databaseName", ""),
-                schema=given.get("schemaName", ""),
-                warehouse=given.get("warehouse", ""),
-                role=given.get("roleName", ""),
+                database=parameters.get("databaseName", ""),
+                schema=parameters.get("schemaName", ""),
+                warehouse=parameters.get("warehouse", ""),
+                role=parameters.get("roleName", ""),
             )
         case ("POST", "session", "token-request"):
             return Renew()
         case ("POST", "session", "heartbeat"):
             return Heartbeat()
-        case ("POST", "session") if given.get("delete") == "true":
+        case ("POST", "session") if parameters.get("delete") == "true":
             return Logout()
         case ("POST", "queries", "v1", "query-request"):
-            return RunQuery(request_id=given.get("requestId", ""))
+            return RunQuery(request_id=parameters.get("requestId", ""))
         case ("POST", "queries", "v1", "abort-request"):
             return AbortRequest()
         case ("POST", "queries", query_id, "abort-request"):
@@ -132,7 +132,7 @@ def identify(method: str, segments: Sequence[str], pairs: Sequence[tuple[str, st
         case ("GET", "queries", query_id, "result"):
             return FetchResult(query_id=query_id)
         case ("GET", "queries", query_id, "chunks", number):
-            return _chunk(query_id, number, given)
+            return _chunk(query_id, number, parameters)
         case ("GET", "monitoring", "queries", query_id):
             return Monitor(query_id=query_id)
         case ("POST", "telemetry", "send", *_):
@@ -141,15 +141,15 @@ def identify(method: str, segments: Sequence[str], pairs: Sequence[tuple[str, st
             return Unknown()
 
 
-def _chunk(query_id: str, number: str, given: dict[str, str]) -> Operation:
-    expires = given.get("expires", "")
+def _chunk(query_id: str, number: str, parameters: dict[str, str]) -> Operation:
+    expires = parameters.get("expires", "")
     if not _is_count(number, 9) or not _is_count(expires, 16):
         return Unknown()
     return FetchChunk(
         query_id=query_id,
         index=int(number),
         expires_at_ms=int(expires),
-        signature=given.get("signature", ""),
+        signature=parameters.get("signature", ""),
     )
 
 
