@@ -1,8 +1,9 @@
 """rule: what a presigned request says in its query, in both generations.
 
 Version 4 has X-Amz-* parameters and lives at most seven days from its date; version 2 has
-AWSAccessKeyId, Expires (epoch seconds) and Signature. Either is refused after its end; neither is
-believed before its signature was checked, which is for `sigv4` and `sigv2`.
+AWSAccessKeyId, Expires (epoch seconds) and Signature, and does not say when it was signed: it is
+valid in the seven days before its end. Either is refused after its end; neither is believed before
+its signature was checked, which is for `sigv4` and `sigv2`.
 """
 
 from __future__ import annotations
@@ -119,7 +120,14 @@ def check_v4_time(presign: PresignV4, *, now_ms: int) -> None:
 
 
 def check_v2_time(presign: PresignV2, *, now_ms: int) -> None:
-    """Raise ExpiredPresign after the end."""
+    """Raise ExpiredPresign after the end, PresignNotYetValid more than seven days before it."""
+    if (
+        presign.expires_at_ms
+        > now_ms + limits.PRESIGN_SECONDS_MAX * 1000 + limits.CLOCK_SKEW_MS_MAX
+    ):
+        raise errors.PresignNotYetValid(
+            "the request is not valid yet: it ends more than seven days from now"
+        )
     _check_end(presign.expires_at_ms, now_ms=now_ms)
 
 

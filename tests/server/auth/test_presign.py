@@ -81,6 +81,20 @@ def test_parse_v2_refuses_an_end_that_is_no_number():
             presign.parse_v2({**V2, "Expires": expires}.items())
 
 
+def test_a_version_2_url_is_valid_in_the_seven_days_before_its_end():
+    """Version 2 does not say when it was signed, so a URL that ends later is refused until then."""
+    asked = presign.parse_v2(V2.items())
+    week_ms, skew_ms = 7 * 24 * 60 * 60 * 1000, 15 * 60 * 1000
+    for before_ms in (1, 1000, week_ms, week_ms + skew_ms):
+        presign.check_v2_time(asked, now_ms=asked.expires_at_ms - before_ms)
+    for before_ms in (week_ms + skew_ms + 1, 30 * 365 * 24 * 60 * 60 * 1000):
+        with pytest.raises(errors.PresignNotYetValid):
+            presign.check_v2_time(asked, now_ms=asked.expires_at_ms - before_ms)
+    for after_ms in (0, 1):
+        with pytest.raises(errors.ExpiredPresign):
+            presign.check_v2_time(asked, now_ms=asked.expires_at_ms + after_ms)
+
+
 def test_recognition_is_by_parameters():
     assert presign.is_v4(b"a=1&X-Amz-Algorithm=x")
     assert presign.is_v2(b"AWSAccessKeyId=A&Expires=1&Signature=x")
