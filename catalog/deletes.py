@@ -11,8 +11,9 @@ from __future__ import annotations
 import bisect
 import math
 import struct
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 from catalog.manifests import Content, DataFile, ManifestEntry
 
@@ -21,35 +22,43 @@ FILE_PATH_ID = 2_147_483_546
 
 
 class DeleteIndex:
-    """The delete files of a snapshot, by data file. Immutable once built."""
+    """The delete files of a snapshot, by data file. Immutable once all are added."""
 
     __slots__ = (
         "_everywhere",
         "_of_file",
         "_of_partition",
+        "_unpartitioned",
         "_vectors",
         "_within",
         "is_empty",
     )
 
-    def __init__(self, entries: Iterable[ManifestEntry], *, unpartitioned: Collection[int]) -> None:
+    def __init__(
+        self, entries: Iterable[ManifestEntry] = (), *, unpartitioned: Collection[int]
+    ) -> None:
         """entries: live and inherited. unpartitioned: ids of specs without fields."""
+        self._unpartitioned = unpartitioned
         self._vectors: dict[str, tuple[int, DataFile]] = {}
-        self._of_file: dict[str, _BySequence] = {}
-        self._of_partition: dict[Any, _BySequence] = {}
-        self._everywhere = _BySequence()
-        self._within: dict[Any, _BySequence] = {}
+        self._of_file: dict[str, DeleteList] = {}
+        self._of_partition: dict[Any, DeleteList] = {}
+        self._everywhere = DeleteList()
+        self._within: dict[Any, DeleteList] = {}
         self.is_empty = True
+        self.add(entries)
+
+    def add(self, entries: Iterable[ManifestEntry]) -> None:
+        """Add more entries, live and inherited."""
         for entry in entries:
             self.is_empty = False
-            self._add(entry.data_file, entry.sequence_number or 0, unpartitioned)
+            self._add(entry.data_file, entry.sequence_number or 0)
 
-    def _add(self, file: DataFile, sequence_number: int, unpartitioned: Collection[int]) -> None:
+    def _add(self, file: DataFile, sequence_number: int) -> None:
         if file.content == Content.EQUALITY_DELETES:
-            if file.spec_id in unpartitioned:
+            if file.spec_id in self._unpartitioned:
                 self._everywhere.add(sequence_number, file)
             else:
-                self._within.setdefault(partition_key(file), _BySequence()).add(
+                self._within.setdefault(partition_key(file), DeleteList()).add(
                     sequence_number, file
                 )
             return
@@ -59,48 +68,204 @@ class DeleteIndex:
             if previous is None or previous[0] < sequence_number:
                 self._vectors[path] = (sequence_number, file)
         elif path is not None:
-            self._of_file.setdefault(path, _BySequence()).add(sequence_number, file)
+            self._of_file.setdefault(path, DeleteList()).add(sequence_number, file)
         else:
-            self._of_partition.setdefault(partition_key(file), _BySequence()).add(
+            self._of_partition.setdefault(partition_key(file), DeleteList()).add(
                 sequence_number, file
             )
 
-    def applying_to(self, file: DataFile, sequence_number: int) -> tuple[DataFile, ...]:
+    def applying_to(self, file: DataFile, sequence_number: int) -> Applying:
         """Return the delete files that a reader of this data file must apply."""
-        applying = self._everywhere.after(sequence_number + 1)
+        equality = []
+        tail = self._everywhere.after(sequence_number + 1)
+        if tail is not None:
+            equality.append(tail)
         key = None
         if self._within or self._of_partition:
             key = partition_key(file)
         if key in self._within:
-            applying += self._within[key].after(sequence_number + 1)
+            tail = self._within[key].after(sequence_number + 1)
+            if tail is not None:
+                equality.append(tail)
         vector = self._vectors.get(file.file_path)
         if vector is not None and vector[0] >= sequence_number:
-            return (*applying, vector[1])
+            return Applying(equality=tuple(equality), exact=(vector[1],))
+        exact: tuple[DataFile, ...] = ()
+        wide = None
         if file.file_path in self._of_file:
-            applying += self._of_file[file.file_path].after(sequence_number)
+            tail = self._of_file[file.file_path].after(sequence_number)
+            exact = () if tail is None else tuple(tail)
         if key in self._of_partition:
-            candidates = self._of_partition[key].after(sequence_number)
-            applying += [one for one in candidates if _may_name(one, file.file_path)]
-        return tuple(applying)
+            wide = self._of_partition[key].after(sequence_number)
+        if not equality and not exact and wide is None:
+            return NONE
+        return Applying(equality=tuple(equality), exact=exact, wide=wide, path=file.file_path)
 
 
-class _BySequence:
-    """Files in order of their sequence numbers."""
+class DeleteList:
+    """Delete files in order of their sequence numbers."""
 
-    __slots__ = ("_files", "_numbers")
+    __slots__ = ("_compared", "files", "numbers")
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._files: list[DataFile] = []
+        self.numbers: list[int] = []
+        self.files: list[DataFile] = []
+        self._compared: list[frozenset[int]] | None = None
 
     def add(self, sequence_number: int, file: DataFile) -> None:
-        at = bisect.bisect_right(self._numbers, sequence_number)
-        self._numbers.insert(at, sequence_number)
-        self._files.insert(at, file)
+        at = bisect.bisect_right(self.numbers, sequence_number)
+        self.numbers.insert(at, sequence_number)
+        self.files.insert(at, file)
 
-    def after(self, sequence_number: int) -> list[DataFile]:
-        """Return the files whose sequence number is this one or higher."""
-        return self._files[bisect.bisect_left(self._numbers, sequence_number) :]
+    def after(self, sequence_number: int) -> Tail | None:
+        """Return the files whose sequence number is this one or higher, None if there are none."""
+        start = bisect.bisect_left(self.numbers, sequence_number)
+        return Tail(of=self, start=start) if start < len(self.files) else None
+
+    def compared(self, start: int) -> frozenset[int]:
+        """Return the field ids that the equality deletes from start on compare."""
+        if self._compared is None:
+            ids: frozenset[int] = frozenset()
+            collected = []
+            for file in reversed(self.files):
+                if not ids.issuperset(file.equality_ids or ()):
+                    ids = ids.union(file.equality_ids or ())
+                collected.append(ids)
+            collected.reverse()
+            self._compared = collected
+        return self._compared[start]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tail:
+    """The files of a list from a position on: what data files of one age share. Never empty.
+
+    Equal tails are of the same list, so that comparing them never looks at a file.
+    """
+
+    of: DeleteList
+    start: int
+
+    def __iter__(self) -> Iterator[DataFile]:
+        files = self.of.files
+        return (files[index] for index in range(self.start, len(files)))
+
+    def __len__(self) -> int:
+        return len(self.of.files) - self.start
+
+    @property
+    def compared(self) -> frozenset[int]:
+        """The field ids that these equality deletes compare."""
+        return self.of.compared(self.start)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Applying:
+    """The delete files that a reader of one data file must apply.
+
+    It takes the same room however many they are: data files share the lists. equality: equality
+    deletes. exact: the position deletes of this data file alone. wide: position deletes of its
+    partition, which may name it unless their bounds say otherwise. path: of the data file.
+    """
+
+    equality: tuple[Tail, ...] = ()
+    exact: tuple[DataFile, ...] = ()
+    wide: Tail | None = None
+    path: str = ""
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether there may be position deletes or a deletion vector."""
+        return bool(self.exact) or self.wide is not None
+
+    def __bool__(self) -> bool:
+        return bool(self.equality) or self.has_positions
+
+    def __iter__(self) -> Iterator[DataFile]:
+        for tail in self.equality:
+            yield from tail
+        yield from self.exact
+        if self.wide is not None:
+            for file in self.wide:
+                lower, upper = _path_bounds(file)
+                if (lower is None or lower <= self.path) and (upper is None or self.path <= upper):
+                    yield file
+
+
+NONE: Final = Applying()
+
+
+class Needed:
+    """The delete files that some data files need, each once. Mutable: data files are added.
+
+    Costs what data files and delete files are together, not each with each.
+    """
+
+    def __init__(self) -> None:
+        self._equality: dict[DeleteList, int] = {}
+        self._exact: dict[tuple[str, int | None], DataFile] = {}
+        self._wide: dict[DeleteList, int] = {}
+        self._paths: dict[DeleteList, list[str]] = {}
+        self._numbers: dict[DeleteList, int] = {}
+
+    def add(self, applying: Applying) -> None:
+        """Add what applies to one more data file."""
+        for tail in applying.equality:
+            start = self._equality.get(tail.of)
+            if start is None or tail.start < start:
+                self._equality[tail.of] = tail.start
+        for file in applying.exact:
+            self._exact[file.file_path, file.content_offset] = file
+        if applying.wide is not None:
+            tail = applying.wide
+            start = self._wide.get(tail.of)
+            if start is None or tail.start < start:
+                self._wide[tail.of] = tail.start
+            self._paths.setdefault(tail.of, []).append(applying.path)
+            self._numbers.setdefault(tail.of, len(self._numbers))
+
+    def list_number(self, applying: Applying) -> int | None:
+        """Return the number, among those added, of the list that a data file's `wide` is of."""
+        return None if applying.wide is None else self._numbers[applying.wide.of]
+
+    def equality(self) -> Iterator[DataFile]:
+        """Yield the equality deletes."""
+        for of, start in self._equality.items():
+            yield from Tail(of=of, start=start)
+
+    def exact(self) -> Iterator[DataFile]:
+        """Yield the position deletes and vectors of single data files."""
+        yield from self._exact.values()
+
+    def wide(self) -> Iterator[WideDelete]:
+        """Yield the other position deletes whose bounds some data file's path is within."""
+        for of, start in self._wide.items():
+            paths = sorted(self._paths[of])
+            number = self._numbers[of]
+            for index in range(start, len(of.files)):
+                file = of.files[index]
+                lower, upper = _path_bounds(file)
+                first = 0 if lower is None else bisect.bisect_left(paths, lower)
+                if first < len(paths) and (upper is None or paths[first] <= upper):
+                    yield WideDelete(
+                        file=file, list_number=number, sequence_number=of.numbers[index]
+                    )
+
+    def all(self) -> Iterator[DataFile]:
+        """Yield every delete file."""
+        yield from self.equality()
+        yield from self.exact()
+        for each in self.wide():
+            yield each.file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WideDelete:
+    """A position delete file that may name many data files: those of list_number, not newer."""
+
+    file: DataFile
+    list_number: int
+    sequence_number: int
 
 
 def only_data_file(file: DataFile) -> str | None:
@@ -117,16 +282,10 @@ def only_data_file(file: DataFile) -> str | None:
 _DATA_SUFFIXES = (".parquet", ".avro", ".orc")
 
 
-def _may_name(file: DataFile, path: str) -> bool:
-    lower, upper = _path_bounds(file)
-    return (lower is None or lower <= path) and (upper is None or path <= upper)
-
-
 def _path_bounds(file: DataFile) -> tuple[str | None, str | None]:
-    metrics = file.metrics
-    return (
-        _text((metrics.lower_bounds or {}).get(FILE_PATH_ID)),
-        _text((metrics.upper_bounds or {}).get(FILE_PATH_ID)),
+    *_, lower_bounds, upper_bounds = file.metrics.unpacked()
+    return _text((lower_bounds or {}).get(FILE_PATH_ID)), _text(
+        (upper_bounds or {}).get(FILE_PATH_ID)
     )
 
 

@@ -47,7 +47,7 @@ class FileTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     data_file: DataFile
     sequence_number: int
-    deletes: tuple[DataFile, ...] = ()
+    deletes: deletes.Applying = deletes.NONE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,14 +110,13 @@ class Scans:
             await asyncio.sleep(0)
         read = await self._read_manifests(chosen, reader)
         index = deletes.DeleteIndex(
-            (
-                entry
-                for manifest, found in zip(chosen, read, strict=True)
-                if manifest.content == ManifestContent.DELETES
-                for entry in found.entries
-            ),
-            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]],
+            unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
         )
+        for manifest, found in zip(chosen, read, strict=True):
+            if manifest.content == ManifestContent.DELETES:
+                for chunk in found.chunks:
+                    index.add(chunk.entries)
+                    await asyncio.sleep(0)
         tasks: list[FileTask] = []
         considered = 0
         for manifest, found in zip(chosen, read, strict=True):
@@ -146,6 +145,30 @@ class Scans:
         listed = await self.manifests_of(reader, wanted)
         live = [manifest for manifest in listed if manifest.has_live_files]
         read = await self._read_manifests(live, reader)
+        return tuple([entry.data_file for found in read for entry in found.entries])
+
+    async def data_files(
+        self, reader: readers.Reader, *, snapshot_id: int, files_max: int
+    ) -> tuple[DataFile, ...] | None:
+        """Return the live data files of a snapshot, None if it has more than files_max.
+
+        Where the manifest list says how many there are, no manifest is read to find that out.
+        Raises as `plan` does.
+        """
+        listed = [
+            manifest
+            for manifest in await self.manifests_of(reader, snapshot_id)
+            if manifest.has_live_files and manifest.content == ManifestContent.DATA
+        ]
+        stated = sum(
+            (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+            for manifest in listed
+        )
+        if stated > files_max:
+            return None
+        read = await self._read_manifests(listed, reader)
+        if sum(len(found.entries) for found in read) > files_max:
+            return None
         return tuple([entry.data_file for found in read for entry in found.entries])
 
     async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
@@ -347,7 +370,9 @@ def _tasks(
     for entry, chosen in zip(found.entries, filters.choose(found, spec_id), strict=True):
         if chosen:
             number = entry.sequence_number or 0
-            applying = () if index.is_empty else index.applying_to(entry.data_file, number)
+            applying = (
+                deletes.NONE if index.is_empty else index.applying_to(entry.data_file, number)
+            )
             tasks.append(
                 FileTask(data_file=entry.data_file, sequence_number=number, deletes=applying)
             )

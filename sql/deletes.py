@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,31 @@ import pyroaring
 from sql import engine
 
 POSITIONS: Any = pa.schema({"file": pa.string(), "position": pa.int64()})  # type: ignore[arg-type]  # stubs want one value type
+ROWS: Any = pa.schema({"file_path": pa.string(), "pos": pa.int64()})  # type: ignore[arg-type]  # stubs want one value type
+LOOKED_UP_ROWS = 1 << 20
+"""Rows of delete files that are looked up together."""
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
 
 DAMAGED = "091364"
 
 
-def read_positions(deletes: Sequence[engine.PositionDeletes]) -> pa.Table:
+def read_positions(group: engine.Group) -> pa.Table:
     """Return (file, position) of all rows gone; file is a name in the group's directory.
 
     Raises EngineFault for a damaged vector, and for a file that names no row of its one target.
     """
-    parts = [
-        _read_vector(item) if item.form == "vector" else _read_position_file(item)
-        for item in deletes
-    ]
+    parts = []
+    wide: list[engine.PositionDeletes] = []
+    for item in group.position_deletes:
+        if item.form == "vector":
+            parts.append(_read_vector(item, group.data_files[item.location].name))
+        elif item.location:
+            parts.append(_read_file_of_one(item, group.data_files[item.location].name))
+        else:
+            wide.append(item)
+    if wide:
+        parts += _read_wide(wide, group.data_files)
     # One row twice would be harmless to an anti join, but not to its memory.
     table = pa.concat_tables(parts) if parts else POSITIONS.empty_table()
     return table.group_by(["file", "position"]).aggregate([]).cast(POSITIONS)
@@ -46,9 +56,7 @@ def read_positions(deletes: Sequence[engine.PositionDeletes]) -> pa.Table:
 def read_equal_rows(deletes: engine.EqualityDeletes) -> pa.Table:
     """Return the rows of equality delete files: the columns that are compared, named by id."""
     wanted = [field_id for _, field_id in deletes.columns]
-    tables = [
-        _by_field_id(pq.read_table(path, partitioning=None), wanted) for path in deletes.paths
-    ]
+    tables = [_by_field_id(_read_file(path), wanted) for path in deletes.paths]
     return pa.concat_tables(tables, promote_options="permissive")
 
 
@@ -78,33 +86,82 @@ def read_vector(blob: bytes) -> pyroaring.BitMap64:
     return pyroaring.BitMap64.deserialize(body[4:])
 
 
-def _read_vector(item: engine.PositionDeletes) -> pa.Table:
-    ((location, name),) = item.targets.items()
+def _read_vector(item: engine.PositionDeletes, name: str) -> pa.Table:
     with Path(item.path).open("rb") as stream:
         stream.seek(item.offset)
         blob = stream.read(item.length)
     try:
         positions = read_vector(blob)
     except ValueError as error:
-        raise engine.EngineFault("value", f"Rows deleted from {location}: {error}", DAMAGED) from (
-            error
-        )
+        raise engine.EngineFault(
+            "value", f"Rows deleted from {item.location}: {error}", DAMAGED
+        ) from error
     column = pa.array(positions, pa.int64())
     return pa.table([pa.repeat(name, len(column)), column], schema=POSITIONS)
 
 
-def _read_position_file(item: engine.PositionDeletes) -> pa.Table:
-    table = pq.read_table(item.path, columns=["file_path", "pos"], partitioning=None)
-    locations = pa.array(list(item.targets), pa.string())
-    index: Any = pc.index_in(table["file_path"].cast(pa.string()), value_set=locations)
-    wanted = pc.is_valid(index)
-    files = pa.array(list(item.targets.values()), pa.string()).take(
-        pa.chunked_array(index.chunks, pa.int32()).filter(wanted).combine_chunks()
-    )
-    if item.names_target and table.num_rows and not len(files):
+def _read_file_of_one(item: engine.PositionDeletes, name: str) -> pa.Table:
+    table = _read_rows(item)
+    wanted = pc.equal(table["file_path"], pa.scalar(item.location, pa.string()))
+    positions = table["pos"].filter(wanted)
+    if table.num_rows and not len(positions):
         raise engine.EngineFault(
             "value",
-            f"Rows deleted from {next(iter(item.targets))}: the delete file names none of them",
+            f"Rows deleted from {item.location}: the delete file names none of them",
             DAMAGED,
         )
-    return pa.table([files, table["pos"].cast(pa.int64()).filter(wanted)], schema=POSITIONS)
+    return pa.table([pa.repeat(name, len(positions)), positions], schema=POSITIONS)
+
+
+def _read_wide(
+    items: Sequence[engine.PositionDeletes], data_files: Mapping[str, engine.DataFile]
+) -> Iterator[pa.Table]:
+    """Yield the rows of delete files that may name many data files.
+
+    Many files' rows are looked up together, for each look-up first makes a table of all locations.
+    """
+    listed = {
+        location: file for location, file in data_files.items() if file.list_number is not None
+    }
+    locations = pa.array(list(listed), pa.string())
+    names = pa.array([file.name for file in listed.values()], pa.string())
+    numbers = pa.array([file.list_number for file in listed.values()], pa.int64())
+    sequence_numbers = pa.array([file.sequence_number for file in listed.values()], pa.int64())
+    gathered: list[pa.Table] = []
+    rows = 0
+    for place, item in enumerate(items):
+        table = _read_rows(item)
+        by_item = {
+            "list_number": pa.repeat(pa.scalar(item.list_number, pa.int64()), table.num_rows),
+            "sequence_number": pa.repeat(
+                pa.scalar(item.sequence_number, pa.int64()), table.num_rows
+            ),
+        }
+        for column, values in by_item.items():
+            table = table.append_column(column, values)
+        gathered.append(table)
+        rows += table.num_rows
+        if rows < LOOKED_UP_ROWS and place < len(items) - 1:
+            continue
+        together = pa.concat_tables(gathered)
+        gathered, rows = [], 0
+        index = pc.index_in(together["file_path"], value_set=locations)
+        known = pc.is_valid(index)
+        together, index = together.filter(known), index.filter(known)
+        reached = pc.and_(
+            pc.equal(numbers.take(index), together["list_number"]),
+            pc.less_equal(sequence_numbers.take(index), together["sequence_number"]),
+        )
+        yield pa.table(
+            [names.take(index.filter(reached)), together["pos"].filter(reached)], schema=POSITIONS
+        )
+
+
+def _read_rows(item: engine.PositionDeletes) -> pa.Table:
+    return _read_file(item.path, ["file_path", "pos"]).select(["file_path", "pos"]).cast(ROWS)
+
+
+def _read_file(path: str, columns: list[str] | None = None) -> pa.Table:
+    """Return the rows of a file, which is small: threads would cost more than they spare."""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns=columns, use_threads=False)

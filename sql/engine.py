@@ -79,19 +79,33 @@ def file_name(number: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DataFile:
+    """A data file whose rows position deletes may name.
+
+    name: in the group's directory. list_number: of the delete files that may name it beside those
+    of it alone; None if there are none. sequence_number: none older than it does.
+    """
+
+    name: str
+    list_number: int | None = None
+    sequence_number: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PositionDeletes:
     """Rows that are gone, by file and position.
 
     path: a local copy of the delete file. form: "parquet" is a position delete file; "vector" a
-    deletion vector, length bytes from offset on. targets: data file location -> its name in the
-    group's directory; a vector has exactly one. names_target: the manifest says that the file
-    deletes rows of its one target, so a file that names none of them is damaged.
+    deletion vector, length bytes from offset on. location: of the only data file whose rows it
+    deletes; a vector has one, and another file that names no row of it is damaged. Without one it
+    deletes rows of the data files of list_number that are not newer than sequence_number.
     """
 
     path: str
     form: Literal["parquet", "vector"]
-    targets: Mapping[str, str]
-    names_target: bool = False
+    location: str = ""
+    list_number: int = 0
+    sequence_number: int = 0
     offset: int = 0
     length: int = 0
 
@@ -115,11 +129,13 @@ class Group:
     of NAME_LENGTH characters (`file_name`). schema: Arrow schema (IPC) in the files'
     own column names, all nullable. projection: (name, expression over the files' columns); it may
     end with columns that only deletes compare. An empty projection means the files as they are.
+    data_files: by their locations, those that position deletes may name.
     """
 
     directory: str
     schema: bytes
     projection: tuple[tuple[str, str], ...] = ()
+    data_files: Mapping[str, DataFile] = field(default_factory=dict)
     position_deletes: tuple[PositionDeletes, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
 

@@ -36,6 +36,8 @@ OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.map_string_types_to_utf8view": "false",
     "datafusion.execution.parquet.pushdown_filters": "true",
     "datafusion.execution.parquet.reorder_filters": "true",
+    # Each file looked at at once takes a thread, and its allocator 32 MiB of address space.
+    "datafusion.execution.meta_fetch_concurrency": "4",
     "datafusion.optimizer.max_passes": "5",
 }
 
@@ -454,7 +456,7 @@ def _group_text(
     if group.position_deletes:
         gone = f"{name}_positions"
         taken.append(gone)
-        rows = deletes.read_positions(group.position_deletes)
+        rows = deletes.read_positions(group)
         context.register_record_batches(gone, [_batches(rows)])
         text += (
             f' LEFT ANTI JOIN {engine.quoted(gone)} AS "__gone"'

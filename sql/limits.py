@@ -70,7 +70,15 @@ FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500
 BOUNDED_FILES_MAX: Final = 5_000
-"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow."""
+BOUNDED_VALUES_MAX: Final = 250_000
+"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow, and the
+bounds of all their whole-number columns together. Beyond one of these none are looked at."""
+BOUNDS_AT_ONCE: Final = 2_500
+"""Of these, bounds that are looked at before other requests get their turn."""
+FILE_GROUPS_MAX: Final = 1_000
+"""Groups of a table's files: those of one group have the same columns and the same deletes."""
+EQUALITY_READS_MAX: Final = 100_000
+"""Equality delete files that a query reads, each once for every group that it applies to."""
 
 # Requests and what is kept of them.
 LOGIN_BYTES_MAX: Final = 1 << 20

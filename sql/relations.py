@@ -135,11 +135,46 @@ class Relations:
         if kept is not None:
             await self._scans.check_readable(table.reader, table.snapshot_id)
         else:
-            files = await self._scans.live_files(table.reader, snapshot_id=table.snapshot_id)
-            kept = self._bounds[key] = _common_bounds(files, table.fields)
+            kept = self._bounds[key] = await self._common_bounds(table, table.snapshot_id)
             while len(self._bounds) > limits.BOUNDS_KEPT_MAX:
                 self._bounds.popitem(last=False)
         return kept
+
+    async def _common_bounds(self, table: Table, snapshot_id: int) -> dict[int, tuple[int, int]]:
+        """Return the bounds of whole-number columns over all data files.
+
+        A column is left out if one file does not say them.
+        """
+        wanted = [
+            field for field in table.fields if datatypes.kind_of(field["type"]) in ("int", "long")
+        ]
+        if not wanted:
+            return {}
+        files_max = min(limits.BOUNDED_FILES_MAX, limits.BOUNDED_VALUES_MAX // len(wanted))
+        files = await self._scans.data_files(
+            table.reader, snapshot_id=snapshot_id, files_max=files_max
+        )
+        common: dict[int, tuple[int, int]] = {}
+        looked_at = 0
+        for number, file in enumerate(files or ()):
+            if looked_at >= limits.BOUNDS_AT_ONCE:
+                looked_at = 0
+                await asyncio.sleep(0)
+            *_, lower_bounds, upper_bounds = file.metrics.unpacked()
+            looked_at += len(wanted) + len(lower_bounds or ()) // 10
+            still = []
+            for field in wanted:
+                ends = _ends(field, lower_bounds or {}, upper_bounds or {})
+                if ends is None:
+                    common.pop(field["id"], None)
+                    continue
+                still.append(field)
+                before = common[field["id"]] if number else ends
+                common[field["id"]] = (min(before[0], ends[0]), max(before[1], ends[1]))
+            wanted = still
+            if not wanted:
+                break
+        return common
 
     async def relation(
         self,
@@ -169,10 +204,16 @@ class Relations:
         await self._learn_footers(files, owner)
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
+        compared = _ComparedFields(table)
+        equality_reads = 0
         async for part in _in_steps(files):
             for file in part:
-                way = self._way(table, file, zone)
-                key = (way, _equality_key(file.task), bool(_position_deletes(file.task)))
+                applying = file.task.deletes
+                way = self._way(table, file, compared.of(applying), zone)
+                key = (way, applying.equality, applying.has_positions)
+                if key not in grouped:
+                    equality_reads += sum(len(tail) for tail in applying.equality)
+                    _check_groups(len(grouped) + 1, equality_reads)
                 grouped.setdefault(key, []).append(file)
                 ways_by_key[key] = way
         groups = [
@@ -223,23 +264,23 @@ class Relations:
 
     async def _opened(self, table: Table, tasks: Sequence[scans.FileTask]) -> list[_File]:
         files: list[_File] = []
-        readable: set[str] = set()
+        needed = deletes.Needed()
         async for part in _in_steps(tasks):
-            files += [self._file(table, task, readable) for task in part]
-        return files
-
-    def _file(self, table: Table, task: scans.FileTask, readable: set[str]) -> _File:
-        """Return a file, opened. readable: paths of delete files that were looked at before."""
-        file = task.data_file
-        if file.file_format != "PARQUET":
-            raise errors.unsupported(f"data files in {file.file_format}")
-        for delete in task.deletes:
-            if delete.file_path in readable:
-                continue
+            for task in part:
+                files.append(self._file(table, task))
+                needed.add(task.deletes)
+        for number, delete in enumerate(needed.all(), start=1):
             if delete.file_format not in ("PARQUET", "PUFFIN"):
                 raise errors.unsupported(f"delete files in {delete.file_format}")
             table.reader.file(delete.file_path)  # refused here, before a thread opens it
-            readable.add(delete.file_path)
+            if number % limits.FILES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return files
+
+    def _file(self, table: Table, task: scans.FileTask) -> _File:
+        file = task.data_file
+        if file.file_format != "PARQUET":
+            raise errors.unsupported(f"data files in {file.file_format}")
         return _File(task=task, info=self._info(table, file.file_path))
 
     def _info(self, table: Table, uri: str) -> storage_model.ObjectInfo:
@@ -273,12 +314,16 @@ class Relations:
 
     # How a file is read
 
-    def _way(self, table: Table, file: _File, zone: str) -> _Way:
-        """Return how a file is read; files of one making share the answer."""
+    def _way(
+        self, table: Table, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
+    ) -> _Way:
+        """Return how a file is read; files of one making share the answer.
+
+        compared: fields that its equality deletes compare beside those of the table's schema.
+        """
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
         constants = _partition_constants(table, file.task.data_file)
-        compared = _compared_fields(table, file.task)
         key = (
             footer,
             table.loaded.pointer.object_uuid,
@@ -340,52 +385,62 @@ class Relations:
     ) -> engine.Group:
         ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
         linked = [(engine.file_name(number), file.info) for number, file in enumerate(ordered)]
-        names = {
-            file.task.data_file.file_path: name
-            for file, (name, _) in zip(ordered, linked, strict=True)
-        }
         directory = self._links.directory(_directory_name(linked), linked)
+        needed = deletes.Needed()
+        for file in ordered:
+            needed.add(file.task.deletes)
+        position_deletes = self._position_deletes(table, needed)
+        data_files: dict[str, engine.DataFile] = {}
+        if position_deletes:
+            data_files = {
+                file.task.data_file.file_path: engine.DataFile(
+                    name=name,
+                    list_number=needed.list_number(file.task.deletes),
+                    sequence_number=file.task.sequence_number,
+                )
+                for file, (name, _) in zip(ordered, linked, strict=True)
+            }
         return engine.Group(
             directory=str(directory),
             schema=engine.ipc_schema(pa.schema(list(way.fields))),
             projection=way.projection,
-            position_deletes=self._position_deletes(table, ordered, names),
-            equality_deletes=self._equality_deletes(table, ordered),
+            data_files=data_files,
+            position_deletes=position_deletes,
+            equality_deletes=self._equality_deletes(table, needed),
         )
 
     # Deletes
 
     def _position_deletes(
-        self,
-        table: Table,
-        members: Sequence[_File],
-        names: Mapping[str, str],
+        self, table: Table, needed: deletes.Needed
     ) -> tuple[engine.PositionDeletes, ...]:
-        targets: dict[tuple[str, int | None], dict[str, str]] = {}
-        by_key: dict[tuple[str, int | None], manifests.DataFile] = {}
-        for file in members:
-            for delete in _position_deletes(file.task):
-                key = (delete.file_path, delete.content_offset)
-                by_key[key] = delete
-                path = file.task.data_file.file_path
-                targets.setdefault(key, {})[path] = names[path]
-        return tuple(
+        exact = [
             engine.PositionDeletes(
                 path=self._local(table, delete.file_path),
                 form="vector" if delete.is_deletion_vector else "parquet",
-                targets=targets[key],
-                names_target=deletes.only_data_file(delete) is not None,
+                location=deletes.only_data_file(delete) or "",
                 offset=delete.content_offset or 0,
                 length=delete.content_size_in_bytes or 0,
             )
-            for key, delete in by_key.items()
-        )
+            for delete in needed.exact()
+        ]
+        wide = [
+            engine.PositionDeletes(
+                path=self._local(table, each.file.file_path),
+                form="parquet",
+                list_number=each.list_number,
+                sequence_number=each.sequence_number,
+            )
+            for each in needed.wide()
+        ]
+        return (*exact, *wide)
 
     def _equality_deletes(
-        self, table: Table, members: Sequence[_File]
+        self, table: Table, needed: deletes.Needed
     ) -> tuple[engine.EqualityDeletes, ...]:
+        """Return the equality deletes of files to all of which the same ones apply."""
         by_ids: dict[tuple[int, ...], dict[str, manifests.DataFile]] = {}
-        for delete in _equality_deletes(members[0].task):
+        for delete in needed.equality():
             ids = tuple(sorted(delete.equality_ids or ()))
             by_ids.setdefault(ids, {})[delete.file_path] = delete
         names = {field["id"]: field["name"] for field in table.fields}
@@ -511,30 +566,11 @@ def _rows_of(table: Table) -> int | None:
     return int(stated) if str(stated).isdecimal() else None
 
 
-def _common_bounds(
-    files: Sequence[manifests.DataFile], fields: Sequence[Mapping[str, Any]]
-) -> dict[int, tuple[int, int]]:
-    """Return the bounds of whole-number columns over all data files; none when one says none."""
-    data = [file for file in files if file.content == manifests.Content.DATA]
-    if len(data) > limits.BOUNDED_FILES_MAX:
-        return {}
-    found: dict[int, tuple[int, int]] = {}
-    for field in fields:
-        if datatypes.kind_of(field["type"]) not in ("int", "long"):
-            continue
-        ends = [_file_bounds(file, field) for file in data]
-        known = [pair for pair in ends if pair is not None]
-        if known and len(known) == len(ends):
-            found[field["id"]] = (
-                min(pair[0] for pair in known),
-                max(pair[1] for pair in known),
-            )
-    return found
-
-
-def _file_bounds(file: manifests.DataFile, field: Mapping[str, Any]) -> tuple[int, int] | None:
-    lower = (file.metrics.lower_bounds or {}).get(field["id"])
-    upper = (file.metrics.upper_bounds or {}).get(field["id"])
+def _ends(
+    field: Mapping[str, Any], lower_bounds: Mapping[int, bytes], upper_bounds: Mapping[int, bytes]
+) -> tuple[int, int] | None:
+    """Return what a file's values of a whole-number column lie within, None if it does not say."""
+    lower, upper = lower_bounds.get(field["id"]), upper_bounds.get(field["id"])
     if lower is None or upper is None:
         return None
     try:
@@ -765,39 +801,45 @@ def _partition_constants(table: Table, file: manifests.DataFile) -> dict[int, va
     }
 
 
-def _compared_fields(table: Table, task: scans.FileTask) -> list[Mapping[str, Any]]:
-    """Return fields that equality deletes compare and the table's schema no longer has."""
-    known = {field["id"] for field in table.fields}
-    wanted = {
-        field_id
-        for delete in _equality_deletes(task)
-        for field_id in delete.equality_ids or ()
-        if field_id not in known
-    }
-    found: dict[int, Mapping[str, Any]] = {}
-    for schema in table.loaded.metadata.schemas:
-        for field in schema["fields"]:
-            if field["id"] in wanted:
-                found[field["id"]] = field
-    if len(found) != len(wanted):
-        raise errors.unsupported("equality deletes by nested or unknown columns")
-    return [found[field_id] for field_id in sorted(found)]
+class _ComparedFields:
+    """Finds the fields that equality deletes compare and the table's schema no longer has."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._known = frozenset(field["id"] for field in table.fields)
+        self._kept: dict[frozenset[int], list[Mapping[str, Any]]] = {frozenset(): []}
+
+    def of(self, applying: deletes.Applying) -> Sequence[Mapping[str, Any]]:
+        """Return them by their ids. Raises SqlError for columns that cannot be compared."""
+        compared = frozenset[int]().union(*(tail.compared for tail in applying.equality))
+        kept = self._kept.get(compared)
+        if kept is None:
+            kept = self._kept[compared] = self._find(compared - self._known)
+        return kept
+
+    def _find(self, wanted: frozenset[int]) -> list[Mapping[str, Any]]:
+        fields: dict[int, Mapping[str, Any]] = {}
+        for schema in self._table.loaded.metadata.schemas if wanted else ():
+            for field in schema["fields"]:
+                if field["id"] in wanted:
+                    fields[field["id"]] = field
+        if len(fields) != len(wanted):
+            raise errors.unsupported("equality deletes by nested or unknown columns")
+        return [fields[field_id] for field_id in sorted(fields)]
 
 
-def _position_deletes(task: scans.FileTask) -> list[manifests.DataFile]:
-    return [
-        delete for delete in task.deletes if delete.content == manifests.Content.POSITION_DELETES
-    ]
-
-
-def _equality_deletes(task: scans.FileTask) -> list[manifests.DataFile]:
-    return [
-        delete for delete in task.deletes if delete.content == manifests.Content.EQUALITY_DELETES
-    ]
-
-
-def _equality_key(task: scans.FileTask) -> tuple[str, ...]:
-    return tuple(sorted(delete.file_path for delete in _equality_deletes(task)))
+def _check_groups(groups: int, equality_reads: int) -> None:
+    """Raise SqlError for more groups of files, or files of equality deletes, than are read."""
+    if groups > limits.FILE_GROUPS_MAX:
+        raise errors.unsupported(
+            f"a table whose files are of more than {limits.FILE_GROUPS_MAX:,} kinds, by their"
+            " columns and the deletes that apply to them: compact it"
+        )
+    if equality_reads > limits.EQUALITY_READS_MAX:
+        raise errors.unsupported(
+            f"reading equality delete files more than {limits.EQUALITY_READS_MAX:,} times, once"
+            " for each kind of data file that they apply to: compact the table"
+        )
 
 
 def _identity(info: storage_model.ObjectInfo) -> str:

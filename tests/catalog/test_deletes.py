@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -145,3 +146,57 @@ def test_position_deletes_are_matched_by_path_where_they_say_so() -> None:
 def test_bounds_cut_short_never_pass_for_a_path() -> None:
     cut = "s3://lake/t/data"  # lower and upper cut alike; a careless writer did not round up
     assert applying((9, position(metrics=bounds(cut, "s3://lake/t/datb")))) == ["pos"]
+
+
+def test_what_many_data_files_need_is_what_each_of_them_needs() -> None:
+    choose = random.Random(7)
+    paths = [f"s3://lake/t/data/{letter}.parquet" for letter in "abcdef"]
+
+    def one_delete(number: int) -> DataFile:
+        within = {"partition": (choose.choice("pq"),), "spec_id": choose.choice((0, 1))}
+        low, high = sorted((choose.choice(paths), choose.choice(paths)))
+        return choose.choice(
+            [
+                lambda: equality(f"e{number}", **within),
+                lambda: position(f"p{number}", **within),
+                lambda: position(f"b{number}", metrics=bounds(low, high), **within),
+                lambda: position(f"f{number}", referenced_data_file=low, **within),
+                lambda: vector(f"v{number}", low),
+            ]
+        )()
+
+    for _ in range(200):
+        index = deletes.DeleteIndex(
+            [
+                ManifestEntry(
+                    status=Status.ADDED,
+                    snapshot_id=1,
+                    sequence_number=choose.randrange(9),
+                    file_sequence_number=1,
+                    data_file=one_delete(number),
+                )
+                for number in range(choose.randrange(9))
+            ],
+            unpartitioned=(0,),
+        )
+        needed = deletes.Needed()
+        each: set[str] = set()
+        for path in choose.sample(paths, 3):
+            data = DataFile(
+                file_path=path,
+                file_format="PARQUET",
+                record_count=1,
+                file_size_in_bytes=1,
+                spec_id=choose.choice((0, 1)),
+                partition=(choose.choice("pq"),),
+            )
+            applying = index.applying_to(data, choose.randrange(9))
+            needed.add(applying)
+            each |= {file.file_path for file in applying}
+        together = [file.file_path for file in needed.all()]
+        assert len(set(together)) == len(together)
+        # A wide delete file is listed by its bounds alone; its reader compares sequence numbers.
+        beyond = set(together) - each
+        wide = {one.file.file_path for one in needed.wide()}
+        assert each <= set(together)
+        assert beyond <= wide

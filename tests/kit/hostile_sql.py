@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tests.kit import stalls
+from tests.kit import bigtables, stalls
 
 TIMEOUT_SECONDS: Final = 120
 SCHEMAS: Final = 5_000
@@ -196,7 +196,59 @@ def make_a_table_of_texts(place: stalls.Target) -> None:
     assert answer["success"], str(answer)[:600]
 
 
+def make_files(sorts: bigtables.Sorts) -> Callable[[stalls.Target], str]:
+    """Return what makes a table of so many files; it returns the table's name."""
+
+    def prepare(place: stalls.Target) -> str:
+        name = f"t{uuid.uuid4().hex[:8]}"
+        bigtables.make(place, "files", name, sorts)
+        return f"lake.files.{name}"
+
+    return prepare
+
+
+def use_a_table_of_many_files(place: stalls.Target) -> None:
+    connection = Connection(place)
+    for text, rows in (
+        ("select count(*) from {}", None),
+        ("select id, n from {} where id = 3 and s > 'b'", None),
+        ("select max(id + n), min(-n), sum(id) from {}", None),
+        ("insert into {} values (1, 2, 'x')", [["1"]]),
+        ("explain select * from {} where id > 1", None),
+    ):
+        answer = connection.run(text.replace("{}", place.prepared))
+        assert answer["success"], (text, str(answer)[:600])
+        assert rows is None or answer["data"]["rowset"] == rows
+
+
 ROWS: Final = (
+    stalls.Hostile(
+        name="a-table-of-1500-files-and-1500-delete-files",
+        principal=stalls.ROOT,
+        growth_mib=GROWTH_MIB,
+        prepare=make_files(
+            bigtables.Sorts(data_files=1_500, position_deletes=1_000, equality_deletes=500)
+        ),
+        send=use_a_table_of_many_files,
+    ),
+    stalls.Hostile(
+        name="a-table-of-20000-files",
+        principal=stalls.ROOT,
+        growth_mib=2 * GROWTH_MIB,
+        prepare=make_files(bigtables.Sorts(data_files=20_000)),
+        send=use_a_table_of_many_files,
+        long=True,
+    ),
+    stalls.Hostile(
+        name="a-table-of-10000-files-and-10000-delete-files",
+        principal=stalls.ROOT,
+        growth_mib=2 * GROWTH_MIB,
+        prepare=make_files(
+            bigtables.Sorts(data_files=10_000, position_deletes=8_000, equality_deletes=2_000)
+        ),
+        send=use_a_table_of_many_files,
+        long=True,
+    ),
     statement(
         "sixteen-mebibytes-of-array-binds",
         "carol",
