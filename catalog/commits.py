@@ -95,7 +95,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     base: None for a new table, and for one that had no metadata before.
 
     holder: the namespace of a new table. large: encoding it takes longer than the event loop may
-    be held. base_bytes: the size of base's file.
+    be held. file: of base.
     """
 
     ident: idents.TableIdent
@@ -108,7 +108,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     extra: tuple[batch.Batch, ...] = ()
     summary: Mapping[str, Any] = {}
     large: bool = False
-    base_bytes: int = 0
+    file: store.LoadedMetadata | None = None
 
     def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
         """Return the pointer after the step."""
@@ -200,11 +200,10 @@ class Commits:
                         place,
                         of_table,
                         found=found[ident],
-                        base=None if file is None else file.table,
+                        file=file,
                         taken=taken[ident],
                         fresh=fresh.get(ident),
                         large=large[ident] or _is_large(file),
-                        base_bytes=0 if file is None else len(file.data),
                         permit=permit,
                         judge=judge,
                         now_ms=now_ms,
@@ -241,7 +240,8 @@ class Commits:
             if step.before is not None and step.made is step.base:
                 loaded.append(await self.fetched(place, step.ident, step.before.pointer))
                 continue
-            data = await run(model.encode, step.made, large=step.large)
+            encoded = await run(model.encode_file, step.made, large=step.large)
+            data = encoded.data
             _check_size(step, len(data))
             codec = properties.metadata_codec(step.made.properties)
             location = next_file(
@@ -253,8 +253,11 @@ class Commits:
             check_file(location, step.made, place)
             # Ten megabytes take half a second to compress: in a thread, nobody else waits for it.
             body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
+            repeated = None
+            if codec != "gzip":
+                repeated = store.find_repeated(step.file, encoded, table_bucket=place.table_bucket)
             named, received = await self._store.plan_file(
-                location, body, bucket=place.bucket, owner=by
+                location, body, bucket=place.bucket, owner=by, repeated=repeated
             )
             pointer = step.pointer(location, by=by, now_ms=now_ms)
             changes.append(
@@ -273,7 +276,9 @@ class Commits:
             cached.append(
                 (
                     place.bucket_id,
-                    store.LoadedMetadata(location=location, data=data, table=step.made),
+                    store.LoadedMetadata(
+                        location=location, data=data, table=step.made, arrays=encoded.arrays
+                    ),
                 )
             )
             loaded.append(
@@ -385,16 +390,16 @@ class Commits:
         parts: Sequence[TableChange],
         *,
         found: store.FoundPointer | None,
-        base: model.TableMetadata | None,
+        file: store.LoadedMetadata | None,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
         large: bool,
-        base_bytes: int,
         permit: owners.Permit,
         judge: owners.Judge | None,
         now_ms: int,
     ) -> Step:
         ident = parts[0].ident
+        base = None if file is None else file.table
         if fresh is not None and base is None:
             return await self._plan_creation(
                 place,
@@ -453,7 +458,7 @@ class Commits:
             extra=tuple(extra),
             summary=history.summarise(_updates_of(parts)) if made is not base else {},
             large=large,
-            base_bytes=base_bytes,
+            file=file,
         )
 
     async def _plan_creation(
@@ -544,7 +549,8 @@ class Commits:
 
 def _check_size(step: Step, size_bytes: int) -> None:
     """Refuse metadata that is too large, unless it grew so in an older release and shrinks now."""
-    if size_bytes > max(store.NEW_METADATA_BYTES_MAX, step.base_bytes - 1):
+    base_bytes = 0 if step.file is None else len(step.file.data)
+    if size_bytes > max(store.NEW_METADATA_BYTES_MAX, base_bytes - 1):
         raise errors.InvalidArgument(
             f"The metadata of {step.ident.dotted()} would be {size_bytes} bytes, more than"
             f" {store.NEW_METADATA_BYTES_MAX}: expire snapshots, or remove schemas, first"

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from storage import checksums, errors
+from storage import bodies, checksums, errors
 from storage.batch import Store
 from storage.disk import Disk
 from storage.index import Index
@@ -116,7 +116,7 @@ class Blobs:
         """
         if isinstance(body, InlineBody):
             return (body.data if byte_range is None else body.data[_slice_of(byte_range)],)
-        segments = body.segments if byte_range is None else cut(body.segments, byte_range)
+        segments = body.segments if byte_range is None else bodies.cut(body.segments, byte_range)
         return tuple(self._slice(segment) for segment in segments)
 
     def read(self, body: Body, byte_range: ByteRange | None = None) -> bytes:
@@ -424,28 +424,6 @@ class _File:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             self._disk.close(descriptor)
-
-
-def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ...]:
-    """Return the segments of byte_range of the body that `segments` make."""
-    overlapping: list[Segment] = []
-    position = 0
-    for segment in segments:
-        start = max(byte_range.start - position, 0)
-        stop = min(byte_range.stop - position, segment.length)
-        if start < stop:
-            overlapping.append(
-                Segment(
-                    blob=segment.blob,
-                    offset=segment.offset + start,
-                    length=stop - start,
-                    indexed=segment.indexed,
-                )
-            )
-        position += segment.length
-        if position >= byte_range.stop:
-            break
-    return tuple(overlapping)
 
 
 def _received_file(blob: str, size_bytes: int, digests: dict[str, bytes]) -> Received:

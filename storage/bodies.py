@@ -17,10 +17,17 @@ from typing import Literal
 
 from storage import errors, records
 from storage.batch import Delete, Put, Reading, Store, Write
-from storage.model import Body, InlineBody, Segment
+from storage.model import Body, ByteRange, InlineBody, Repeat, Segment
 
 ROWS_BYTES_MAX = 1 << 20
 """The largest body that may be stored in the index."""
+
+SHARED_BYTES_MIN = 16 << 10
+"""Shorter runs of bytes that two bodies have in common are stored twice."""
+SEGMENTS_MAX = 16
+"""A body that would have more segments in common with others is stored whole."""
+OWN_SHARE_MAX = 4
+"""A body is stored beside another if at most a fourth of it is its own."""
 
 Released = Literal["file", "row", "bucket"]
 
@@ -53,6 +60,80 @@ def name_new(body: Body, *, row: str) -> tuple[tuple[Segment, ...], tuple[Write,
     assert len(body.data) <= ROWS_BYTES_MAX, "a body in the index is bounded"
     segment = Segment(blob=row, offset=0, length=len(body.data), indexed=True)
     return (segment,), (Put(store=Store.BODIES, key=bytes.fromhex(row), value=body.data),)
+
+
+def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ...]:
+    """Return the segments that hold byte_range of the body that segments make."""
+    found: list[Segment] = []
+    position = 0
+    for segment in segments:
+        start = max(byte_range.start - position, 0)
+        stop = min(byte_range.stop - position, segment.length)
+        if start < stop:
+            found.append(
+                Segment(
+                    blob=segment.blob,
+                    offset=segment.offset + start,
+                    length=stop - start,
+                    indexed=segment.indexed,
+                )
+            )
+        position += segment.length
+        if position >= byte_range.stop:
+            break
+    return tuple(found)
+
+
+def name_repeating(
+    reading: Reading,
+    data: bytes,
+    *,
+    repeats: Sequence[Repeat],
+    other: Sequence[Segment],
+    row: str,
+    now_ms: int,
+) -> tuple[tuple[Segment, ...], tuple[Write, ...]] | None:
+    """Do what `name_new` does, for a body that repeats bytes of another; None if it gains little.
+
+    other: the segments of the other body, which are named at this moment. Only long runs in the
+    index are shared; all other bytes go into one new row, so that a body never has many segments.
+    Raises as `recount` does.
+    """
+    segments: list[Segment] = []
+    shared: list[Segment] = []
+    own: list[memoryview] = []
+    own_bytes = position = 0
+    whole = memoryview(data)
+
+    def keep_own(stop: int) -> None:
+        nonlocal own_bytes
+        if stop > position:
+            length = stop - position
+            segments.append(Segment(blob=row, offset=own_bytes, length=length, indexed=True))
+            own.append(whole[position:stop])
+            own_bytes += length
+
+    for repeat in repeats:
+        start = repeat.start
+        for piece in cut(other, ByteRange(start=repeat.other, stop=repeat.other + repeat.length)):
+            if piece.indexed and piece.length >= SHARED_BYTES_MIN:
+                keep_own(start)
+                segments.append(piece)
+                shared.append(piece)
+                position = start + piece.length
+            start += piece.length
+    keep_own(len(data))
+    if not own_bytes or own_bytes * OWN_SHARE_MAX > len(data) or len(segments) > SEGMENTS_MAX:
+        return None
+    writes: list[Write] = [
+        Put(store=Store.BODIES, key=bytes.fromhex(row), value=b"".join(own)),
+        *recount(reading, added=shared, removed=(), now_ms=now_ms),
+    ]
+    if len(own) > 1:
+        counted = records.BlobRecord(references=len(own), size_bytes=own_bytes)
+        key = blob_key(Segment(blob=row, offset=0, length=own_bytes, indexed=True))
+        writes.append(Put(store=Store.BLOBS, key=key, value=records.encode(counted)))
+    return tuple(segments), tuple(writes)
 
 
 def recount(

@@ -72,6 +72,26 @@ class SegmentBody(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Body: TypeAlias = InlineBody | SegmentBody
 
 
+class Repeat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """length bytes of a new body, from start on, that are those of another body from `other` on."""
+
+    start: int
+    other: int
+    length: int
+
+
+class Repeated(msgspec.Struct, frozen=True, kw_only=True):
+    """Which bytes of a new body an object of the same bucket holds already.
+
+    key, size_bytes, crc64nvme: of that object as its bytes were compared. repeats: in order.
+    """
+
+    key: str
+    size_bytes: int
+    crc64nvme: int
+    repeats: tuple[Repeat, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileSlice:
     """length bytes of the immutable file at path, from offset on."""

@@ -63,6 +63,7 @@ from storage.model import (
     ObjectInfo,
     Precondition,
     Received,
+    Repeated,
     Seen,
     Segment,
     SegmentBody,
@@ -207,18 +208,23 @@ class Objects:
         *,
         attributes: ObjectAttributes,
         now_ms: int,
+        repeated: Repeated | None = None,
     ) -> Batch:
         """Return the Batch that puts a small body at a key that must be absent.
 
-        For commits that write an object and other rows in one transaction. data: at most 1 MiB. The
-        commit raises ExpectationFailed if the key exists, NoSuchBucket if the bucket was deleted.
+        For commits that write an object and other rows in one transaction. data: at most 1 MiB.
+        repeated: an object that already holds much of data; that part is stored once, as long as
+        the object is there when the Batch is written. The commit raises ExpectationFailed if the
+        key exists, NoSuchBucket if the bucket was deleted.
         """
         received = Received(
             body=InlineBody(data=data),
             size_bytes=len(data),
             digests=checksums.digest(data, () if attributes.etag else (checksums.MD5,)),
         )
-        return self.plan_put_received(bucket, key, received, attributes=attributes, now_ms=now_ms)
+        return self.plan_put_received(
+            bucket, key, received, attributes=attributes, now_ms=now_ms, repeated=repeated
+        )
 
     def plan_put_received(
         self,
@@ -228,6 +234,7 @@ class Objects:
         *,
         attributes: ObjectAttributes,
         now_ms: int,
+        repeated: Repeated | None = None,
     ) -> Batch:
         """Return the Batch of `plan_put` for a body of any size that was received before.
 
@@ -243,7 +250,8 @@ class Objects:
                 raise errors.ExpectationFailed(
                     f"{key!r} already exists", store=Store.OBJECTS, key=address
                 )
-            segments, naming = bodies.name_new(received.body, row=born.row)
+            named = _name_repeating(reading, bucket.bucket_id, received.body, repeated, born)
+            segments, naming = named or bodies.name_new(received.body, row=born.row)
             record = born.record(segments, None)
             put = Put(store=Store.OBJECTS, key=address, value=records.encode(record))
             return (*placing, *naming, put)
@@ -704,6 +712,28 @@ class _Born:
             segments=segments,
             attributes=self.attributes,
         )
+
+
+def _name_repeating(
+    reading: Reading, bucket_id: int, body: Body, repeated: Repeated | None, born: _Born
+) -> tuple[tuple[Segment, ...], tuple[Write, ...]] | None:
+    """Return the segments of a body beside the object that it repeats, if that is still there."""
+    if repeated is None or not isinstance(body, InlineBody):
+        return None
+    value = find(reading, bucket_id, repeated.key)
+    if value is None:
+        return None
+    other = records.decode_object(value)
+    if (other.size_bytes, other.crc64nvme) != (repeated.size_bytes, repeated.crc64nvme):
+        return None
+    return bodies.name_repeating(
+        reading,
+        body.data,
+        repeats=repeated.repeats,
+        other=other.segments,
+        row=born.row,
+        now_ms=born.now_ms,
+    )
 
 
 async def decide_once(

@@ -37,7 +37,7 @@ from storage.batch import (
     Store,
     Write,
 )
-from storage.blobs import Blobs, cut
+from storage.blobs import Blobs
 from storage.index import Index
 from storage.model import (
     ALWAYS,
@@ -192,7 +192,7 @@ class Uploads:
             digests = await self._blobs.digest(source.body, byte_range, wanted)
         segments = source.body.segments
         if byte_range is not None:
-            segments = cut(segments, byte_range)
+            segments = bodies.cut(segments, byte_range)
         record = records.PartRecord(
             etag=etags.of_digest(digests[checksums.MD5]),
             size_bytes=sum(segment.length for segment in segments),

@@ -27,10 +27,6 @@ PARTITION_ID_START = 1000
 SNAPSHOTS_AT_ONCE = 500
 """Snapshots that are decoded at once where all are: some milliseconds."""
 
-JOINED_BYTES_MIN = 1024 * 1024
-"""Snapshots of more bytes are joined to what was encoded: that copies them once, the encoder four
-times."""
-
 LOG_DISORDER_MAX_MS = 60_000
 """How far a log's entry may lie before the one ahead of it: writers' clocks differ."""
 
@@ -306,6 +302,22 @@ def decode(data: bytes) -> TableMetadata:
 
 def encode(metadata: TableMetadata) -> bytes:
     """Return metadata.json's bytes. Raises InvalidMetadata (see `encode_json`)."""
+    return encode_file(metadata).data
+
+
+class Encoded(msgspec.Struct, frozen=True, kw_only=True):
+    """metadata.json.
+
+    arrays: where the items of the snapshots, and of the snapshot log, lie in data, as (start, stop)
+    without their brackets: a commit adds to their ends.
+    """
+
+    data: bytes
+    arrays: tuple[tuple[int, int], ...]
+
+
+def encode_file(metadata: TableMetadata) -> Encoded:
+    """Return metadata.json. Raises InvalidMetadata (see `encode_json`)."""
     return _encode(metadata, metadata.snapshots)
 
 
@@ -318,7 +330,7 @@ def encode_refs_only(metadata: TableMetadata) -> bytes:
     if metadata.current_snapshot_id is not None:
         wanted.add(metadata.current_snapshot_id)
     kept = [known for known in metadata.snapshots.ids if known in wanted]
-    return _encode(metadata, metadata.snapshots.only(kept))
+    return _encode(metadata, metadata.snapshots.only(kept)).data
 
 
 def check_history(metadata: TableMetadata) -> None:
@@ -576,7 +588,8 @@ def _array_text(raw: Mapping[str, msgspec.Raw], name: str) -> bytes:
     return text
 
 
-def _encode(metadata: TableMetadata, snapshots: Snapshots) -> bytes:
+def _encode(metadata: TableMetadata, snapshots: Snapshots) -> Encoded:
+    # The long arrays are joined to what is encoded: the encoder would copy large ones four times.
     version = metadata.format_version
     fields: dict[str, Any] = {"format-version": version}
     if metadata.table_uuid is not None:
@@ -604,17 +617,31 @@ def _encode(metadata: TableMetadata, snapshots: Snapshots) -> bytes:
     if metadata.encryption_keys:
         fields["encryption-keys"] = metadata.encryption_keys
     fields["refs"] = metadata.refs
-    is_large = len(snapshots.text) > JOINED_BYTES_MIN
-    if not is_large:
-        fields["snapshots"] = msgspec.Raw(snapshots.text)
-    fields["statistics"] = metadata.statistics
-    fields["partition-statistics"] = metadata.partition_statistics
-    fields["snapshot-log"] = msgspec.Raw(metadata.snapshot_entries.text)
-    fields["metadata-log"] = msgspec.Raw(metadata.metadata_entries.text)
-    encoded = encode_json({**fields, **metadata.extra})
-    if not is_large:
-        return encoded
-    return joining.joined((memoryview(encoded)[:-1], b',"snapshots":', snapshots.text, b"}"))
+    between = {
+        "statistics": metadata.statistics,
+        "partition-statistics": metadata.partition_statistics,
+    }
+    parts = [
+        encode_json(fields)[:-1],
+        b',"snapshots":',
+        snapshots.text,
+        b",",
+        encode_json(between)[1:-1],
+        b',"snapshot-log":',
+        metadata.snapshot_entries.text,
+        b',"metadata-log":',
+        metadata.metadata_entries.text,
+        b"}",
+    ]
+    if metadata.extra:
+        parts[-1:] = [b",", encode_json(metadata.extra)[1:]]
+    arrays = []
+    position = 0
+    for number, part in enumerate(parts):
+        if number in (2, 6):
+            arrays.append((position + 1, position + len(part) - 1))
+        position += len(part)
+    return Encoded(data=joining.joined(parts), arrays=tuple(arrays))
 
 
 def encode_json(value: Any) -> bytes:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catalog import errors, idents, records, store, tables
 from catalog.metadata import errors as metadata_errors
-from storage import model
-from tests.kit import lakes
+from storage import batch, model
+from tests.kit import invariants, lakes
 
 BY = lakes.BY
 
@@ -1256,3 +1257,75 @@ def test_register_with_overwrite_asks_for_the_table_that_it_meets(ns: lakes.Lake
     with pytest.raises(errors.InvalidLocation):
         ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY))
     assert ns.tables.load(ns.ident("ns.t")).metadata.properties["a"] == "1"
+
+
+# Metadata of many snapshots.
+
+
+def add_snapshots(first: int, count: int) -> list[dict[str, Any]]:
+    updates: list[dict[str, Any]] = []
+    for number in range(first, first + count):
+        snapshot = {
+            "snapshot-id": number,
+            "sequence-number": number,
+            "timestamp-ms": lakes.NOW_MS + number,
+            "manifest-list": f"s3://lake/ns/t/metadata/snap-{number}.avro",
+            "summary": {"operation": "append", "added-records": str(number)},
+            "schema-id": 0,
+        }
+        updates += [
+            {"action": "add-snapshot", "snapshot": snapshot},
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": number,
+            },
+        ]
+    return updates
+
+
+def body_bytes(lake: lakes.Lake) -> int:
+    with lake.storage.index.view() as view:
+        return sum(len(value) for _, value in view.scan(batch.Store.BODIES, b""))
+
+
+def test_a_commit_on_many_snapshots_stores_what_the_file_before_holds_only_once(
+    ns: lakes.Lake, tmp_path: Path
+) -> None:
+    create(ns)
+    commit(ns, "ns.t", *add_snapshots(1, 1_000))
+    for number in range(1_001, 1_005):
+        before = body_bytes(ns)
+        made = commit(ns, "ns.t", *add_snapshots(number, 1))
+        assert len(made.data) > 180_000
+        assert body_bytes(ns) - before < 10_000
+        assert made.metadata_location is not None
+        assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
+        assert [each["snapshot-id"] for each in json.loads(made.data)["snapshots"]] == list(
+            range(1, number + 1)
+        )
+    # Without its first snapshot the list begins otherwise, and the file is written whole.
+    made = commit(ns, "ns.t", {"action": "remove-snapshots", "snapshot-ids": [1]})
+    assert made.metadata_location is not None
+    assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
+    invariants.check(ns.storage, ns.storage.path)
+
+
+def test_a_commit_on_a_file_that_this_process_did_not_write_stores_it_whole(
+    ns: lakes.Lake,
+) -> None:
+    create(ns)
+    first = commit(ns, "ns.t", *add_snapshots(1, 1_000))
+    spaced = first.data.replace(b'"snapshots":[', b'"snapshots": [ ').replace(b"},{", b"} , {")
+    location = put(ns, "ns/t/metadata/00009-spaced.metadata.json", spaced)
+    ns.run(
+        ns.tables.register(
+            ns.ident("ns.t"), location, overwrite=True, by=BY, permit=lakes.permit_all
+        )
+    )
+    for number in range(1_001, 1_004):
+        made = commit(ns, "ns.t", *add_snapshots(number, 1))
+        assert made.metadata_location is not None
+        assert ns.store.read_file(made.metadata_location, table_bucket="lake") == made.data
+        assert len(json.loads(made.data)["snapshots"]) == number

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import blobs, checksums, errors
+from storage import bodies, checksums, errors
 from storage.blobs import BATCH_BYTES, INLINE_BYTES_MAX
 from storage.disk import Disk
 from storage.model import ByteRange, FileSlice, InlineBody, Segment, SegmentBody
@@ -209,13 +209,13 @@ def test_cut_gives_exactly_the_bytes_of_every_range() -> None:
         for stop in range(start + 1, len(places) + 1):
             found = [
                 (segment.blob, segment.offset + step)
-                for segment in blobs.cut(segments, ByteRange(start=start, stop=stop))
+                for segment in bodies.cut(segments, ByteRange(start=start, stop=stop))
                 for step in range(segment.length)
             ]
             assert found == places[start:stop]
             assert all(
                 segment.length > 0
-                for segment in blobs.cut(segments, ByteRange(start=start, stop=stop))
+                for segment in bodies.cut(segments, ByteRange(start=start, stop=stop))
             )
 
 

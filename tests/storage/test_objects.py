@@ -21,9 +21,11 @@ from storage.model import (
     ObjectAttributes,
     ObjectInfo,
     Precondition,
+    Repeat,
+    Repeated,
 )
 from storage.opening import Storage
-from tests.kit import collisions, folders
+from tests.kit import collisions, folders, invariants
 
 Result = TypeVar("Result")
 BIG = b"0123456789abcdef" * 10_000
@@ -596,6 +598,121 @@ def test_plan_put_is_one_transaction_that_needs_an_absent_key(
     with pytest.raises(errors.ExpectationFailed):
         run(storage.index.commit(again))
     assert folders.get(storage, key) == data
+
+
+def put_repeating(
+    storage: Storage, key: str, data: bytes, other: str, *repeats: tuple[int, int, int]
+) -> None:
+    """Put data, saying of some (start, other, length) that they repeat what lies at another key."""
+    info = storage.objects.head("raw", other)
+    planned = storage.objects.plan_put(
+        storage.buckets.get("raw"),
+        key,
+        data,
+        attributes=ObjectAttributes(etag="e"),
+        now_ms=folders.START_MS,
+        repeated=Repeated(
+            key=other,
+            size_bytes=info.size_bytes,
+            crc64nvme=info.crc64nvme,
+            repeats=tuple(
+                Repeat(start=start, other=other_start, length=length)
+                for start, other_start, length in repeats
+            ),
+        ),
+    )
+    run(storage.index.commit(planned))
+
+
+def rows(storage: Storage, store: Store) -> dict[str, bytes]:
+    with storage.index.view() as view:
+        return {key.hex(): value for key, value in view.scan(store, b"")}
+
+
+def plan_put_large(storage: Storage, key: str, data: bytes) -> None:
+    bucket = storage.buckets.get("raw")
+    attributes = ObjectAttributes(etag="e")
+    planned = storage.objects.plan_put(bucket, key, data, attributes=attributes, now_ms=1)
+    run(storage.index.commit(planned))
+
+
+def test_plan_put_of_a_body_that_repeats_another_stores_the_common_bytes_once(
+    storage: Storage, tmp_path: Path
+) -> None:
+    old = b"<" + b"s" * 100_000 + b"|" + b"l" * 40_000 + b">"
+    new = b"<<" + b"s" * 100_000 + b",s|" + b"l" * 40_000 + b",l>>"
+    plan_put_large(storage, "old", old)
+    put_repeating(storage, "new", new, "old", (2, 1, 100_000), (100_005, 100_002, 40_000))
+    assert sorted(rows(storage, Store.BODIES).values()) == sorted([old, b"<<,s|,l>>"])
+    assert folders.get(storage, "new") == new
+    assert folders.get(storage, "old") == old
+    invariants.check(storage, tmp_path / "data")
+    run(storage.objects.delete("raw", "old"))
+    sweep(storage)
+    assert folders.get(storage, "new") == new
+    invariants.check(storage, tmp_path / "data")
+    run(storage.objects.delete("raw", "new"))
+    sweep(storage)
+    assert rows(storage, Store.BODIES) == rows(storage, Store.BLOBS) == {}
+
+
+@pytest.mark.parametrize("meanwhile", ["removed", "overwritten", "in a file"])
+def test_plan_put_of_a_body_that_repeats_one_of_another_state_is_stored_whole(
+    storage: Storage, tmp_path: Path, meanwhile: str
+) -> None:
+    data = b"x" * 100_000
+    plan_put_large(storage, "old", data)
+    info = storage.objects.head("raw", "old")
+    match meanwhile:
+        case "removed":
+            run(storage.objects.delete("raw", "old"))
+        case "overwritten":
+            put(storage, "old", b"y" * 100_000)
+        case "in a file":
+            put(storage, "old", data)
+    planned = storage.objects.plan_put(
+        storage.buckets.get("raw"),
+        "new",
+        data + b"!",
+        attributes=ObjectAttributes(etag="e"),
+        now_ms=folders.START_MS,
+        repeated=Repeated(
+            key="old",
+            size_bytes=info.size_bytes,
+            crc64nvme=info.crc64nvme,
+            repeats=(Repeat(start=0, other=0, length=100_000),),
+        ),
+    )
+    run(storage.index.commit(planned))
+    sweep(storage)
+    assert list(rows(storage, Store.BODIES).values()) == [data + b"!"]
+    assert folders.get(storage, "new") == data + b"!"
+    invariants.check(storage, tmp_path / "data")
+
+
+def test_a_body_of_which_more_than_a_fourth_is_new_is_stored_whole(storage: Storage) -> None:
+    plan_put_large(storage, "old", b"x" * 90_000)
+    put_repeating(storage, "new", b"x" * 90_000 + b"y" * 30_000, "old", (0, 0, 90_000))
+    put_repeating(storage, "newer", b"x" * 90_000 + b"y" * 30_001, "old", (0, 0, 90_000))
+    assert sorted(map(len, rows(storage, Store.BODIES).values())) == [30_000, 90_000, 120_001]
+
+
+def test_a_chain_of_bodies_that_repeat_each_other_has_few_segments_and_small_rows(
+    storage: Storage, tmp_path: Path
+) -> None:
+    plan_put_large(storage, "0", b"x" * 100_000)
+    for number in range(1, 1_500):
+        size_bytes = 100_000 + 200 * (number - 1)
+        data = b"x" * size_bytes + b"%04d" % number * 50
+        put_repeating(storage, str(number), data, str(number - 1), (0, 0, size_bytes - 200))
+        info = storage.objects.head("raw", str(number))
+        assert len(info.body.segments) <= 16
+        assert folders.get(storage, str(number)) == data
+        if number % 3:
+            run(storage.objects.delete("raw", str(number - 1)))
+    sweep(storage)
+    invariants.check(storage, tmp_path / "data")
+    assert sum(map(len, rows(storage, Store.BODIES).values())) < 500 * 16_600 + 2_000_000
 
 
 def test_plan_put_into_a_bucket_made_anew_is_refused(storage: Storage) -> None:
