@@ -40,6 +40,7 @@ def parse(header: str, size_bytes: int) -> ByteRange | None:
         raise errors.RangeNotSatisfiable(
             f"the range {header!r} is outside a body of {size_bytes} bytes",
             size_bytes=size_bytes,
+            requested=header,
         )
     return ByteRange(start=start, stop=stop)
 
@@ -57,4 +58,5 @@ def parse_closed(header: str, size_bytes: int) -> ByteRange:
     raise errors.RangeNotSatisfiable(
         f"the range {header!r} is not a closed range within {size_bytes} bytes",
         size_bytes=size_bytes,
+        requested=header,
     )

@@ -13,6 +13,9 @@ from server import asgi, calls
 from server.s3 import documents, engines, errors, fields, incoming, operations, tokens, wire
 from storage import errors as storage_errors
 
+ONES_OWN_AGAIN_REGION: Final = "us-east-1"
+"""Where CreateBucket of a bucket that the caller owns already succeeds (CreateBucket, errors)."""
+
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+|EU")
 
 
@@ -61,12 +64,17 @@ async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Re
     except storage_errors.BucketAlreadyExists as taken:
         if taken.fields.get("owner") != call.principal.account_id:
             raise
-        message = (
-            "Your previous request to create the named bucket succeeded and you already own it."
-        )
         if taken.fields.get("kind") == "table":
-            message = "A table bucket of yours has this name; the s3tables API makes those."
-        raise errors.BucketAlreadyOwnedByYou(message, BucketName=operation.bucket) from None
+            raise errors.BucketAlreadyOwnedByYou(
+                "A table bucket of yours has this name; the s3tables API makes those.",
+                BucketName=operation.bucket,
+            ) from None
+        if services.region != ONES_OWN_AGAIN_REGION:
+            raise errors.BucketAlreadyOwnedByYou(
+                "Your previous request to create the named bucket succeeded and you already own "
+                "it.",
+                BucketName=operation.bucket,
+            ) from None
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
 

@@ -71,8 +71,12 @@ class InvalidTag(S3Error):
     """A tag breaks a rule of tagging."""
 
 
+class TooManyTags(S3Error):
+    """An object is given more tags than it may have."""
+
+
 class InvalidStorageClass(S3Error):
-    """Nobody knows the storage class."""
+    """S3 has no such storage class."""
 
 
 class InvalidLocationConstraint(S3Error):

@@ -39,6 +39,9 @@ TAG_KEY_CHARS_MAX = 128
 TAG_VALUE_CHARS_MAX = 256
 
 
+RESERVED_TAG_PREFIX = "aws:"
+
+
 CHECKSUM_BYTES = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
 
 
@@ -510,13 +513,15 @@ def parse_checksum_type(headers: preconditions.HeaderView) -> model.ChecksumType
 
 
 def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the tags by key; raises InvalidTag for too many, too long or repeated ones."""
+    """Return the tags by key; raises TooManyTags, or InvalidTag for one that breaks a rule."""
     if len(tags) > TAGS_MAX:
-        raise errors.InvalidTag("Object tags cannot be greater than 10")
+        raise errors.TooManyTags(f"Object tags cannot be greater than {TAGS_MAX}")
     found: dict[str, str] = {}
     for name, value in tags:
         if not name or len(name) > TAG_KEY_CHARS_MAX:
             raise errors.InvalidTag("The TagKey you have provided is invalid", TagKey=name)
+        if name.startswith(RESERVED_TAG_PREFIX):
+            raise errors.InvalidTag("System tags cannot be added/updated by requester", TagKey=name)
         if len(value) > TAG_VALUE_CHARS_MAX:
             raise errors.InvalidTag(
                 "The TagValue you have provided is invalid", TagKey=name, TagValue=value
@@ -613,7 +618,8 @@ def _storage_class(value: str) -> str:
         return value
     if value in STORAGE_CLASSES_NOT_DONE:
         raise errors.NotImplementedHere(
-            "A header you provided implies functionality that is not implemented",
+            "A header you provided implies functionality that is not implemented: "
+            f"x-amz-storage-class {value}",
             Header="x-amz-storage-class",
         )
     raise errors.InvalidStorageClass("The storage class you specified is not valid")
@@ -653,5 +659,6 @@ def _content_md5(value: str) -> bytes:
 
 def _header_not_done(name: str) -> errors.NotImplementedHere:
     return errors.NotImplementedHere(
-        "A header you provided implies functionality that is not implemented", Header=name
+        f"A header you provided implies functionality that is not implemented: {name}",
+        Header=name,
     )

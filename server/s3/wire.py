@@ -216,7 +216,7 @@ def list_objects_v2(
     key_count = len(page.objects) + len(page.common_prefixes)
     return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
-        + _encoded("StartAfter", start_after, encode=encode)
+        + _encoded("StartAfter", start_after if continuation_token is None else None, encode=encode)
         + _element("ContinuationToken", continuation_token)
         + _element("NextContinuationToken", next_token)
         + f"<KeyCount>{key_count}</KeyCount><MaxKeys>{max_keys}</MaxKeys>"
@@ -297,7 +297,7 @@ def list_parts(
         f"{checksum_elements(part.checksums)}</Part>"
         for part in page.parts
     ]
-    next_marker = None if page.next_after is None else str(page.next_after)
+    next_marker = page.parts[-1].part_number if page.parts else after_part_number
     return document(
         "ListPartsResult",
         f"<Bucket>{upload.bucket}</Bucket><Key>{encode_key(upload.key, encode=encode)}</Key>"
@@ -306,10 +306,10 @@ def list_parts(
         + _owner(owner)
         + f"<StorageClass>{upload.attributes.storage_class}</StorageClass>"
         f"<PartNumberMarker>{after_part_number}</PartNumberMarker>"
-        + _element("NextPartNumberMarker", next_marker)
-        + f"<MaxParts>{max_parts}</MaxParts>"
+        f"<NextPartNumberMarker>{next_marker}</NextPartNumberMarker>"
+        f"<MaxParts>{max_parts}</MaxParts>"
         + _encoding_type(encode=encode)
-        + f"<IsTruncated>{_boolean(next_marker is not None)}</IsTruncated>"
+        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
         + _upload_checksum(upload)
         + "".join(rows),
     )

@@ -162,6 +162,7 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
     errors.InvalidDigest: Row(status=400, code="InvalidDigest", fields=_own),
     errors.BadDigest: Row(status=400, code="BadDigest", fields=_own),
     errors.InvalidTag: Row(status=400, code="InvalidTag", fields=_own),
+    errors.TooManyTags: Row(status=400, code="BadRequest", fields=_own),
     errors.InvalidStorageClass: Row(status=400, code="InvalidStorageClass", fields=_own),
     errors.InvalidLocationConstraint: Row(
         status=400, code="InvalidLocationConstraint", fields=_own
@@ -263,7 +264,7 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
         status=416,
         code="InvalidRange",
         message="The requested range is not satisfiable",
-        fields=_from(ActualObjectSize="size_bytes"),
+        fields=_from(RangeRequested="requested", ActualObjectSize="size_bytes"),
     ),
     storage_errors.NotModified: Row(status=304, code="NotModified"),
     storage_errors.SourceGone: Row(

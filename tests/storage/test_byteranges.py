@@ -50,7 +50,7 @@ def test_parse_a_range_outside_the_body_is_refused_with_its_size(
 ) -> None:
     with pytest.raises(errors.RangeNotSatisfiable) as caught:
         byteranges.parse(header, size_bytes)
-    assert caught.value.fields == {"size_bytes": size_bytes}
+    assert caught.value.fields == {"size_bytes": size_bytes, "requested": header}
 
 
 @given(st.text(max_size=30), st.integers(0, 100))

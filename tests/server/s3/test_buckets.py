@@ -7,7 +7,7 @@ from typing import Any
 import botocore.exceptions
 import pytest
 
-from server.s3 import rows
+from server.s3 import buckets, rows
 from tests.kit import s3 as kit
 
 
@@ -22,7 +22,21 @@ def test_a_bucket_is_made_found_listed_and_removed(s3: Any) -> None:
         s3.head_bucket(Bucket="life-of-a-bucket")
 
 
-def test_a_bucket_made_twice_is_already_ones_own(house: kit.House, bucket: str) -> None:
+def test_a_bucket_made_twice_is_there_once_and_keeps_what_it_holds(
+    s3: Any, house: kit.House, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = kit.call(house, "PUT", f"/{bucket}")
+    assert (answer.status, answer.headers["location"]) == (200, f"/{bucket}")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+    names = [row["Name"] for row in s3.list_buckets()["Buckets"]]
+    assert names.count(bucket) == 1
+
+
+def test_outside_of_us_east_1_a_bucket_of_ones_own_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch, house: kit.House, bucket: str
+) -> None:
+    monkeypatch.setattr(buckets, "ONES_OWN_AGAIN_REGION", "another")
     answer = kit.call(house, "PUT", f"/{bucket}")
     assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
 

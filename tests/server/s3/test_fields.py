@@ -83,7 +83,7 @@ def test_headers_sent_twice_are_joined_and_those_for_others_left_out() -> None:
 @pytest.mark.parametrize(
     "tags",
     [
-        [(str(n), "v") for n in range(11)],
+        [("aws:created-by", "v")],
         [("k" * 129, "v")],
         [("k", "v" * 257)],
         [("", "v")],
@@ -93,6 +93,11 @@ def test_headers_sent_twice_are_joined_and_those_for_others_left_out() -> None:
 def test_tags_beyond_the_rules_are_invalid(tags: list[tuple[str, str]]) -> None:
     with pytest.raises(errors.InvalidTag):
         fields.check_tags(tags)
+
+
+def test_eleven_tags_are_too_many() -> None:
+    with pytest.raises(errors.TooManyTags):
+        fields.check_tags([(str(n), "v") for n in range(11)])
 
 
 def test_ten_tags_of_the_longest_kind_are_taken() -> None:
