@@ -201,6 +201,7 @@ def build(
             now_ms=now_ms,
             domain=settings.domain,
             open_to_all=settings.no_auth,
+            sigv2_header=settings.sigv2_header,
         ),
         authoriser=authoriser,
         now_ms=now_ms,

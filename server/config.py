@@ -198,6 +198,15 @@ SETTINGS: tuple[Setting, ...] = (
         ),
     ),
     Setting(
+        name="sigv2_header",
+        type="flag",
+        default=False,
+        meaning=(
+            "Take Authorization headers of Signature Version 2 on the S3 face, for clients that "
+            "have no other; presigned URLs of that version are always taken."
+        ),
+    ),
+    Setting(
         name="sweep_interval_seconds",
         type="count",
         default=3600,
@@ -370,6 +379,7 @@ class Config:
     sql_memory_mib: int
     sql_timeout_seconds: int
     sql_results_mib: int
+    sigv2_header: bool
     sweep_interval_seconds: int
     lifecycle_day_seconds: int
     tls_cert: str | None

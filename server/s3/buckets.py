@@ -13,8 +13,12 @@ from server import asgi, calls
 from server.s3 import documents, engines, errors, fields, incoming, operations, tokens, wire
 from storage import errors as storage_errors
 
-ONES_OWN_AGAIN_REGION: Final = "us-east-1"
-"""Where CreateBucket of a bucket that the caller owns already succeeds (CreateBucket, errors)."""
+GLOBAL_REGION: Final = "us-east-1"
+"""Where CreateBucket takes any region's constraint, and succeeds for a bucket that the caller owns
+already (Amazon S3 API, CreateBucket)."""
+
+LOCATION: Final = "location_constraint"
+"""The setting of a bucket that keeps the LocationConstraint it was created with."""
 
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+|EU")
 
@@ -53,13 +57,15 @@ async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Res
 async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateBucket = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    _check_region(documents.parse_create_bucket(data), services.region)
+    constraint = documents.parse_create_bucket(data)
+    _check_region(constraint, services.region)
     try:
         await services.buckets.create(
             operation.bucket,
             kind="general",
             owner=call.principal.account_id,
             region=services.region,
+            settings={} if constraint is None else {LOCATION: constraint},
         )
     except storage_errors.BucketAlreadyExists as taken:
         if taken.fields.get("owner") != call.principal.account_id:
@@ -69,7 +75,7 @@ async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Re
                 "A table bucket of yours has this name; the s3tables API makes those.",
                 BucketName=operation.bucket,
             ) from None
-        if services.region != ONES_OWN_AGAIN_REGION:
+        if services.region != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(
                 "Your previous request to create the named bucket succeeded and you already own "
                 "it.",
@@ -102,7 +108,8 @@ async def delete_bucket(services: engines.Services, call: calls.Call) -> asgi.Re
 async def get_bucket_location(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
-    return asgi.Response(200, wire.XML_HEADERS, wire.bucket_location(bucket.region))
+    location = str(bucket.settings.get(LOCATION, bucket.region))
+    return asgi.Response(200, wire.XML_HEADERS, wire.bucket_location(location))
 
 
 async def get_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -125,9 +132,19 @@ async def preflight(services: engines.Services, call: calls.Call) -> asgi.Respon
 
 
 def _check_region(constraint: str | None, region: str) -> None:
-    if constraint is None or constraint == region:
+    """Raise unless a bucket can be created with this constraint at an endpoint of the region.
+
+    As on AWS, the endpoint of us-east-1 takes every other region's name, and others their own. All
+    buckets are served by this server nevertheless.
+    """
+    if constraint is None:
         return
-    if _REGION.fullmatch(constraint):
+    if region == GLOBAL_REGION:
+        if constraint != region and _REGION.fullmatch(constraint):
+            return
+    elif constraint == region:
+        return
+    elif _REGION.fullmatch(constraint):
         raise errors.IllegalLocationConstraint(
             f"The {constraint} location constraint is incompatible for the region specific "
             "endpoint this request was sent to."

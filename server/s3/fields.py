@@ -628,7 +628,7 @@ def _storage_class(value: str) -> str:
 def _parse_tagging(value: str) -> dict[str, str]:
     try:
         pairs = urllib.parse.parse_qsl(
-            value, keep_blank_values=True, strict_parsing=bool(value), max_num_fields=TAGS_MAX + 1
+            value, keep_blank_values=True, errors="strict", max_num_fields=TAGS_MAX + 1
         )
     except ValueError:
         raise errors.InvalidArgument(
@@ -641,6 +641,8 @@ def _parse_tagging(value: str) -> dict[str, str]:
 
 
 def _without_aws_chunked(value: str) -> str:
+    if "aws-chunked" not in value.lower():
+        return value
     codings = [coding.strip() for coding in value.split(",")]
     return ",".join(coding for coding in codings if coding and coding.lower() != "aws-chunked")
 

@@ -26,17 +26,14 @@ FRAMED_STEP_BYTES: Final = 8 * 1024
 Document = TypeVar("Document")
 
 
-def check_size(size_bytes: int | None) -> int:
-    """Return the announced size; raises MissingContentLength or EntityTooLarge."""
+def check_size(size_bytes: int | None, request: asgi.Request) -> None:
+    """Raise EntityTooLarge for too large an announced size, and MissingContentLength for none;
+    a body in chunked transfer coding needs none."""
     if size_bytes is None:
-        raise errors.MissingContentLength("You must provide the Content-Length HTTP header.")
-    if size_bytes > OBJECT_BYTES_MAX:
-        raise errors.EntityTooLarge(
-            "Your proposed upload exceeds the maximum allowed size",
-            ProposedSize=str(size_bytes),
-            MaxSizeAllowed=str(OBJECT_BYTES_MAX),
-        )
-    return size_bytes
+        if b"transfer-encoding" not in request.headers.joined:
+            raise errors.MissingContentLength("You must provide the Content-Length HTTP header.")
+    elif size_bytes > OBJECT_BYTES_MAX:
+        raise _too_large(size_bytes)
 
 
 async def receive(
@@ -44,14 +41,14 @@ async def receive(
     request: asgi.Request,
     caller: callers.Caller,
     *,
-    size_bytes: int,
+    size_bytes: int | None,
     integrity: fields.Integrity,
     also: str | None = None,
 ) -> tuple[model.Received, Mapping[str, str]]:
     """Return the durable body, and the checksum that the client sent for it, if any, as base64.
 
-    also: a further algorithm to digest by. Raises BadDigest, IncompleteBody and what the payload
-    and storage raise.
+    size_bytes: what the client announced, None for nothing. also: a further algorithm to digest by.
+    Raises BadDigest, IncompleteBody, EntityTooLarge, and what the payload and storage raise.
     """
     payload = caller.payload
     sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
@@ -63,19 +60,22 @@ async def receive(
     if also is not None:
         wanted.add(also)
     decoder = payload.decoder(verify_hash=False)
+    limit_bytes = OBJECT_BYTES_MAX if size_bytes is None else size_bytes
     receiver = store.receive(size_hint=size_bytes, digests=frozenset(wanted))
     try:
         async for data in request.chunks():
             for step in _steps(payload, data):
                 plain = decoder.feed(step)
                 if plain:
-                    if receiver.size_bytes + len(plain) > size_bytes:
+                    if receiver.size_bytes + len(plain) > limit_bytes:
+                        if size_bytes is None:
+                            raise _too_large(receiver.size_bytes + len(plain))
                         raise _incomplete(size_bytes)
                     await receiver.write(plain)
                 if step is not data:
                     await asyncio.sleep(0)
         trailers = decoder.finish()
-        if receiver.size_bytes != size_bytes:
+        if size_bytes is not None and receiver.size_bytes != size_bytes:
             raise _incomplete(size_bytes)
         received = await receiver.finish()
         if payload.sha256 is not None:
@@ -145,6 +145,14 @@ def _steps(payload: chunked.Payload, data: bytes) -> Iterable[bytes]:
         return (data,)
     return (
         data[start : start + FRAMED_STEP_BYTES] for start in range(0, len(data), FRAMED_STEP_BYTES)
+    )
+
+
+def _too_large(size_bytes: int) -> errors.EntityTooLarge:
+    return errors.EntityTooLarge(
+        "Your proposed upload exceeds the maximum allowed size",
+        ProposedSize=str(size_bytes),
+        MaxSizeAllowed=str(OBJECT_BYTES_MAX),
     )
 
 

@@ -29,7 +29,7 @@ async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.
     bucket = services.buckets.get(operation.bucket)
     query = ("objects", operation.bucket, operation.prefix, operation.delimiter)
     after = operation.start_after or ""
-    if operation.continuation_token is not None:
+    if operation.continuation_token:
         redeemed = tokens.redeem(operation.continuation_token, *query)
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)

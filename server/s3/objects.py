@@ -46,7 +46,8 @@ async def head_object(services: engines.Services, call: calls.Call) -> asgi.Resp
 async def put_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
-    size_bytes = incoming.check_size(operation.size_bytes)
+    size_bytes = operation.size_bytes
+    incoming.check_size(size_bytes, call.request)
     engines.check_writable(call, bucket, key, size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
     received, sent = await incoming.receive(
@@ -68,6 +69,7 @@ async def put_object(services: engines.Services, call: calls.Call) -> asgi.Respo
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
         try:
+            ruling.check_body(received.size_bytes)
             await engines.check_content(services, ruling, received.body, received.size_bytes)
         except BaseException:
             await services.blobs.discard(received)

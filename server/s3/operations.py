@@ -478,15 +478,12 @@ def parse_list_objects(bucket: str, key: str, query: Query, headers: Headers) ->
 
 
 def parse_list_objects_v2(bucket: str, key: str, query: Query, headers: Headers) -> ListObjectsV2:
-    token = query.get("continuation-token")
-    if token == "":
-        raise fields.bad_token(token)
     return ListObjectsV2(
         bucket=bucket,
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         start_after=query.get("start-after"),
-        continuation_token=token,
+        continuation_token=query.get("continuation-token"),
         max_keys=fields.parse_page_size(query, "max-keys"),
         encode_keys=fields.parse_encoding(query),
         fetch_owner=query.get("fetch-owner", "").lower() == "true",

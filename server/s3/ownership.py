@@ -28,6 +28,9 @@ class Ownership:
         if named.service != "s3":
             return decide.NO_POLICY
         try:
+            # A name is anybody's to ask for, and taken if a bucket has it.
+            if demand.action == "s3:CreateBucket":
+                return decide.NO_POLICY
             owner = self._buckets.get(named.resource.partition("/")[0]).owner
         except errors.NoSuchBucket:
             return decide.NO_POLICY

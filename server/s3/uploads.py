@@ -72,7 +72,7 @@ async def create_upload(services: engines.Services, call: calls.Call) -> asgi.Re
 
 async def upload_part(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.UploadPart = call.value
-    size_bytes = incoming.check_size(operation.size_bytes)
+    incoming.check_size(operation.size_bytes, call.request)
     upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     integrity, expected = operation.integrity, upload.checksum_algorithm
     sent_by = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
@@ -85,7 +85,7 @@ async def upload_part(services: engines.Services, call: calls.Call) -> asgi.Resp
         services.blobs,
         call.request,
         call.caller,
-        size_bytes=size_bytes,
+        size_bytes=operation.size_bytes,
         integrity=integrity,
         also=expected,
     )

@@ -6,6 +6,7 @@ import hashlib
 import io
 import socket
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import boto3.s3.transfer
@@ -13,6 +14,7 @@ import botocore.exceptions
 import pytest
 
 from tests.kit import s3 as kit
+from tests.kit import server as server_kit
 from tests.kit.server import Running
 
 BODY = hashlib.shake_256(b"boto3").digest(13_000_000)
@@ -64,6 +66,26 @@ def test_boto3_presigns_by_both_versions(s3: Any, server: Running, bucket: str) 
         listing = signer.generate_presigned_url("list_objects_v2", Params={"Bucket": bucket})
         with urllib.request.urlopen(listing, timeout=10) as answer:
             assert b"<Key>k</Key>" in answer.read()
+
+
+def test_boto3_signs_headers_by_version_2_where_the_setting_allows_it(tmp_path: Path) -> None:
+    running = server_kit.start(tmp_path / "data", "--sigv2-header")
+    try:
+        s3 = kit.client(running, config={"signature_version": "s3"})
+        s3.create_bucket(Bucket="old-clients")
+        s3.put_object(Bucket="old-clients", Key="a b/ü", Body=b"x", Metadata={"m": "1"})
+        assert s3.get_object(Bucket="old-clients", Key="a b/ü")["Body"].read() == b"x"
+        wrong = kit.client(running, secret_key="wrong", config={"signature_version": "s3"})
+        with pytest.raises(botocore.exceptions.ClientError, match="SignatureDoesNotMatch"):
+            wrong.get_object(Bucket="old-clients", Key="a b/ü")
+    finally:
+        running.stop()
+
+
+def test_a_header_of_version_2_is_refused_by_default(s3: Any, server: Running) -> None:
+    old = kit.client(server, config={"signature_version": "s3"})
+    with pytest.raises(botocore.exceptions.ClientError, match="InvalidRequest"):
+        old.list_buckets()
 
 
 @pytest.fixture

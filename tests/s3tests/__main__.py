@@ -93,7 +93,7 @@ def main() -> int:
 
 def _settings(users: list[User]) -> str:
     """Return the server's mini.toml."""
-    return "\n".join(
+    return "sigv2_header = true\n\n" + "\n".join(
         f"""[[users]]
 name = "{user.name}"
 display_name = "{user.name}"
@@ -166,7 +166,7 @@ def _configuration(server: server_kit.Running, users: list[User]) -> configparse
             "display_name": user.name,
             "email": f"{user.name}@example.com",
         }
-    parser["s3 main"]["api_name"] = "default"
+    parser["s3 main"]["api_name"] = "eu-west-1"
     parser["s3 main"]["lc_debug_interval"] = "1"
     parser["s3 tenant"]["tenant"] = "tenant"
     names = ("token", "aud", "sub", "azp", "user_token", "thumbprint", "KC_REALM")

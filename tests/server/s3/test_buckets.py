@@ -36,7 +36,7 @@ def test_a_bucket_made_twice_is_there_once_and_keeps_what_it_holds(
 def test_outside_of_us_east_1_a_bucket_of_ones_own_is_a_conflict(
     monkeypatch: pytest.MonkeyPatch, house: kit.House, bucket: str
 ) -> None:
-    monkeypatch.setattr(buckets, "ONES_OWN_AGAIN_REGION", "another")
+    monkeypatch.setattr(buckets, "GLOBAL_REGION", "another")
     answer = kit.call(house, "PUT", f"/{bucket}")
     assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
 
@@ -67,15 +67,35 @@ def constraint(region: str) -> bytes:
 @pytest.mark.parametrize(
     ("region", "status", "code"),
     [
+        ("us-east-1", 400, "InvalidLocationConstraint"),
+        ("eu-west-1", 200, ""),
+        ("EU", 200, ""),
+        ("middle-earth", 400, "InvalidLocationConstraint"),
+    ],
+)
+def test_us_east_1_takes_any_other_regions_name_and_keeps_it(
+    s3: Any, house: kit.House, region: str, status: int, code: str
+) -> None:
+    name = f"located-{region.lower()}"
+    answer = kit.call(house, "PUT", f"/{name}", body=constraint(region))
+    assert (answer.status, answer.code) == (status, code)
+    if status == 200:
+        assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] == region
+
+
+@pytest.mark.parametrize(
+    ("region", "status", "code"),
+    [
         ("us-east-1", 200, ""),
         ("eu-west-1", 400, "IllegalLocationConstraintException"),
         ("middle-earth", 400, "InvalidLocationConstraint"),
     ],
 )
-def test_a_location_constraint_must_be_this_servers_region(
-    house: kit.House, region: str, status: int, code: str
+def test_elsewhere_a_location_constraint_must_be_this_servers_region(
+    monkeypatch: pytest.MonkeyPatch, house: kit.House, region: str, status: int, code: str
 ) -> None:
-    answer = kit.call(house, "PUT", f"/located-{region}", body=constraint(region))
+    monkeypatch.setattr(buckets, "GLOBAL_REGION", "another")
+    answer = kit.call(house, "PUT", f"/here-{region}", body=constraint(region))
     assert (answer.status, answer.code) == (status, code)
 
 

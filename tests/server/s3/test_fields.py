@@ -95,6 +95,27 @@ def test_tags_beyond_the_rules_are_invalid(tags: list[tuple[str, str]]) -> None:
         fields.check_tags(tags)
 
 
+def test_a_tag_without_an_equals_sign_has_an_empty_value() -> None:
+    written, _ = fields.parse_written({"x-amz-tagging": "foo=bar&bar"})
+    assert written.tags == {"foo": "bar", "bar": ""}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("deflate, gzip", "deflate, gzip"),
+        ("gzip, aws-chunked", "gzip"),
+        ("aws-chunked,gzip", "gzip"),
+        ("aws-chunked", None),
+    ],
+)
+def test_content_encoding_is_stored_as_sent_without_aws_chunked(
+    sent: str, stored: str | None
+) -> None:
+    written, _ = fields.parse_written({"content-encoding": sent})
+    assert written.headers.get("content-encoding") == stored
+
+
 def test_eleven_tags_are_too_many() -> None:
     with pytest.raises(errors.TooManyTags):
         fields.check_tags([(str(n), "v") for n in range(11)])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import zlib
+from typing import Any
 
 import pytest
 
+from server.s3 import incoming
 from tests.kit import s3 as kit
 
 BODY = b"the quick brown fox jumps over the lazy dog\n" * 3000
@@ -137,3 +139,32 @@ def test_a_streamed_part_is_stored_without_its_framing(house: kit.House, bucket:
         MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": put.headers["etag"]}]},
     )
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
+
+
+def test_a_body_in_chunked_transfer_coding_needs_no_announced_length(
+    house: kit.House, s3: Any, bucket: str
+) -> None:
+    target = f"/{bucket}/k"
+    headers = {
+        **kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
+        "transfer-encoding": "chunked",
+    }
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (b"one ", b"two"))
+    answer = kit.send(house, "PUT", target, headers=headers, body=body + b"0\r\n\r\n")
+    assert answer.status == 200, answer.body
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"one two"
+
+
+def test_a_body_of_unknown_length_is_bounded(
+    house: kit.House, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incoming, "OBJECT_BYTES_MAX", 1000)
+    target = f"/{bucket}/k"
+    headers = {
+        **kit.sign(house, "PUT", target, payload_hash="UNSIGNED-PAYLOAD"),
+        "transfer-encoding": "chunked",
+    }
+    body = b"3e9\r\n" + bytes(1001) + b"\r\n0\r\n\r\n"
+    answer = kit.send(house, "PUT", target, headers=headers, body=body)
+    assert (answer.status, answer.code) == (400, "EntityTooLarge")
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
