@@ -10,6 +10,7 @@ and disk raise becomes CommitStateUnknown unless it says for certain that nothin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import hashlib
 import itertools
@@ -30,6 +31,9 @@ from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 20
 """Times a write is planned anew because another writer came first."""
+
+COMMITS_HELD_SECONDS_MAX: Final = 1.0
+"""How long a commit waits for a batch of the sweep of tables that commits came before."""
 
 METADATA_BYTES_MAX: Final = 128 * 1024 * 1024
 """What is read, unpacked: more than a commit may lead to, so that tables of older folders stay
@@ -132,6 +136,7 @@ class CatalogStore:
         self.new_id = new_id
         self._blobs = blobs
         self._turns = _Turns()
+        self._held: asyncio.Event | None = None
         self._cache = _Cache(cache_bytes_max)
         self._decoder = decoding.ChildDecoder()
         self._large_reads = asyncio.Semaphore(LARGE_READS_MAX)
@@ -643,6 +648,7 @@ class CatalogStore:
                 if planned.batch is None:
                     return planned.result
                 try:
+                    await self._let_through()
                     await self.index.commit(planned.batch)
                 except storage_errors.ExpectationFailed:
                     await self._discard(planned.files)
@@ -668,6 +674,7 @@ class CatalogStore:
         For plans that take microseconds: the writer thread runs them. Raises what decision raises;
         CommitFailed if its idempotency key was used meanwhile; DiskFull; CommitStateUnknown.
         """
+        await self._let_through()
         try:
             return await self.index.decide(decision, makes_room=makes_room)
         except storage_errors.ExpectationFailed as error:
@@ -676,6 +683,26 @@ class CatalogStore:
             raise errors.CommitStateUnknown(
                 f"Whether the commit became durable is not known: {error}"
             ) from error
+
+    @contextlib.contextmanager
+    def commits_held(self) -> Iterator[None]:
+        """Let new commits wait, each for COMMITS_HELD_SECONDS_MAX at most; for one holder a time.
+
+        Commits that are on their way to the index already still land.
+        """
+        assert self._held is None, "one sweep runs at a time"
+        self._held = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._held.set()
+            self._held = None
+
+    async def _let_through(self) -> None:
+        if self._held is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COMMITS_HELD_SECONDS_MAX):
+                    await self._held.wait()
 
     async def tombstone(self, table_bucket: str, key: str, *, by: str) -> None:
         """Give a file of a table up to the sweep. One that is gone already is no fault."""

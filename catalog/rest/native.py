@@ -145,6 +145,7 @@ def _report(report: Report) -> dict[str, Any]:
         "deferred": _tally(report.deferred),
         "shown_files": report.shown.files,
         "problems": report.problems,
+        "problems_count": report.problems_count,
         "files": [
             {"action": action, "key": key, "size_bytes": size_bytes}
             for action, key, size_bytes in report.listed

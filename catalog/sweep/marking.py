@@ -6,9 +6,9 @@ table, in another table bucket too, so one mark covers every bucket. The mark kn
 commit of each bucket it has read: `check` refuses, inside the writer's transaction, anything that
 was decided before the newest commit, and `catch_up` reads what came since.
 
-A file that cannot be decoded may name anything: `Unreadable` then stops the sweep before it frees a
-byte. A file that is not there names nothing that could still be read; the files of the table that
-names it are kept, so that it can be put back.
+Of a table that names a file which is not there or cannot be decoded, every file is kept, so that
+the table can be repaired, and the mark notes a problem; other tables are swept. What such a file
+alone names in the places of other tables is not known and not kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,18 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from catalog import decoding, errors, files, history, manifests, readers, records, store
+from catalog import (
+    decoding,
+    errors,
+    files,
+    history,
+    locations,
+    manifests,
+    properties,
+    readers,
+    records,
+    store,
+)
 from catalog.metadata import errors as metadata_errors
 from catalog.sweep import reach, retention
 from storage import batch, model
@@ -30,10 +41,6 @@ VISITED_MAX: Final = 2_000_000
 OLDER_RECORDS_MAX: Final = 1_000
 """Log records in a row that are older than the history window: there the window has ended."""
 PROBLEMS_MAX: Final = 20
-
-
-class Unreadable(Exception):
-    """A file that a retained state names cannot be read, so what it keeps is not known."""
 
 
 class Moved(Exception):
@@ -77,6 +84,7 @@ class Mark:
     ) -> None:
         self.reached = reach.Reached(salt=salt)
         self.problems: list[str] = []
+        self.problems_count = 0
         self.metadata_count = 0
         self.manifests_count = 0
         self._store = store
@@ -88,11 +96,13 @@ class Mark:
         self._day_ms = day_ms
         self._visited: set[bytes] = set()
         self._kept: set[tuple[int, str]] = set()
+        self._kept_places: set[str] = set()
+        self._unreadable: set[bytes] = set()
         self._refs: dict[bytes, bytes] = {}
         self._sequences: dict[int, int] = {}
 
     async def run(self, *, now_ms: int) -> None:
-        """Read everything that is retained. Raises Unreadable."""
+        """Read everything that is retained."""
         await self._note_heads()
         for bucket in self._table_buckets():
             place = records.Place(bucket=bucket)
@@ -106,7 +116,7 @@ class Mark:
             await self._read_window(bucket, log, since_ms=now_ms - kept.history_ms)
 
     async def catch_up(self) -> None:
-        """Read what was committed since. Raises Unreadable."""
+        """Read what was committed since."""
         before = dict(self._sequences)
         await self._note_heads()
         for bucket_id, sequence in self._sequences.items():
@@ -123,10 +133,11 @@ class Mark:
             raise Moved
 
     def owner(
-        self, reading: batch.Lookup, place: records.Place, object_uuid: str
+        self, reading: batch.Lookup, place: records.Place, object_uuid: str, path: str
     ) -> retention.Owner:
-        """Return what is known of the thing that a location belongs to."""
-        if (place.bucket_id, object_uuid) in self._kept:
+        """Return what is known of the thing that the location at path belongs to."""
+        uri = locations.format_uri(place.table_bucket, path)
+        if (place.bucket_id, object_uuid) in self._kept or uri in self._kept_places:
             return retention.Owner.KEPT
         if reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid)) is not None:
             return retention.Owner.LIVE
@@ -242,22 +253,21 @@ class Mark:
         self.reached.add_uri(location)
         if pointer.kind == "view":
             return
-        owner = (bucket_id, pointer.object_uuid)
+        owner = _Owner(
+            bucket_id=bucket_id, object_uuid=pointer.object_uuid, location=pointer.location
+        )
         try:
             table = await self._store.examine_metadata(location)
             named = await asyncio.to_thread(reach.reach_of, table)
         except (errors.MetadataFileMissing, storage_errors.BodyMissing):
             self._keep(owner, location, f"{location} is not there")
             return
-        except (
-            errors.InvalidMetadataFile,
-            metadata_errors.InvalidMetadata,
-            storage_errors.StorageError,
-        ) as error:
-            raise _unreadable(location, error) from error
+        except (errors.InvalidMetadataFile, metadata_errors.InvalidMetadata) as error:
+            self._keep(owner, location, f"{location} cannot be read: {error}")
+            return
         self.metadata_count += 1
         if not named.is_collectable:
-            self._kept.add(owner)
+            self._kept.add((bucket_id, pointer.object_uuid))
         for uri in named.files:
             self.reached.add_uri(uri)
         for number, uri in enumerate(named.manifest_lists, 1):
@@ -270,7 +280,7 @@ class Mark:
             )
             await self._read_manifest(entry, owner)
 
-    async def _read_list(self, uri: str, owner: tuple[int, str]) -> None:
+    async def _read_list(self, uri: str, owner: _Owner) -> None:
         if not self._is_first(uri):
             return
         self.reached.add_uri(uri)
@@ -280,13 +290,14 @@ class Mark:
         try:
             listed = await self._decoder.decode_list(data)
         except manifests.InvalidManifest as error:
-            raise _unreadable(uri, error) from error
+            self._keep(owner, uri, f"{uri} cannot be read: {error}")
+            return
         for number, entry in enumerate(listed, 1):
             await self._read_manifest(entry, owner)
             if number % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _read_manifest(self, entry: manifests.ManifestFile, owner: tuple[int, str]) -> None:
+    async def _read_manifest(self, entry: manifests.ManifestFile, owner: _Owner) -> None:
         uri = entry.manifest_path
         if not self._is_first(uri):
             return
@@ -297,19 +308,21 @@ class Mark:
         try:
             live = await self._decoder.decode(data, entry)
         except manifests.InvalidManifest as error:
-            raise _unreadable(uri, error) from error
+            self._keep(owner, uri, f"{uri} cannot be read: {error}")
+            return
         self.manifests_count += 1
         for number, each in enumerate(live, 1):
             self.reached.add_uri(each.data_file.file_path)
             if number % ROWS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _read(self, uri: str, owner: tuple[int, str]) -> bytes | None:
+    async def _read(self, uri: str, owner: _Owner) -> bytes | None:
         """Return a file's bytes, or None if it is not there."""
         try:
             opened = self._files.open(self._reader.file(uri))
             if opened.info.size_bytes > files.FILE_BYTES_MAX:
-                raise Unreadable(f"{uri} is larger than {files.FILE_BYTES_MAX} bytes")
+                self._keep(owner, uri, f"{uri} is larger than {files.FILE_BYTES_MAX} bytes")
+                return None
             return await asyncio.to_thread(self._files.read, opened)
         except errors.MetadataFileMissing:
             self._keep(owner, uri, f"{uri} is not there")
@@ -324,12 +337,25 @@ class Mark:
             self._visited.add(digest)
         return True
 
-    def _keep(self, owner: tuple[int, str], uri: str, problem: str) -> None:
-        self._kept.add(owner)
-        self._visited.discard(reach.digest_of(self._salt, uri))
-        if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
+    def _keep(self, owner: _Owner, uri: str, problem: str) -> None:
+        """Keep every file of a table that names a file which cannot be read."""
+        self._kept.add((owner.bucket_id, owner.object_uuid))
+        self._kept_places.add(properties.plain_uri(owner.location).rstrip("/"))
+        digest = reach.digest_of(self._salt, uri)
+        self._visited.discard(digest)  # another table that names it is kept, too
+        if digest in self._unreadable:
+            return
+        if len(self._unreadable) < VISITED_MAX:
+            self._unreadable.add(digest)
+        self.problems_count += 1
+        if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
 
 
-def _unreadable(uri: str, error: Exception) -> Unreadable:
-    return Unreadable(f"{uri} cannot be read: {error}")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Owner:
+    """The table whose state names a file. location: where it lies, as a URI."""
+
+    bucket_id: int
+    object_uuid: str
+    location: str

@@ -15,6 +15,7 @@ touched. One run at a time, in the background and on demand.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,8 @@ CHANGES_AT_ONCE: Final = 100
 """Objects that one transaction hides or frees: some milliseconds of the writer thread."""
 LOCATIONS_AT_ONCE: Final = 200
 ATTEMPTS_MAX: Final = 20
-"""Times that a batch is decided anew because a commit came first; then the next run has it."""
+"""Times that a batch is decided anew because a commit came first; then the next run has it. From
+the second time on new commits wait, so that a sweep ends under steady commits, too."""
 FILES_LISTED_MAX: Final = 1_000
 METADATA_SUFFIXES: Final = (".metadata.json", ".metadata.json.gz")
 
@@ -60,7 +62,8 @@ class Report:
 
     hidden, freed: what was hidden and freed, or would be in a dry run. shown: files whose tombstone
     was taken away because they are referenced again. deferred: left to the next run because
-    commits or writes came first. listed: the first FILES_LISTED_MAX of them.
+    commits or writes came first. listed: the first FILES_LISTED_MAX of them. problems: the first of
+    the problems_count files that could not be read; of their tables every file is kept.
     """
 
     dry_run: bool = False
@@ -79,6 +82,7 @@ class Report:
     deferred: Tally = field(default_factory=Tally)
     listed: list[tuple[str, str, int]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    problems_count: int = 0
 
     def note(self, action: str, seen: Sequence[model.Seen]) -> None:
         """List files with what was done to them."""
@@ -96,6 +100,7 @@ class Totals:
     deferred: Tally = field(default_factory=Tally)
     last_ended_at_ms: int = 0
     last_duration_ms: int = 0
+    unreadable_files: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,20 +222,18 @@ class TableSweep:
             report.state, report.phase, report.started_at_ms = "running", "mark", started_at_ms
         try:
             await mark.run(now_ms=started_at_ms)
+            await mark.catch_up()  # before commits have to wait for it
+            for problem in mark.problems:
+                self._log.warning("the sweep keeps every file of a table: %s", problem)
             for place, report in work:
                 report.phase = "walk"
                 report.metadata_files_read = mark.metadata_count
                 report.manifests_read = mark.manifests_count
                 report.files_reached = mark.reached.count
                 report.problems = mark.problems
+                report.problems_count = mark.problems_count
                 await self._sweep_bucket(mark, place, report)
-        except marking.Unreadable as unreadable:
-            error = (
-                f"nothing more is freed: {unreadable}; what its table needs is not known until the"
-                " file is repaired or the table is dropped with purge"
-            )
-            self._log.warning("the sweep of tables stopped: %s", error)
-            return error
+                report.problems_count = mark.problems_count
         except Exception as failure:  # noqa: BLE001 - the next run tries again
             self._log.warning("the sweep of tables failed", exc_info=failure)
             return f"the sweep failed: {failure!r}"
@@ -249,6 +252,7 @@ class TableSweep:
             self.totals.runs["done" if error is None else "failed"] += 1
             self.totals.last_ended_at_ms = now_ms
             self.totals.last_duration_ms = now_ms - started_at_ms
+            self.totals.unreadable_files = work[0][1].problems_count
 
     async def _sweep_bucket(self, mark: marking.Mark, place: records.Place, report: Report) -> None:
         kept = retention.retention_of(place.bucket.settings, day_ms=self._day_ms)
@@ -310,7 +314,7 @@ class TableSweep:
         count = 0
         next_key: bytes | None = None
         with self._store.index.view() as view:
-            owner = mark.owner(view, place, location.row.object_uuid)
+            owner = mark.owner(view, place, location.row.object_uuid, location.location.path)
             if owner is retention.Owner.KEPT:
                 return _Step(owner=owner, verdicts=(), objects=0, next_key=None)
             for key, _, value in keys.walk(view, batch.Store.OBJECTS, place.bucket_id, start):
@@ -374,7 +378,8 @@ class TableSweep:
             mark.check(reading)
             if (
                 reading.get(batch.Store.LOCATIONS, location.key) != location.value
-                or mark.owner(reading, place, location.row.object_uuid) is not owner
+                or mark.owner(reading, place, location.row.object_uuid, location.location.path)
+                is not owner
             ):
                 raise _Changed
 
@@ -383,24 +388,29 @@ class TableSweep:
         if report.dry_run:
             done = seen
         else:
-            for _ in range(ATTEMPTS_MAX):
-                seen = [
-                    each
-                    for each in seen
-                    if not mark.reached.holds(place.table_bucket, each.key.decode())
-                ]
-                if not seen:
-                    break
-                try:
-                    if verdict is retention.Verdict.HIDE:
-                        done = await objects.hide_seen(place.bucket, seen, by=BY, check=check)
-                    else:
-                        done = await objects.free_seen(place.bucket, seen, check=check)
-                    break
-                except marking.Moved:
-                    await mark.catch_up()
-                except _Changed:
-                    break
+            with contextlib.ExitStack() as stack:
+                for attempt in range(ATTEMPTS_MAX):
+                    if attempt == 1:
+                        stack.enter_context(self._store.commits_held())
+                    if attempt:
+                        await mark.catch_up()
+                    seen = [
+                        each
+                        for each in seen
+                        if not mark.reached.holds(place.table_bucket, each.key.decode())
+                    ]
+                    if not seen:
+                        break
+                    try:
+                        if verdict is retention.Verdict.HIDE:
+                            done = await objects.hide_seen(place.bucket, seen, by=BY, check=check)
+                        else:
+                            done = await objects.free_seen(place.bucket, seen, check=check)
+                        break
+                    except marking.Moved:
+                        continue
+                    except _Changed:
+                        break
             left = set(seen) - set(done)
             report.deferred.add(tuple(left))
             self.totals.deferred.add(tuple(left))
@@ -460,6 +470,12 @@ def format_metrics(totals: Totals) -> Iterator[str]:
             "counter",
             "Files left to the next run because a write came first.",
             totals.deferred.files,
+        ),
+        (
+            "unreadable_files",
+            "gauge",
+            "Files that the last run could not read; it kept every file of their tables.",
+            totals.unreadable_files,
         ),
         (
             "last_end_seconds",

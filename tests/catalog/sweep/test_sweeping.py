@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, idents
+from catalog import decoding, errors, idents, manifests, store
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, sweeping
 from storage import model
@@ -305,29 +305,114 @@ def test_files_a_client_deleted_go_only_once_nothing_references_them(
     assert used in sweeps.keys_in(lake)
 
 
-def test_a_manifest_that_cannot_be_read_stops_the_sweep_before_anything_goes(
-    bench: datafiles.Bench,
+@pytest.mark.parametrize("damaged", ["manifest-list", "manifest", "metadata"])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_table_with_a_file_that_cannot_be_read_keeps_its_files_and_stops_no_other(
+    bench: datafiles.Bench, damaged: str, moved: bool
 ) -> None:
     lake = bench.lake
 
-    async def prepare() -> None:
+    async def prepare() -> tuple[LoadedTable, str]:
         gone = await bench.add(await bench.create("ns.gone"), rows(1))
         await lake.tables.drop(gone.ident, purge=True, by=BY)
-        loaded = await bench.create("ns.broken")
-        uri = f"{loaded.metadata.location}/metadata/snap-1.avro"
-        await bench.files.write(uri, b"no avro", table_bucket="lake", owner=lakes.ACCOUNT)
-        await lake.tables.commit(loaded.ident, [], [snapshot_update(uri)], by=BY)
+        loaded = await bench.add(await bench.create("ns.broken"), rows(1))
+        await bench.write(loaded, rows(2))
+        snapshot = loaded.metadata.current_snapshot()
+        assert snapshot is not None
+        uri = {
+            "manifest-list": snapshot["manifest-list"],
+            "manifest": bench_manifest(lake, snapshot["manifest-list"]),
+            "metadata": loaded.metadata_location,
+        }[damaged]
+        if moved:
+            update = {"action": "set-location", "location": "s3://lake/ns/elsewhere"}
+            await lake.tables.commit(loaded.ident, [], [update], by=BY, permit=lakes.permit_all)
+        return loaded, uri
 
-    asyncio.run(prepare())
-    before = sweeps.keys_in(lake)
-    (report,) = asyncio.run(sweeps.sweep_of(lake).sweep(["lake"]))
-    assert report.state == "failed"
-    assert report.error is not None
-    assert "s3://lake/ns/broken/metadata/snap-1.avro" in report.error
-    assert sweeps.keys_in(lake) == before
+    _, uri = asyncio.run(prepare())
+    before = sweeps.keys_in(lake, "ns/broken")
+    damage(lake, uri)
+    sweeps.pass_days(lake, 5)
+    sweep = sweeps.sweep_of(lake)
+    (dry,) = asyncio.run(sweep.sweep(["lake"], dry_run=True))
+    report = sweeps.run(lake, sweep=sweep)
+    for each in (dry, report):
+        assert each.problems_count == 1
+        assert each.problems[0].startswith(f"{uri} cannot be read: ")
+    assert "boathouse_sweep_unreadable_files 1" in list(sweeping.format_metrics(sweep.totals))
+    assert sweeps.keys_in(lake, "ns/gone") == set()
+    assert sweeps.keys_in(lake, "ns/broken") == before
+    shown = {info.key for info in lake.storage.objects.list("lake").objects}
+    assert before <= shown, "nothing of the table is hidden"
     asyncio.run(lake.tables.drop(lake.ident("ns.broken"), purge=True, by=BY))
-    sweeps.run(lake)
+    report = sweeps.run(lake, sweep=sweep)
+    assert report.problems_count == 0
     assert sweeps.keys_in(lake) == set()
+
+
+def bench_manifest(lake: lakes.Lake, manifest_list: str) -> str:
+    data = lake.storage.objects.read(lake.storage.objects.head("lake", key_of(manifest_list)))
+    (listed,) = manifests.decode_manifest_list(data)
+    return listed.manifest_path
+
+
+def damage(lake: lakes.Lake, uri: str) -> None:
+    """Replace the bytes of a table's file, as a failing disk might."""
+
+    async def replace() -> None:
+        received = await lake.storage.blobs.store(b"garbage", digests=frozenset({"md5"}))
+        await lake.storage.objects.put(
+            "lake", key_of(uri), received, attributes=model.ObjectAttributes()
+        )
+
+    asyncio.run(replace())
+
+
+def test_a_sweep_under_steady_commits_frees_what_it_found(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    async def sweep_meanwhile() -> tuple[sweeping.Report, int]:
+        for number in range(5):
+            gone = await bench.add(await bench.create(f"ns.gone{number}"), rows(1))
+            await lake.tables.drop(gone.ident, purge=True, by=BY)
+        busy = [await bench.create(f"ns.busy{number}") for number in range(6)]
+        done = asyncio.Event()
+        counts = [0] * len(busy)
+
+        async def commit_steadily(number: int) -> None:
+            while not done.is_set():
+                update = {"action": "set-properties", "updates": {"n": str(counts[number])}}
+                await lake.tables.commit(busy[number].ident, [], [update], by=BY)
+                counts[number] += 1
+                await asyncio.sleep(0)
+
+        writers = [asyncio.create_task(commit_steadily(n)) for n in range(len(busy))]
+        try:
+            (report,) = await sweeps.sweep_of(lake).sweep(["lake"])
+        finally:
+            done.set()
+            await asyncio.gather(*writers)
+        return report, sum(counts)
+
+    report, commits = asyncio.run(sweep_meanwhile())
+    assert report.state == "done", report.error
+    assert commits > 12
+    assert report.deferred.files == 0
+    assert sweeps.keys_in(lake, "ns/gone") == set()
+
+
+def test_commits_are_not_held_for_longer_than_their_bound(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "COMMITS_HELD_SECONDS_MAX", 0.05)
+
+    async def commit_meanwhile() -> LoadedTable:
+        loaded = await bench.create("ns.t")
+        update = {"action": "set-properties", "updates": {"a": "b"}}
+        with bench.lake.store.commits_held():
+            return await bench.lake.tables.commit(loaded.ident, [], [update], by=BY)
+
+    assert asyncio.run(commit_meanwhile()).metadata.properties["a"] == "b"
 
 
 def test_a_table_whose_manifest_list_is_missing_keeps_its_files_and_stops_no_other(
