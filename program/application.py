@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import starlette.applications
 import starlette.routing
@@ -60,6 +60,15 @@ class Application(starlette.applications.Starlette):
             await self._entry(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def begin(
+        self,
+        scope: starlette.types.Scope,
+        receive: starlette.types.Receive,
+        send: starlette.types.Send,
+    ) -> Coroutine[Any, Any, None] | None:
+        """Serve an HTTP request as far as nothing has to be waited for; return the rest."""
+        return self._entry.begin(scope, receive, send)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,7 +223,7 @@ def build(
     )
     lag = looplag.LoopLag(
         counts=counts,
-        request_code=exchange.Exchange.__call__.__code__,
+        request_codes=exchange.REQUEST_CODES,
         monotonic=time.monotonic,
     )
 

@@ -19,6 +19,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Iterable,
     Iterator,
     Mapping,
     MutableMapping,
@@ -53,17 +54,18 @@ WRITER = "boathouse.writer"
 
 
 class Writer(Protocol):
-    """Sends a response without ASGI messages: `send_whole`; or `begin`, then `write` and
-    `send_file`, then `end`. status and headers: as in ASGI's `http.response.start`, with the length
-    among them. See `server.transport.cycle.Cycle`."""
+    """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
+    `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
+    head, each ended by CRLF, with the length among them. See `server.transport.cycle.Cycle`."""
 
-    async def send_whole(
-        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
-    ) -> None: ...
+    @property
+    def is_ready(self) -> bool: ...
 
-    async def begin(
-        self, status: int, headers: Sequence[tuple[bytes, bytes]], *, size_bytes: int
-    ) -> None: ...
+    def send_now(self, status: int, lines: bytes, body: bytes) -> None: ...
+
+    async def send_whole(self, status: int, lines: bytes, body: bytes) -> None: ...
+
+    async def begin(self, status: int, lines: bytes, *, size_bytes: int) -> None: ...
 
     async def write(self, data: bytes) -> None: ...
 
@@ -302,18 +304,54 @@ class Response(NamedTuple):
 
     body: bytes, or pieces in order. Without a content-length header the body's size is sent, so
     a response to HEAD sets the header and leaves the body empty. holding: entered while pieces are
-    sent, so that the files of later pieces still exist at their turn.
+    sent, so that the files of later pieces still exist at their turn. prepared: further headers
+    that `encode_headers` encoded; they come before the others.
     """
 
     status: int
     headers: ResponseHeaders = ()
     body: bytes | tuple[Piece, ...] = b""
     holding: AbstractContextManager[None] | None = None
+    prepared: bytes = b""
+
+    def lines(self) -> bytes:
+        """Return the headers as they stand in the head, with the body's size. Raises
+        MalformedRequest."""
+        status, headers, body, _, prepared = self
+        lines = prepared + encode_headers(headers) if headers else prepared
+        if status in BODILESS or any(name == "content-length" for name, _ in headers):
+            return lines
+        return b"%bcontent-length: %d\r\n" % (lines, size_of(body))
+
+    def whole_body(self, method: str) -> bytes | None:
+        """Return what follows the head of an answer to method, if it is in memory."""
+        body = self.body
+        if method == "HEAD" or self.status in BODILESS:
+            return b""
+        if isinstance(body, bytes):
+            return body
+        if len(body) == 1 and isinstance(body[0], bytes):
+            return body[0]
+        return None
 
 
 def json_response(value: object, status: int = 200, headers: ResponseHeaders = ()) -> Response:
     """Return value as a JSON answer."""
     return Response(status, (("content-type", "application/json"), *headers), orjson.dumps(value))
+
+
+def encode_headers(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Return headers as they stand in the head. Raises MalformedRequest for one that cannot."""
+    return b"".join(
+        [
+            b"%b: %b\r\n"
+            % (
+                _header_name(name),
+                value.encode() if value.isascii() and value.isprintable() else _header_value(value),
+            )
+            for name, value in headers
+        ]
+    )
 
 
 def size_of(body: bytes | tuple[Piece, ...]) -> int:
@@ -349,10 +387,11 @@ def _parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
 class Sender:
     """Sends one response. `started`: its status line is sent, so no other response can be.
 
-    headers: further ones, encoded. A client that disconnects raises ClientDisconnected.
+    lines: further headers, as they stand in the head. A client that disconnects raises
+    ClientDisconnected.
     """
 
-    __slots__ = ("_files", "_headers", "_receive", "_request", "_send", "started")
+    __slots__ = ("_files", "_lines", "_receive", "_request", "_send", "started")
 
     def __init__(
         self,
@@ -361,13 +400,13 @@ class Sender:
         send: Send,
         *,
         files: Files,
-        headers: Sequence[tuple[bytes, bytes]] = (),
+        lines: bytes = b"",
     ) -> None:
         self._request = request
         self._receive = receive
         self._send = send
         self._files = files
-        self._headers = headers
+        self._lines = lines
         self.started = False
 
     async def send(self, response: Response) -> int:
@@ -376,42 +415,26 @@ class Sender:
         The first file is opened before the status line is sent, so that a missing file, or a
         header that cannot be sent, can still become an error.
         """
-        status, own_headers, body, holding = response
-        headers = [*self._headers]
-        has_length = False
-        for name, value in own_headers:
-            if name == "content-length":
-                has_length = True
-            if value.isascii() and value.isprintable():
-                headers.append((_header_name(name), value.encode()))
-            else:
-                headers.append((_header_name(name), _header_value(value)))
-        if not has_length and status not in BODILESS:
-            headers.append((b"content-length", b"%d" % size_of(body)))
-        if self._request.method == "HEAD" or status in BODILESS:
-            body = b""
-        elif isinstance(body, tuple) and len(body) == 1 and isinstance(body[0], bytes):
-            body = body[0]
-        if isinstance(body, bytes):
+        lines = self._lines + response.lines()
+        body = response.whole_body(self._request.method)
+        if body is not None:
             self.started = True
-            await self._send_whole(status, headers, body)
+            await self._send_whole(response.status, lines, body)
             return len(body)
-        with holding or contextlib.nullcontext():
-            await self._send_pieces(status, headers, body)
-        return size_of(body)
+        pieces = response.body
+        assert not isinstance(pieces, bytes), "a body in memory is whole"
+        with response.holding or contextlib.nullcontext():
+            await self._send_pieces(response.status, lines, pieces)
+        return size_of(pieces)
 
-    async def _send_whole(
-        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
-    ) -> None:
+    async def _send_whole(self, status: int, lines: bytes, body: bytes) -> None:
         if self._request.writer is not None:
-            await self._request.writer.send_whole(status, headers, body)
+            await self._request.writer.send_whole(status, lines, body)
             return
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send(_start_message(status, lines))
         await self._send({"type": "http.response.body", "body": body})
 
-    async def _send_pieces(
-        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: tuple[Piece, ...]
-    ) -> None:
+    async def _send_pieces(self, status: int, lines: bytes, body: tuple[Piece, ...]) -> None:
         reading = _Reading(self._files)
         try:
             for piece in body:
@@ -421,7 +444,7 @@ class Sender:
             self.started = True
             writer = self._request.writer
             if writer is not None:
-                await writer.begin(status, headers, size_bytes=size_of(body))
+                await writer.begin(status, lines, size_bytes=size_of(body))
                 for piece in body:
                     if isinstance(piece, bytes):
                         await writer.write(piece)
@@ -430,8 +453,7 @@ class Sender:
                         await writer.send_file(self._files, descriptor, piece.offset, piece.length)
                 writer.end()
             else:
-                start = {"type": "http.response.start", "status": status, "headers": headers}
-                await self._send_messages(start, body, reading)
+                await self._send_messages(_start_message(status, lines), body, reading)
         finally:
             reading.close()
 
@@ -506,6 +528,12 @@ def _join_repeated(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _start_message(status: int, lines: bytes) -> MutableMapping[str, Any]:
+    """Return ASGI's message for the head of an answer."""
+    headers = [tuple(line.split(b": ", 1)) for line in lines.split(b"\r\n")[:-1]]
+    return {"type": "http.response.start", "status": status, "headers": headers}
 
 
 @functools.lru_cache(HEADER_NAMES_REMEMBERED)

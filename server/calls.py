@@ -17,8 +17,9 @@ from server.auth import callers
 if TYPE_CHECKING:
     from server import asgi
 
-Handler: TypeAlias = Callable[[Any, "Call"], Awaitable["asgi.Response"]]
-"""Runs an operation, given its face's services and the call. Raises errors the face can encode."""
+Handler: TypeAlias = Callable[[Any, "Call"], "asgi.Response | Awaitable[asgi.Response]"]
+"""Runs an operation, given its face's services and the call. Raises errors the face can encode. A
+plain function answers at once; one that waits for something is a coroutine function."""
 
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 """Returns the demands of an operation, as far as the request's head determines them."""

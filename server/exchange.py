@@ -11,8 +11,8 @@ from __future__ import annotations
 import email.utils
 import itertools
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from server import asgi, calls, counters, dispatch, errors, held, limits, targets, unserved
 from server.access import audit, decide, model
@@ -27,7 +27,6 @@ Demand: TypeAlias = model.Demand
 Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
-SERVER_HEADER = (b"server", b"Boathouse")
 UNAUTHENTICATED = (Authentication.NONE, Authentication.SELF)
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
@@ -93,44 +92,99 @@ class Exchange:
         self._id_prefix = new_id()[:16]
         self._id_numbers = itertools.count(1)
         self._date_second = -1
-        self._date = b""
+        self._server_and_date = b""
         self._host: bytes | None = b""
         """The last Host header that was checked: nearly every request has the same."""
         self.counts = counts or counters.Counters()
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one HTTP request. scope: ASGI's."""
+        rest = self.begin(scope, receive, send)
+        if rest is not None:
+            await rest
+
+    def begin(
+        self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send
+    ) -> Coroutine[Any, Any, None] | None:
+        """Serve one HTTP request as far as nothing has to be waited for.
+
+        Return what is left to be awaited, or None if the answer is out.
+        """
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
-        counts = self.counts
-        counts.in_flight += 1
         request_id = f"{self._id_prefix}{next(self._id_numbers):016x}"
         request = asgi.Request(scope, receive, request_id=request_id, bodies=self._bodies)
+        name = self._face_of(request)
+        face = self._faces[name]
+        entry = None if self._audit is None else self._audit.begin(request_id, name)
+        visit = _Visit(name, face, request, entry, started_ns)
+        self.counts.in_flight += 1
         try:
-            face = self._face_of(request)
-            entry = None if self._audit is None else self._audit.begin(request.request_id, face)
-            response = await self._answer(face, request, entry, scope)
-            status, sent_bytes = await self._send(face, response, request, receive, send)
+            outcome = self._start(visit, scope)
+        except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
+            outcome = self._refuse(visit, error)
+        if isinstance(outcome, asgi.Response):
+            try:
+                sent_bytes = self._send_now(visit, outcome)
+            except BaseException:
+                self._end(visit)
+                raise
+            if sent_bytes is not None:
+                self._record(visit, outcome.status, sent_bytes)
+                self._end(visit)
+                return None
+        return self.serve(visit, outcome, receive, send)
+
+    async def serve(
+        self,
+        visit: _Visit,
+        outcome: asgi.Response | Awaitable[asgi.Response],
+        receive: asgi.Receive,
+        send: asgi.Send,
+    ) -> None:
+        """Serve a request to its end. outcome: its answer, or what is awaited for it."""
+        request = visit.request
+        try:
+            if not isinstance(outcome, asgi.Response):
+                outcome = await self._settle(visit, outcome)
+            status, sent_bytes = await self._send(visit, outcome, receive, send)
         except errors.ClientDisconnected:
-            counts.disconnects += 1
+            self.counts.disconnects += 1
         except OSError:
             # Some servers report a client that left by an error of the socket.
-            counts.disconnects += 1
-            self._log.warning("an answer could not be finished", exc_info=True)
-        else:
-            duration_ns = self._monotonic_ns() - started_ns
-            counts.record(
-                face,
-                status,
-                duration_ns=duration_ns,
-                received_bytes=request.received_bytes,
-                sent_bytes=sent_bytes,
+            self.counts.disconnects += 1
+            self._log.warning(
+                "an answer could not be finished, request id %s", request.request_id, exc_info=True
             )
-            if self._audit is not None and entry is not None and entry.recorded:
-                self._audit.record_outcome(entry, status, duration_ns=duration_ns)
+        else:
+            self._record(visit, status, sent_bytes)
         finally:
-            request.release()
-            counts.in_flight -= 1
+            self._end(visit)
+
+    async def _settle(self, visit: _Visit, pending: Awaitable[asgi.Response]) -> asgi.Response:
+        try:
+            return await pending
+        except errors.ClientDisconnected:
+            raise
+        except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
+            return self._refuse(visit, error)
+
+    def _record(self, visit: _Visit, status: int, sent_bytes: int) -> None:
+        duration_ns = self._monotonic_ns() - visit.started_ns
+        self.counts.record(
+            visit.name,
+            status,
+            duration_ns=duration_ns,
+            received_bytes=visit.request.received_bytes,
+            sent_bytes=sent_bytes,
+        )
+        entry = visit.entry
+        if self._audit is not None and entry is not None and entry.recorded:
+            self._audit.record_outcome(entry, status, duration_ns=duration_ns)
+
+    def _end(self, visit: _Visit) -> None:
+        visit.request.release()
+        self.counts.in_flight -= 1
 
     def _face_of(self, request: asgi.Request) -> str:
         joined = request.headers.joined
@@ -145,37 +199,58 @@ class Exchange:
             request.raw_path = dispatch.path_for(name, request.raw_path)
         return name
 
-    async def _answer(
-        self,
-        name: str,
-        request: asgi.Request,
-        entry: audit.Entry | None,
-        scope: asgi.Scope,
+    def _start(self, visit: _Visit, scope: asgi.Scope) -> asgi.Response | Awaitable[asgi.Response]:
+        """Return a request's answer, or what is to be awaited for it."""
+        face, request = visit.face, visit.request
+        _check_bounds(request)
+        version = scope.get("http_version")
+        if version != "1.1" or request.headers.joined.get(b"host") != self._host:
+            self._check_host(request, version)
+        if request.raw_path == targets.SERVER:
+            return _answer_for_server(request)
+        call = face.identify(request)
+        operation = call.operation
+        if operation.authentication in UNAUTHENTICATED:
+            call.caller = self._verifier.nobody(request)
+            return self._handle(visit, call)
+        caller = self._verifier.begin(request, face.name)
+        if not isinstance(caller, callers.Caller):
+            return self._verify_and_handle(visit, call, caller)
+        self._admit(visit, call, caller)
+        return self._handle(visit, call)
+
+    async def _verify_and_handle(
+        self, visit: _Visit, call: calls.Call, verifying: Awaitable[callers.Caller]
     ) -> asgi.Response:
-        face = self._faces[name]
-        try:
-            _check_bounds(request)
-            version = scope.get("http_version")
-            if version != "1.1" or request.headers.joined.get(b"host") != self._host:
-                self._check_host(request, version)
-            if request.raw_path == targets.SERVER:
-                return _answer_for_server(request)
-            call = face.identify(request)
-            operation = call.operation
-            await self._admit(face, call, entry)
-            if operation.handler is None:
-                raise face.refuse_unimplemented(operation)
-            if operation.body_bytes_max:
-                call.body = await request.read(limit_bytes=operation.body_bytes_max)
-                # While the client sent it, a name may have come to mean something else.
-                self._authorise(face, call)
-            return await operation.handler(face.services, call)
-        except errors.ClientDisconnected:
-            raise
-        except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
-            if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
-                self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
-            return self._encode_error(face, error, request)
+        """Answer a call whose body is a part of the proof of who calls."""
+        self._admit(visit, call, await verifying)
+        outcome = self._handle(visit, call)
+        return outcome if isinstance(outcome, asgi.Response) else await outcome
+
+    def _handle(self, visit: _Visit, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
+        """Return the answer of a call that is allowed, or what is to be awaited for it."""
+        operation = call.operation
+        if operation.handler is None:
+            raise visit.face.refuse_unimplemented(operation)
+        if operation.body_bytes_max:
+            return self._read_and_handle(visit, call, operation.handler)
+        return operation.handler(visit.face.services, call)
+
+    async def _read_and_handle(
+        self, visit: _Visit, call: calls.Call, handler: calls.Handler
+    ) -> asgi.Response:
+        call.body = await visit.request.read(limit_bytes=call.operation.body_bytes_max)
+        # While the client sent it, a name may have come to mean something else.
+        self._authorise(visit.face, call)
+        outcome = handler(visit.face.services, call)
+        return outcome if isinstance(outcome, asgi.Response) else await outcome
+
+    def _refuse(self, visit: _Visit, error: Exception) -> asgi.Response:
+        """Return the answer for an error, and take a refused proof of identity down."""
+        request, entry = visit.request, visit.entry
+        if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
+            self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
+        return self._encode_error(visit.face, error, request)
 
     def _check_host(self, request: asgi.Request, version: str | None) -> None:
         """Raise MalformedRequest for an HTTP version other than 1.0 and 1.1, and for a Host header
@@ -205,21 +280,17 @@ class Exchange:
             )
         return response
 
-    async def _admit(self, face: Face, call: calls.Call, entry: audit.Entry | None) -> None:
-        """Find out who calls, and refuse who may not do what the call is for."""
-        operation, request = call.operation, call.request
-        authentication = operation.authentication
-        if authentication in UNAUTHENTICATED:
-            call.caller = self._verifier.nobody(request)
-            return
-        call.caller = caller = await self._verifier.verify(request, face.name)
+    def _admit(self, visit: _Visit, call: calls.Call, caller: callers.Caller) -> None:
+        """Refuse a caller who may not do what the call is for."""
+        call.caller = caller
         principal = caller.principal
-        request.proven = principal.kind != "anonymous"
-        if entry is not None:
-            entry.credential_id = caller.credential_id
-        if authentication is Authentication.REQUIRED and principal.kind == "anonymous":
+        call.request.proven = principal.kind != "anonymous"
+        if visit.entry is not None:
+            visit.entry.credential_id = caller.credential_id
+        required = call.operation.authentication is Authentication.REQUIRED
+        if required and principal.kind == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")
-        self._authorise(face, call)
+        self._authorise(visit.face, call)
 
     def _authorise(self, face: Face, call: calls.Call) -> None:
         if call.operation.authentication in UNAUTHENTICATED:
@@ -227,22 +298,26 @@ class Exchange:
         for demand in call.operation.demands(face.services, call):
             self._authoriser.check(call.principal, demand)
 
+    def _send_now(self, visit: _Visit, response: asgi.Response) -> int | None:
+        """Send an answer that is in memory if the client takes it at once, and return how many body
+        bytes it has; else send nothing and return None."""
+        request = visit.request
+        writer = request.writer
+        body = response.whole_body(request.method)
+        if body is None or writer is None or not writer.is_ready:
+            return None
+        try:
+            lines = self._common_lines(request) + response.lines()
+        except errors.MalformedRequest:
+            return None  # `_send` answers it
+        writer.send_now(response.status, lines, body)
+        return len(body)
+
     async def _send(
-        self,
-        face: str,
-        response: asgi.Response,
-        request: asgi.Request,
-        receive: asgi.Receive,
-        send: asgi.Send,
+        self, visit: _Visit, response: asgi.Response, receive: asgi.Receive, send: asgi.Send
     ) -> tuple[int, int]:
-        headers = [
-            (b"x-amz-request-id", request.request_id.encode()),
-            SERVER_HEADER,
-            (b"date", self._date_now()),
-        ]
-        if _must_close(request):
-            headers.append((b"connection", b"close"))
-        sender = asgi.Sender(request, receive, send, files=self._files, headers=headers)
+        lines = self._common_lines(visit.request)
+        sender = asgi.Sender(visit.request, receive, send, files=self._files, lines=lines)
         try:
             return response.status, await sender.send(response)
         except errors.ClientDisconnected:
@@ -251,15 +326,34 @@ class Exchange:
             if sender.started:
                 raise
             # A file that is gone, or a header that cannot be sent: the answer is still open.
-            response = self._encode_error(self._faces[face], error, request)
+            response = self._encode_error(visit.face, error, visit.request)
             return response.status, await sender.send(response)
 
-    def _date_now(self) -> bytes:
+    def _common_lines(self, request: asgi.Request) -> bytes:
+        """Return the headers that every answer has, as they stand in its head."""
         second = self._now_ms() // 1000
         if second != self._date_second:
             self._date_second = second
-            self._date = email.utils.formatdate(second, usegmt=True).encode()
-        return self._date
+            date = email.utils.formatdate(second, usegmt=True)
+            self._server_and_date = f"\r\nserver: Boathouse\r\ndate: {date}\r\n".encode()
+        identity = b"x-amz-request-id: " + request.request_id.encode()
+        if _must_close(request):
+            return identity + self._server_and_date + b"connection: close\r\n"
+        return identity + self._server_and_date
+
+
+class _Visit(NamedTuple):
+    """A request on its way. name: its face's. entry: its place in the audit log."""
+
+    name: str
+    face: Face
+    request: asgi.Request
+    entry: audit.Entry | None
+    started_ns: int
+
+
+REQUEST_CODES = frozenset({Exchange.begin.__code__, Exchange.serve.__code__})
+"""The code whose local `request` is the request being served; for `server.looplag`."""
 
 
 def _answer_for_server(request: asgi.Request) -> asgi.Response:

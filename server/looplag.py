@@ -12,7 +12,7 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
@@ -27,19 +27,19 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 class LoopLag:
     """Measures one loop. Mutable.
 
-    request_code: the code object whose frame's local `request` is the current request and whose
-    local `face` is the face's name. monotonic: a clock in seconds.
+    request_codes: the code objects whose frame's local `request` is the current request.
+    monotonic: a clock in seconds.
     """
 
     def __init__(
         self,
         *,
         counts: counters.Counters,
-        request_code: CodeType,
+        request_codes: Container[CodeType],
         monotonic: Callable[[], float],
     ) -> None:
         self._counts = counts
-        self._request_code = request_code
+        self._request_codes = request_codes
         self._monotonic = monotonic
         self._log = logging.getLogger("boathouse.loop")
         self._beat_at = 0.0
@@ -84,10 +84,10 @@ class LoopLag:
         while not self._ended.wait(BEAT_SECONDS):
             if self._holder is None and self._monotonic() - self._beat_at > overdue_seconds:
                 frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented
-                self._holder = describe(frame, self._request_code)
+                self._holder = describe(frame, self._request_codes)
 
 
-def describe(frame: FrameType | None, request_code: CodeType) -> str | None:
+def describe(frame: FrameType | None, request_codes: Container[CodeType]) -> str | None:
     """Return the current request of a stack, if there is one, and our innermost line."""
     where = request = None
     for _ in range(FRAMES_MAX):
@@ -99,7 +99,7 @@ def describe(frame: FrameType | None, request_code: CodeType) -> str | None:
                 break  # the loop itself, idle
             name = code.co_filename.removeprefix(f"{ROOT}/")
             where = f"{name}:{frame.f_lineno} {code.co_qualname}"
-        if code is request_code:
+        if code in request_codes:
             served = frame.f_locals.get("request")
             if served is not None:
                 path = served.raw_path[: limits.LOGGED_PATH_BYTES_MAX].decode("latin-1")

@@ -20,8 +20,8 @@ import binascii
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from server import asgi, config, dispatch, limits
 from server.access import errors as access_errors
@@ -109,7 +109,14 @@ class Verifier:
         return caller
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
-        """Return who sent a request to a face.
+        """Return who sent a request to a face, as `begin` does once everything was awaited."""
+        caller = self.begin(request, face)
+        return caller if isinstance(caller, callers.Caller) else await caller
+
+    def begin(
+        self, request: asgi.Request, face: str
+    ) -> callers.Caller | Coroutine[Any, Any, callers.Caller]:
+        """Return who sent a request to a face, or what is to be awaited for that.
 
         Reads the body for services other than s3, which sign its hash unsent; `request.read` keeps
         it. Raises AuthError, PayloadError and what reading a body raises.
@@ -123,12 +130,17 @@ class Verifier:
             signed = self._read_presigned(request, face)
         else:
             return self._verify_otherwise(request, face, raw)
-        payload_hash = signed.payload_hash
         known = self._known(signed.claim.credential.access_key, signed.token)
         if face == dispatch.S3:
-            return self._judge(request, face, signed, payload_hash, known)
+            return self._judge(request, face, signed, signed.payload_hash, known)
         if known is None:
             raise _no_access_key(signed.claim.credential.access_key)
+        return self._judge_body(request, face, signed, known)
+
+    async def _judge_body(
+        self, request: asgi.Request, face: str, signed: _Signed, known: principals.Known
+    ) -> callers.Caller:
+        """Return who made a signature over the hash of a body."""
         limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
         announced = _announced_hash(request.headers.joined, signed.claim.covered)
         if announced is None:

@@ -104,7 +104,7 @@ def authorise(services: Services, call: calls.Call) -> None:
 
 def refuse_strict(
     handler: calls.Handler, services: Services, call: calls.Call
-) -> Awaitable[asgi.Response]:
+) -> asgi.Response | Awaitable[asgi.Response]:
     """Let a handler do what AWS does not offer on tables' storage, unless the bucket is strict."""
     value = call.value
     key = getattr(value, "key", "") or getattr(value, "prefix", "")

@@ -93,6 +93,7 @@ class Face:
                 engines.check_owner(services, source.bucket, source_owner)
             if operation.handler is None:
                 raise self.refuse_unimplemented(operation)
-            return await operation.handler(services, call)
+            outcome = operation.handler(services, call)
+            return outcome if isinstance(outcome, asgi.Response) else await outcome
 
         return dataclasses.replace(operation, handler=check_and_handle)

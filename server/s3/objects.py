@@ -26,7 +26,7 @@ from storage import errors as storage_errors
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
 
-async def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
     info, status, headers, byte_range = _read(services, operation, call)
     pieces = services.objects.pieces(info, byte_range)
@@ -35,7 +35,7 @@ async def get_object(services: engines.Services, call: calls.Call) -> asgi.Respo
     return asgi.Response(status, tuple(headers), pieces, holding)
 
 
-async def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.HeadObject = call.value
     info, status, headers, byte_range = _read(services, operation, call)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
@@ -160,7 +160,7 @@ async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(204)
 
 
-async def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectAttributes = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
     body = wire.object_attributes(
@@ -173,7 +173,7 @@ async def get_object_attributes(services: engines.Services, call: calls.Call) ->
     return asgi.Response(200, (*wire.XML_HEADERS, modified), body)
 
 
-async def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
     return asgi.Response(200, wire.XML_HEADERS, wire.tagging(info.attributes.tags))

@@ -26,7 +26,9 @@ from server.s3 import (
     uploads,
 )
 
-Handler: TypeAlias = Callable[[engines.Services, calls.Call], Awaitable[asgi.Response]]
+Handler: TypeAlias = Callable[
+    [engines.Services, calls.Call], asgi.Response | Awaitable[asgi.Response]
+]
 
 
 def _row(

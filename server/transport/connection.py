@@ -33,6 +33,7 @@ import socket
 import struct
 import termios
 import urllib.parse
+from collections.abc import Coroutine
 from typing import Any, Final, TypeAlias
 
 import httptools
@@ -79,7 +80,10 @@ class Connection(asyncio.Protocol):
     ) -> None:
         if not config.loaded:
             config.load()
-        self._application: cycles.Application = config.loaded_app
+        # Without a task of its own for what can be answered at once; see `program.application`.
+        self._application: cycles.Application = getattr(
+            config.loaded_app, "begin", config.loaded_app
+        )
         self._server = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_event_loop()
@@ -109,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self.newest: cycles.Cycle | None = None
         self._answering: cycles.Cycle | None = None
+        self._unstarted: cycles.Cycle | None = None
         self._waiting: collections.deque[cycles.Cycle] = collections.deque()
         self._answered = 0
         self._owing: tuple[str, int, int] | None = None
@@ -164,6 +169,8 @@ class Connection(asyncio.Protocol):
             self._between = False
             self._in_head = True
         self._feed(data)
+        if self._unstarted is not None:
+            self._start_at_once(self._unstarted)
         if self._dropping or self.transport.is_closing():
             return
         if self._head_bytes > self.head_bytes_max:
@@ -280,7 +287,8 @@ class Connection(asyncio.Protocol):
         scope["extensions"] = {asgi.WRITER: cycle}
         self.newest = cycle
         if self._answering is None and not self._waiting and not self._write_paused:
-            self._start(cycle)
+            # Its turn is now, but first the parser takes what else has come of its body.
+            self._answering = self._unstarted = cycle
         else:
             self._waiting.append(cycle)
             self._pause_reading()
@@ -318,6 +326,11 @@ class Connection(asyncio.Protocol):
         self._blocked = self._loop.create_future()
         self._loop.add_writer(self.duplicate().fileno(), self._unblock)
         await self._blocked
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the transport takes more bytes at once."""
+        return not self._write_paused
 
     async def drain(self) -> None:
         """Wait until the transport takes more bytes, or the connection is lost."""
@@ -428,9 +441,21 @@ class Connection(asyncio.Protocol):
             self._reported_bytes = size_bytes
             self._holdings.report(self, size_bytes)
 
+    def _start_at_once(self, cycle: cycles.Cycle) -> None:
+        """Let the application begin, and make a task of what it leaves to be awaited: a small
+        answer needs none."""
+        self._unstarted = None
+        rest = cycle.start(self._application)
+        if rest is not None:
+            self._run(cycle.finish(rest))
+
     def _start(self, cycle: cycles.Cycle) -> None:
+        """Let the application answer in a turn of its own: other clients come first."""
         self._answering = cycle
-        task = self._loop.create_task(cycle.run(self._application))
+        self._run(cycle.run(self._application))
+
+    def _run(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(answering)
         tasks = self._server.tasks
         tasks.add(task)
         task.add_done_callback(tasks.discard)

@@ -21,9 +21,11 @@ from typing import Any, Final, Protocol, TypeAlias
 from server import asgi, errors, limits
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-Application: TypeAlias = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None]]
+Application: TypeAlias = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None] | None]
+"""An ASGI application, or one that may answer at once: then it returns None."""
 
 CLOSE: Final = (b"connection", b"close")
+CLOSE_LINE: Final = b"connection: close\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 FAILED: Final = b"Internal Server Error"
 LOST: Final = (ConnectionError, TimeoutError)
@@ -53,6 +55,10 @@ class Outlet(Protocol):
 
     def writable(self) -> Awaitable[None]:
         """Wait until the duplicate takes bytes again, or the connection is lost."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the transport takes more bytes at once."""
 
     async def drain(self) -> None:
         """Wait until the transport takes more bytes, or the connection is lost."""
@@ -124,10 +130,19 @@ class Cycle:
         self.unsent_bytes = 0
         self.sent_bytes = 0
 
-    async def run(self, application: Application) -> None:
+    def start(self, application: Application) -> Awaitable[None] | None:
+        """Let the application begin to answer; return what is left to `finish`, if anything is."""
+        try:
+            return application(self.scope, self.receive, self.send)
+        except Exception:
+            log.exception("the application raised an exception")
+            self._fail()
+            return None
+
+    async def finish(self, rest: Awaitable[None]) -> None:
         """Let the application answer; log what it raises, and answer 500 if it has not begun to."""
         try:
-            await application(self.scope, self.receive, self.send)
+            await rest
         except Exception:
             log.exception("the application raised an exception")
             self._fail()
@@ -135,6 +150,12 @@ class Cycle:
             if not self.complete and not self.disconnected:
                 log.error("the application returned before its answer was complete")
                 self._fail()
+
+    async def run(self, application: Application) -> None:
+        """Let the application answer from beginning to end."""
+        rest = self.start(application)
+        if rest is not None:
+            await self.finish(rest)
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the request's body. Whatever comes after the answer is dropped."""
@@ -213,24 +234,32 @@ class Cycle:
         """Whether nothing that was sent before still waits in the transport."""
         return bool(self._outlet.transport.get_write_buffer_size() == 0)
 
-    async def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer; one whose client has left is dropped."""
-        outlet = self._outlet
-        await outlet.drain()
-        if not self.disconnected:
-            head = self._head(status, headers)
-            self.sent_bytes = len(body)
-            if len(body) <= limits.JOINED_BODY_BYTES_MAX:
-                outlet.transport.write(head + body)
-            else:
-                outlet.transport.writelines((head, body))
-            self.end()
+    @property
+    def is_ready(self) -> bool:
+        """Whether the client is there, and the transport takes a whole answer at once."""
+        return self._outlet.is_writable and not self.disconnected
 
-    async def begin(self, status: int, headers: Headers, *, size_bytes: int) -> None:
+    def send_now(self, status: int, lines: bytes, body: bytes) -> None:
+        """Send a whole answer; only if it `is_ready`."""
+        head = self._head(status, lines)
+        self.sent_bytes = len(body)
+        if len(body) <= limits.JOINED_BODY_BYTES_MAX:
+            self._outlet.transport.write(head + body)
+        else:
+            self._outlet.transport.writelines((head, body))
+        self.end()
+
+    async def send_whole(self, status: int, lines: bytes, body: bytes) -> None:
+        """Send a whole answer; one whose client has left is dropped."""
+        await self._outlet.drain()
+        if not self.disconnected:
+            self.send_now(status, lines, body)
+
+    async def begin(self, status: int, lines: bytes, *, size_bytes: int) -> None:
         """Send the head of an answer whose body has size_bytes. Raises ClientDisconnected."""
         self.unsent_bytes = size_bytes
         self._direct = self._outlet.is_plain and self.idle
-        await self._write(self._head(status, headers), MORE if size_bytes else 0)
+        await self._write(self._head(status, lines), MORE if size_bytes else 0)
 
     async def write(self, data: bytes) -> None:
         """Send the body's next bytes. Raises ClientDisconnected."""
@@ -297,21 +326,19 @@ class Cycle:
             return
         self.keep_alive = False
         if not self.started:
-            headers = ((b"content-length", b"%d" % len(FAILED)),)
-            transport.write(self._head(500, headers) + FAILED)
+            transport.write(self._head(500, b"content-length: %d\r\n" % len(FAILED)) + FAILED)
         self.end()
 
-    def _head(self, status: int, headers: Headers) -> bytes:
+    def _head(self, status: int, lines: bytes) -> bytes:
         self.started = True
         self.status = status
         self.expects = False
-        if CLOSE in headers:
+        head = STATUS_LINES[status] + lines
+        if b"\r\n" + CLOSE_LINE in head:
             self.keep_alive = False
         elif not self.keep_alive:
-            headers = (*headers, CLOSE)
-        return b"".join(
-            [STATUS_LINES[status], *[b"%b: %b\r\n" % each for each in headers], b"\r\n"]
-        )
+            head += CLOSE_LINE
+        return head + b"\r\n"
 
     def _begin_message(self, status: int, headers: Headers) -> bytes:
         """Return the head of an ASGI answer, framed by its length or in chunks."""
@@ -332,7 +359,7 @@ class Cycle:
                 self.keep_alive = False
         if not self.keep_alive:
             headers = [*[each for each in headers if each[0].lower() != b"connection"], CLOSE]
-        return self._head(status, headers)
+        return self._head(status, b"".join([b"%b: %b\r\n" % each for each in headers]))
 
     async def _write(self, data: bytes, flags: int) -> None:
         if not self._direct:

@@ -86,6 +86,9 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def pause_reading(self) -> None:
         pass
 
@@ -107,7 +110,7 @@ def transport_reads(pieces: Sequence[bytes]) -> tuple[list[Seen], bytes]:
         target = scope["raw_path"] + query
         if scope["http_version"] in ("1.0", "1.1"):  # the product answers others with 400
             seen.append(Seen(scope["method"].encode(), target, tuple(scope["headers"]), body))
-        await request.writer.send_whole(200, ((b"content-length", b"0"),), b"")
+        await request.writer.send_whole(200, b"content-length: 0\r\n", b"")
 
     async def run():
         config = types.SimpleNamespace(loaded=True, loaded_app=application)

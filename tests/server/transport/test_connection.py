@@ -150,7 +150,9 @@ async def serving(protocol, app=application, watching=None):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         running = uvicorn.Server(
-            uvicorn.Config(app, http=protocol, lifespan="off", log_level="error")
+            uvicorn.Config(
+                app, http=protocol, lifespan="off", log_level="error", proxy_headers=False
+            )
         )
         if watching is not None:
             watching.connections = running.server_state.connections
@@ -677,8 +679,8 @@ def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before
     async def large(scope, receive, send):
         nonlocal begun
         begun += 1
-        headers = [(b"content-length", b"%d" % len(answer))]
-        await scope["extensions"][asgi.WRITER].send_whole(200, headers, answer)
+        lines = b"content-length: %d\r\n" % len(answer)
+        await scope["extensions"][asgi.WRITER].send_whole(200, lines, answer)
 
     async def talk():
         watching = Watching()
@@ -701,8 +703,8 @@ def test_a_pipelined_request_is_answered_once_its_client_takes_the_answer_before
 def test_an_answer_that_is_not_read_is_let_go_of_when_it_has_to_give_way():
     async def large(scope, receive, send):
         answer = bytes(8 << 20)
-        headers = [(b"content-length", b"%d" % len(answer))]
-        await scope["extensions"][asgi.WRITER].send_whole(200, headers, answer)
+        lines = b"content-length: %d\r\n" % len(answer)
+        await scope["extensions"][asgi.WRITER].send_whole(200, lines, answer)
 
     async def talk():
         watching = Watching()
@@ -739,3 +741,74 @@ def test_a_draining_server_waits_for_a_slow_body_but_not_for_ever():
         return answer
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
+
+
+class AtOnce:
+    """Answers what is asked for `/now` without a task, and the rest from a coroutine."""
+
+    async def __call__(self, scope, receive, send):
+        raise AssertionError("`begin` comes first")
+
+    def begin(self, scope, receive, send):
+        if scope["path"] == "/broken":
+            raise RuntimeError("planted")
+        if scope["path"] != "/now":
+            return self.answer_later(scope)
+        self.answer(scope)
+        return None
+
+    async def answer_later(self, scope):
+        await asyncio.sleep(0)
+        self.answer(scope)
+
+    def answer(self, scope):
+        writer = scope["extensions"][asgi.WRITER]
+        assert writer.is_ready
+        body = scope["raw_path"] + b"?" + scope["query_string"]
+        writer.send_now(200, b"content-length: %d\r\n" % len(body), body)
+
+
+def test_answers_at_once_and_later_come_in_the_order_of_their_requests():
+    targets = [b"/now?1", b"/later?2", b"/now?3", b"/now?4", b"/later?5", b"/now?6"]
+
+    async def talk(pieces):
+        async with serving(connection.Connection, AtOnce()) as (reader, writer):
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            bodies = []
+            for _ in targets:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size_bytes = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+                bodies.append(await reader.readexactly(size_bytes))
+            return bodies
+
+    stream = b"".join(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % target for target in targets)
+    assert asyncio.run(talk([stream])) == targets
+    assert asyncio.run(talk([stream[at : at + 9] for at in range(0, len(stream), 9)])) == targets
+
+
+def test_an_answer_at_once_to_a_request_with_a_body_lets_the_connection_serve_on():
+    async def talk():
+        async with serving(connection.Connection, AtOnce()) as (reader, writer):
+            writer.write(b"PUT /now?1 HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+            first = await reader.readuntil(b"/now?1")
+            writer.write(b"defGET /now?2 HTTP/1.1\r\nHost: a\r\n\r\n")
+            second = await reader.readuntil(b"/now?2")
+            return first, second
+
+    first, second = asyncio.run(talk())
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second.startswith(b"HTTP/1.1 200")
+
+
+def test_an_application_that_raises_before_it_awaits_is_answered_by_500(caplog):
+    async def talk():
+        async with serving(connection.Connection, AtOnce()) as (reader, writer):
+            writer.write(b"GET /broken HTTP/1.1\r\nHost: a\r\n\r\n")
+            answer = await reader.read()
+            return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 500")
+    assert "planted" in caplog.text

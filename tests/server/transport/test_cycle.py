@@ -346,7 +346,7 @@ def test_other_tasks_get_a_turn_between_two_steps_of_a_file():
             counting = asyncio.create_task(count_turns())
             each = cycle.Cycle(outlet, {"extensions": {}}, keep_alive=True, expects=False)
             size_bytes = 3 * limits.READ_BYTES + 1
-            await each.begin(200, (), size_bytes=size_bytes)
+            await each.begin(200, b"", size_bytes=size_bytes)
             await each.send_file(Disk(), -1, 5, size_bytes)
             counting.cancel()
 
@@ -362,6 +362,7 @@ class Outlet:
     """A plain connection that takes everything at once, and notes the flags of what is sent."""
 
     is_plain = True
+    is_writable = True
 
     def __init__(self):
         self.flags = ()
@@ -399,7 +400,7 @@ def test_the_head_of_an_empty_answer_waits_for_no_body(body):
     async def send():
         with contextlib.closing(Outlet()) as outlet:
             each = cycle.Cycle(outlet, {"extensions": {}}, keep_alive=True, expects=False)
-            await each.begin(200, ((b"content-length", b"0"),), size_bytes=0)
+            await each.begin(200, b"content-length: 0\r\n", size_bytes=0)
             for piece in body:
                 await each.write(piece)
             each.end()
