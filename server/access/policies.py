@@ -20,7 +20,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal, TypeAlias
 
 from server import limits
-from server.access import actions, errors, model
+from server.access import actions, conditionkeys, errors, model
 
 PolicyType: TypeAlias = Literal["identity", "resource"]
 Values: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -287,6 +287,8 @@ def _resource(text: str, path: str, *, variables: bool) -> Pattern:
             raise _fault(path, f"{text!r}: no partition {parts[1]!r}")
         if parts[2] not in ACTION_PREFIXES and parts[2] != "*":
             raise _fault(path, f"{text!r}: no service {parts[2]!r}")
+    if variables:
+        _check_variables(text, path)
     return compile_pattern(text, variables=variables)
 
 
@@ -348,6 +350,9 @@ def _condition(operator: str, key: str, raw: Any, path: str, *, variables: bool)
     prefix, colon, rest = key.partition(":")
     if not colon or not rest or prefix.lower() not in KEY_PREFIXES:
         raise _fault(path, f"no condition key {key!r}; keys start with {_listed(KEY_PREFIXES)}")
+    fault = conditionkeys.suggest(prefix.lower(), rest)
+    if fault is not None:
+        raise _fault(path, fault)
     texts = _texts(raw, path, scalars=True)
     null = None
     negated = False
@@ -412,6 +417,20 @@ def _compile(pieces: Sequence[str], ignore_case: bool) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
+def _check_variables(text: str, path: str) -> None:
+    """Raise MalformedPolicy for a variable of a condition key that does not exist."""
+    for inside in _VARIABLE.findall(text):
+        named = _variable(inside)
+        if isinstance(named, str):
+            continue
+        service, colon, name = named[0].partition(":")
+        if not colon or not name or service not in KEY_PREFIXES:
+            raise _fault(path, f"no condition key {named[0]!r} for the variable ${{{inside}}}")
+        fault = conditionkeys.suggest(service, name)
+        if fault is not None:
+            raise _fault(path, f"the variable ${{{inside}}}: {fault}")
+
+
 def _variable(inside: str) -> str | tuple[str, str | None]:
     if inside in ("*", "?", "$"):
         return re.escape(inside)
@@ -422,6 +441,8 @@ def _variable(inside: str) -> str | tuple[str, str | None]:
 
 def _text_test(*, ignore_case: bool, wildcards: bool) -> Callable[[str, str, bool], Test]:
     def build(text: str, path: str, variables: bool) -> Test:
+        if variables:
+            _check_variables(text, path)
         pattern = compile_pattern(
             text, variables=variables, ignore_case=ignore_case, wildcards=wildcards
         )
@@ -436,6 +457,8 @@ def _arn_test(text: str, path: str, variables: bool) -> Test:
         parts = ["*"] * 6
     if len(parts) != 6:
         raise _fault(path, f"{text!r} is not an ARN")
+    if variables:
+        _check_variables(text, path)
     patterns = [compile_pattern(part, variables=variables) for part in parts]
 
     def test(value: str, values: Values) -> bool:

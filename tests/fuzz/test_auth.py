@@ -151,6 +151,6 @@ json_values = st.recursive(
 @given(json_values, st.sampled_from(["identity", "resource"]))
 def test_any_json_is_a_policy_or_malformed(value, kind):
     with contextlib.suppress(access_errors.MalformedPolicy):
-        found = policies.parse_policy(value, kind=kind)
+        found = policies.parse_policy(value, policy_type=kind)
         for statement in found.statements:
             statement.applies("s3:GetObject", "arn:aws:s3:::b/k", {"aws:username": ("a",)})

@@ -125,8 +125,8 @@ def applies(said, action="s3:GetObject", resource="arn:aws:s3:::b/k", **values):
             "Statement[0].Condition.Null.aws:username",
         ),
         (
-            document(statement(Condition={"BinaryEquals": {"s3:x": "***"}})),
-            "Statement[0].Condition.BinaryEquals.s3:x",
+            document(statement(Condition={"BinaryEquals": {"s3:prefix": "***"}})),
+            "Statement[0].Condition.BinaryEquals.s3:prefix",
         ),
         (
             document(statement(Condition={"StringEquals": {"aws:username": [{}]}})),
@@ -308,8 +308,8 @@ NEGATED = {
 
 
 def holds(operator, written, *given):
-    said = {"Condition": {operator: {"aws:Key": written}}}
-    return applies(said, aws__key=tuple(given)) if given else applies(said)
+    said = {"Condition": {operator: {"aws:TagKeys": written}}}
+    return applies(said, aws__tagkeys=tuple(given)) if given else applies(said)
 
 
 def test_every_operator_is_in_the_matrix():
@@ -374,11 +374,11 @@ def test_null_asks_whether_a_key_is_there():
 def test_operators_and_keys_must_all_hold():
     said = {
         "Condition": {
-            "StringEquals": {"aws:a": "1", "aws:b": "2"},
-            "NumericLessThan": {"s3:c": "3"},
+            "StringEquals": {"aws:Referer": "1", "aws:UserAgent": "2"},
+            "NumericLessThan": {"s3:max-keys": "3"},
         }
     }
-    good = {"aws__a": ("1",), "aws__b": ("2",), "s3__c": ("2",)}
+    good = {"aws__referer": ("1",), "aws__useragent": ("2",), "s3__max-keys": ("2",)}
     assert applies(said, **good)
     for key in good:
         assert not applies(said, **{**good, key: ("9",)})

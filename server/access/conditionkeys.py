@@ -1,0 +1,68 @@
+"""rule: the condition keys that a policy may name, by service.
+
+A key that no request can have makes a Deny that never binds, so a misspelt one is refused where the
+policy is written. Known are AWS's (global condition context keys; service authorization reference,
+"Condition keys for Amazon S3" and "for Amazon S3 Tables") and `lake:branch`, this server's own. A
+key that AWS knows and this server does not set is absent from every request. Keys of services that
+are not served here are not judged.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+_AWS: Final = """
+    AssumedRoot CalledVia CalledViaFirst CalledViaLast ChatbotSourceArn CurrentTime
+    Ec2InstanceSourcePrivateIPv4 Ec2InstanceSourceVpc EpochTime FederatedProvider
+    MultiFactorAuthAge MultiFactorAuthPresent PrincipalAccount PrincipalArn PrincipalIsAWSService
+    PrincipalOrgID PrincipalOrgPaths PrincipalServiceName PrincipalServiceNamesList PrincipalTag/
+    PrincipalType Referer RequestTag/ RequestedRegion ResourceAccount ResourceOrgID
+    ResourceOrgPaths ResourceTag/ SecureTransport SourceAccount SourceArn SourceIdentity SourceIp
+    SourceOrgID SourceOrgPaths SourceVpc SourceVpcArn SourceVpce SourceVpceAccount SourceVpceOrgID
+    SourceVpceOrgPaths TagKeys TokenIssueTime UserAgent ViaAWSService VpcSourceIp userid username
+"""
+
+_S3: Final = """
+    AccessGrantsInstanceArn AccessPointNetworkOrigin AccessPointTag/ BucketTag/
+    DataAccessPointAccount DataAccessPointArn ExistingJobOperation ExistingJobPriority
+    ExistingObjectTag/ InventoryAccessibleOptionalFields JobSuspendedCause ObjectCreationOperation
+    RequestJobOperation RequestJobPriority RequestObjectTag/ RequestObjectTagKeys ResourceAccount
+    TlsVersion authType delimiter if-match if-none-match locationconstraint max-keys
+    object-lock-legal-hold object-lock-mode object-lock-remaining-retention-days
+    object-lock-retain-until-date prefix signatureAge signatureversion versionid x-amz-acl
+    x-amz-content-sha256 x-amz-copy-source x-amz-grant-full-control x-amz-grant-read
+    x-amz-grant-read-acp x-amz-grant-write x-amz-grant-write-acp x-amz-metadata-directive
+    x-amz-object-ownership x-amz-server-side-encryption
+    x-amz-server-side-encryption-aws-kms-key-id
+    x-amz-server-side-encryption-customer-algorithm x-amz-storage-class
+    x-amz-website-redirect-location
+"""
+
+_S3TABLES: Final = "KMSKeyArn SSEAlgorithm TableBucketTag/ namespace tableName"
+
+KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "aws": frozenset(_AWS.split()),
+    "s3": frozenset(_S3.split()),
+    "s3tables": frozenset(_S3TABLES.split()),
+    "lake": frozenset({"branch"}),
+}
+"""Service -> its keys as AWS writes them. One that ends in a slash is followed by a tag's name."""
+
+
+def suggest(service: str, name: str) -> str | None:
+    """Return why a service has no condition key of this name, or None if it has one.
+
+    service: lower case. name: in any case, as condition keys may be written.
+    """
+    names = KEYS.get(service)
+    if names is None:
+        return None
+    by_lower = {each.lower(): each for each in names}
+    stem, slash, tag = name.lower().partition("/")
+    if f"{stem}{slash}" in by_lower and bool(slash) == bool(tag):
+        return None
+    close = difflib.get_close_matches(stem, by_lower, n=1)
+    hint = f"; did you mean {service}:{by_lower[close[0]]}?" if close else ""
+    return f"{service} has no condition key {name!r}{hint}"
