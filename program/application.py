@@ -195,12 +195,15 @@ def build(
                 counts=counts,
                 version=config.VERSION,
                 refuses_writes=lambda: why_writes_are_refused(storage, log),
-                routes=catalog_native.make_routes(
-                    tables=all_tables,
-                    access=catalog_access,
-                    sweep=table_sweep,
+                floors=(
+                    native.Floor(
+                        rows=catalog_native.ROWS,
+                        services=catalog_native.Services(
+                            tables=all_tables, access=catalog_access, sweep=table_sweep
+                        ),
+                        wire_errors=catalog_native.WIRE_ERRORS,
+                    ),
                 ),
-                wire_errors=catalog_native.WIRE_ERRORS,
                 gauges=(lambda: sweeping.format_metrics(table_sweep.totals),),
             ),
         },

@@ -61,7 +61,6 @@ HELD_PROVEN_BYTES_MAX: Final = 128 * 1024 * 1024
 HELD_WAIT_SECONDS_MAX: Final = 10.0
 """How long a request waits for its share of these."""
 HELD_WAITING_MAX: Final = 256
-NATIVE_BODY_BYTES_MAX: Final = 1024 * 1024
 FORM_BODY_BYTES_MAX: Final = 64 * 1024
 UNREAD_BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of a refused request's body that are received and dropped, so that the client reads the

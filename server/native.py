@@ -1,19 +1,19 @@
-"""face: health, metrics, and the native API's frame.
+"""face: health, metrics, and the native API, `/_api/v1`.
 
-`/_health` needs no credential; `/_metrics` and `/_api/v1/...` do. Operations of the native API are
-routes from the floors that implement them; this module finds the route, authorises its action, and
-encodes results and errors as JSON. Routes are templates of whole segments:
-`warehouses/{warehouse}/loads`.
+Each operation is a Row: its route, its `calls.Operation`, and what the OpenAPI document says of it.
+The rows of the catalog come from the floor that implements them, with their services. Routes are
+templates of whole segments: `/_api/v1/warehouses/{warehouse}/loads`. `/_health` needs no
+credential; everything else does. HEAD is answered where GET is.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from server import asgi, calls, counters, errors, errortables, limits
+from server import asgi, calls, counters, errors, errortables
 from server.access import errors as access_errors
 from server.access import model
 from server.auth import callers
@@ -21,48 +21,80 @@ from server.auth import errors as auth_errors
 from storage import errors as storage_errors
 
 Labels: TypeAlias = Mapping[str, str]
-Handler: TypeAlias = Callable[["Call"], Awaitable[Any]]
-"""Runs a route's operation; returns a JSON value, or a whole Response."""
+"""A call's value: the path's labels, by name."""
 
-Demanding: TypeAlias = Callable[[Labels], tuple[model.Demand, ...]]
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema, as OpenAPI 3.1 takes it."""
+
 ErrorTable: TypeAlias = errortables.Table[tuple[int, str]]
-"""Error class -> status and type, for errors of the floors that have routes."""
+"""Error class -> status and type, for errors of the floors that have rows."""
 
 METRICS_DEMAND: Final = model.Demand(action="lake:Admin", resource="*", only_reads=True)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-API_PREFIX: Final = ("_api", "v1")
+OPENAPI_VERSION: Final = "3.1.0"
+
+TEXT: Final[Schema] = {"type": "string"}
+FLAG: Final[Schema] = {"type": "boolean"}
+WHOLE: Final[Schema] = {"type": "integer"}
+TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+WHOLE_OR_NULL: Final[Schema] = {"type": ["integer", "null"]}
+ANY_OBJECT: Final[Schema] = {"type": "object"}
+
+
+def object_of(**properties: Schema) -> Schema:
+    """Return the schema of an object that has exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def list_of(items: Schema) -> Schema:
+    """Return the schema of an array."""
+    return {"type": "array", "items": items}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """One request to a route: its path's labels, query, body, and caller.
+class Parameter:
+    """One parameter of the query. The first value of several counts."""
 
-    parameters: the query, by name; the first value counts.
-    """
-
-    labels: Labels
-    parameters: Mapping[str, str]
-    body: bytes
-    caller: callers.Caller
-    origin: str
+    name: str
+    meaning: str
+    schema: Schema = dataclasses.field(default_factory=lambda: TEXT)
+    required: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Route:
-    """One operation of the native API. template: below `/_api/v1/`.
+class Row:
+    """One operation of the native API.
 
-    demands: the needed permissions, from the path's labels.
+    template: the path, with labels in braces. summary, parameters, status, answer: what the OpenAPI
+    document says; answer: the schema of the answer's JSON, None of an answer that is text.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     template: str
-    handler: Handler
-    demands: Demanding
+    operation: calls.Operation
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    status: int = 200
+    answer: Schema | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The template's segments."""
-        return tuple(self.template.split("/"))
+        return tuple(self.template[1:].split("/"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Floor:
+    """The rows of another floor, the services that their handlers get, and their errors."""
+
+    rows: Sequence[Row]
+    services: Any
+    wire_errors: ErrorTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,13 +102,14 @@ class Services:
     """The services of this module's handlers.
 
     refuses_writes: returns why the server refuses writes now, or None. gauges: yield further lines
-    of metrics.
+    of metrics. rows: all of the face.
     """
 
     counts: counters.Counters
     version: str
     refuses_writes: Callable[[], str | None]
-    gauges: tuple[Callable[[], Iterable[str]], ...] = ()
+    gauges: tuple[Callable[[], Iterable[str]], ...]
+    rows: tuple[Row, ...]
 
 
 KIT_ERRORS: Final[ErrorTable] = {
@@ -101,7 +134,7 @@ KIT_ERRORS: Final[ErrorTable] = {
 
 
 class NativeFace:
-    """The face. routes, wire_errors: those of other floors.
+    """The face. floors: other floors with operations here.
 
     refuses_writes: returns why the server refuses writes now, or None; `/_health` shows it.
     """
@@ -113,34 +146,34 @@ class NativeFace:
         *,
         counts: counters.Counters,
         version: str,
-        routes: Sequence[Route] = (),
-        wire_errors: ErrorTable | None = None,
+        floors: Sequence[Floor] = (),
         refuses_writes: Callable[[], str | None] = lambda: None,
         gauges: Sequence[Callable[[], Iterable[str]]] = (),
     ) -> None:
+        self._rows = ROWS + tuple(_bound(row, floor) for floor in floors for row in floor.rows)
+        self._wire_errors = dict(KIT_ERRORS)
+        for floor in floors:
+            self._wire_errors |= floor.wire_errors
         self.services = Services(
-            counts=counts, version=version, refuses_writes=refuses_writes, gauges=tuple(gauges)
+            counts=counts,
+            version=version,
+            refuses_writes=refuses_writes,
+            gauges=tuple(gauges),
+            rows=self._rows,
         )
-        self._rows = tuple((route, _row(route)) for route in routes)
-        self._wire_errors = {**KIT_ERRORS, **(wire_errors or {})}
 
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the row of a request."""
         segments = request.segments
-        operation = SINGLE.get(segments)
-        if operation is not None:
-            if request.method in READING:
-                return calls.Call(operation, None, request)
-            return calls.Call(UNROUTED, READING, request)
         allowed: list[str] = []
-        if segments[:2] == API_PREFIX:
-            for route, row in self._rows:
-                labels = match_template(route.parts, segments[2:])
-                if labels is None:
-                    continue
-                if route.method == request.method:
-                    return calls.Call(row, labels, request)
-                allowed.append(route.method)
+        for row in self._rows:
+            labels = match_template(row.parts, segments)
+            if labels is None:
+                continue
+            methods = ("GET", "HEAD") if row.method == "GET" else (row.method,)
+            if request.method in methods:
+                return calls.Call(row.operation, labels, request)
+            allowed += methods
         return calls.Call(UNROUTED, tuple(allowed), request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
@@ -268,43 +301,114 @@ async def refuse_route(services: Services, call: calls.Call) -> asgi.Response:
     )
 
 
-HEALTH: Final = calls.Operation(
-    name="health", handler=tell_health, authentication=callers.Authentication.NONE
-)
-METRICS: Final = calls.Operation(
-    name="metrics", handler=tell_metrics, demands=lambda services, call: (METRICS_DEMAND,)
-)
+async def tell_openapi(services: Services, call: calls.Call) -> asgi.Response:
+    """Answer the OpenAPI document of all rows."""
+    return asgi.json_response(openapi_of(services.rows, version=services.version))
+
+
+def openapi_of(rows: Iterable[Row], *, version: str) -> dict[str, Any]:
+    """Return the OpenAPI document of the rows: paths, parameters, answers, errors, credentials."""
+    paths: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        paths.setdefault(row.template, {})[row.method.lower()] = _described(row)
+    return {
+        "openapi": OPENAPI_VERSION,
+        "info": {"title": "Boathouse native API", "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": ERROR},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "basic": {"type": "http", "scheme": "basic"},
+            },
+        },
+    }
+
+
+def _described(row: Row) -> dict[str, Any]:
+    labels = [part[1:-1] for part in row.parts if part.startswith("{")]
+    path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in labels]
+    query = [
+        {
+            "name": parameter.name,
+            "in": "query",
+            "required": parameter.required,
+            "description": parameter.meaning,
+            "schema": parameter.schema,
+        }
+        for parameter in row.parameters
+    ]
+    answer = {"text/plain": {"schema": TEXT}}
+    if row.answer is not None:
+        answer = {"application/json": {"schema": row.answer}}
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    needs_none = row.operation.authentication is callers.Authentication.NONE
+    return {
+        "operationId": row.operation.name,
+        "summary": row.summary,
+        "parameters": path + query,
+        "security": [] if needs_none else [{"bearer": []}, {"basic": []}],
+        "responses": {
+            str(row.status): {"description": "The answer.", "content": answer},
+            "default": {"description": "A refusal.", "content": error},
+        },
+    }
+
+
+def parameters_of(call: calls.Call) -> dict[str, str]:
+    """Return the parameters of a call's query; the first value of each counts."""
+    parameters: dict[str, str] = {}
+    for name, value in call.request.pairs:
+        parameters.setdefault(name, value)
+    return parameters
+
+
+def _bound(row: Row, floor: Floor) -> Row:
+    """Return the row of a floor with handler and demands that get the floor's services."""
+    operation = row.operation
+    handler = operation.handler
+    assert handler is not None, "the native API has no operation that it does not serve"
+    return dataclasses.replace(
+        row,
+        operation=dataclasses.replace(
+            operation,
+            handler=lambda _, call: handler(floor.services, call),
+            demands=lambda _, call: operation.demands(floor.services, call),
+        ),
+    )
+
+
 UNROUTED: Final = calls.Operation(name="", handler=refuse_route)
 """The operation of an unknown route; it requires a credential too."""
 
-SINGLE: Final[Mapping[tuple[str, ...], calls.Operation]] = {
-    ("_health",): HEALTH,
-    ("_metrics",): METRICS,
-}
-READING: Final = ("GET", "HEAD")
+ERROR: Final[Schema] = object_of(error=object_of(type=TEXT, message=TEXT, request_id=TEXT))
 
-
-def _row(route: Route) -> calls.Operation:
-    return calls.Operation(
-        name=f"{route.method} {route.template}",
-        handler=functools.partial(_answer, route),
-        demands=lambda services, call: route.demands(call.value),
-        body_bytes_max=limits.NATIVE_BODY_BYTES_MAX,
-    )
-
-
-async def _answer(route: Route, services: Services, call: calls.Call) -> asgi.Response:
-    request = call.request
-    parameters: dict[str, str] = {}
-    for name, value in request.pairs:
-        parameters.setdefault(name, value)
-    result = await route.handler(
-        Call(
-            labels=call.value,
-            parameters=parameters,
-            body=call.body,
-            caller=call.caller,
-            origin=request.origin,
-        )
-    )
-    return result if isinstance(result, asgi.Response) else asgi.json_response(result)
+ROWS: Final = (
+    Row(
+        method="GET",
+        template="/_health",
+        operation=calls.Operation(
+            name="getHealth", handler=tell_health, authentication=callers.Authentication.NONE
+        ),
+        summary="That the server runs, or why it refuses writes",
+        answer=object_of(status=TEXT, version=TEXT),
+    ),
+    Row(
+        method="GET",
+        template="/_metrics",
+        operation=calls.Operation(
+            name="getMetrics",
+            handler=tell_metrics,
+            demands=lambda services, call: (METRICS_DEMAND,),
+        ),
+        summary="Counters, as Prometheus reads them",
+    ),
+    Row(
+        method="GET",
+        template="/_api/v1/openapi.json",
+        operation=calls.Operation(name="getOpenAPI", handler=tell_openapi),
+        summary="This document",
+        answer=ANY_OBJECT,
+    ),
+)
+"""The rows of this module, ahead of those of other floors."""

@@ -85,14 +85,13 @@ class Doors:
 
     def native(self) -> list[model.Demand]:
         sweep: Any = None
-        routes = native.make_routes(tables=self.lake.tables, access=self.access, sweep=sweep)
-        (loads,) = (route for route in routes if route.template.endswith("/loads"))
+        services = native.Services(tables=self.lake.tables, access=self.access, sweep=sweep)
         call = SimpleNamespace(
-            labels={"warehouse": "lake"},
-            parameters={"table": "ns.t"},
-            caller=SimpleNamespace(principal=lakes.ROOT),
+            value={"warehouse": "lake"},
+            request=SimpleNamespace(pairs=(("table", "ns.t"),)),
+            principal=lakes.ROOT,
         )
-        return self.recorded(lambda: asyncio.run(loads.handler(call)))  # type: ignore[arg-type]
+        return self.recorded(lambda: asyncio.run(native.list_loads(services, call)))  # type: ignore[arg-type]
 
     def sql(self, *actions: str) -> list[model.Demand]:
         def look_up() -> None:

@@ -88,7 +88,7 @@ class EchoFace:
             case ("denies",):
                 raise access_errors.AccessDenied("no", action="a", resource="r")
             case ("reads",):
-                body = await request.read(limit_bytes=limits.NATIVE_BODY_BYTES_MAX)
+                body = await request.read(limit_bytes=1 << 20)
                 return asgi.json_response({"read": len(body)})
             case ("documented",):
                 return asgi.json_response({"body": call.body.decode()})

@@ -7,7 +7,7 @@ import re
 import orjson
 import pytest
 
-from server import asgi, counters, errors, exchange, native
+from server import asgi, calls, counters, errors, exchange, native
 from server.access import decide, model
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
@@ -19,43 +19,54 @@ class Missing(Exception):
     """A fact of a floor above."""
 
 
-async def load(call):
-    if call.labels["warehouse"] == "absent":
+async def load(services, call):
+    if call.value["warehouse"] == "absent":
         raise Missing("no such warehouse")
-    return {
-        "warehouse": call.labels["warehouse"],
-        "table": call.parameters.get("table"),
-        "who": call.caller.principal.name,
-        "body": call.body.decode(),
-        "origin": call.origin,
-    }
+    return asgi.json_response(
+        {
+            "services": services,
+            "warehouse": call.value["warehouse"],
+            "table": native.parameters_of(call).get("table"),
+            "who": call.principal.name,
+            "body": call.body.decode(),
+        }
+    )
 
 
-async def whole(call):
+async def whole(services, call):
     return asgi.Response(202, (), b"whole")
 
 
-def demands(labels):
-    return (model.Demand(action="s3tables:GetTable", resource=labels["warehouse"]),)
+def demands(services, call):
+    assert services == "the floor's"
+    return (model.Demand(action="s3tables:GetTable", resource=call.value["warehouse"]),)
 
 
-ROUTES = (
-    native.Route(
-        method="GET", template="warehouses/{warehouse}/loads", handler=load, demands=demands
+LOADS = "/_api/v1/warehouses/{warehouse}/loads"
+FLOOR = native.Floor(
+    rows=(
+        native.Row(
+            method="GET",
+            template=LOADS,
+            operation=calls.Operation(
+                name="load", handler=load, demands=demands, body_bytes_max=100
+            ),
+            summary="",
+        ),
+        native.Row(
+            method="POST",
+            template=LOADS,
+            operation=calls.Operation(name="whole", handler=whole, demands=demands),
+            summary="",
+        ),
     ),
-    native.Route(
-        method="POST", template="warehouses/{warehouse}/loads", handler=whole, demands=demands
-    ),
+    services="the floor's",
+    wire_errors={Missing: (404, "NoSuchWarehouse")},
 )
 
 
 def make():
-    return native.NativeFace(
-        counts=counters.Counters(),
-        version="1.2.3",
-        routes=ROUTES,
-        wire_errors={Missing: (404, "NoSuchWarehouse")},
-    )
+    return native.NativeFace(counts=counters.Counters(), version="1.2.3", floors=(FLOOR,))
 
 
 def answer(face, asked):
@@ -108,11 +119,11 @@ def test_route_gets_its_labels_parameters_and_caller():
     )
     response = answer(face, asked)
     assert orjson.loads(response.body) == {
+        "services": "the floor's",
         "warehouse": "a/b",
         "table": "ns.t",
         "who": "root",
         "body": "x",
-        "origin": "http://localhost:1",
     }
 
 
@@ -146,7 +157,7 @@ def test_what_is_not_there_is_named(method, target, status, name):
 
 def test_wrong_method_lists_those_there_are():
     response = answer(make(), request("DELETE", "/_api/v1/warehouses/w/loads"))
-    assert ("allow", "GET, POST") in response.headers
+    assert ("allow", "GET, HEAD, POST") in response.headers
 
 
 def test_every_error_of_the_kit_has_its_status():
