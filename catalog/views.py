@@ -31,6 +31,7 @@ from catalog import (
 )
 from catalog.metadata import reading as json_values
 from catalog.metadata import views as rules
+from server import documents, limits
 from storage import batch
 
 SMALL_VIEW_BYTES: Final = 64 * 1024
@@ -255,6 +256,10 @@ class Views:
                     f"{metadata_location} does not lie in s3://{place.table_bucket}/"
                 )
             data, unchanged = await self._store.fetch_foreign_view(metadata_location, place=place)
+            if documents.has_too_many_values(data):
+                raise errors.InvalidMetadataFile(
+                    f"{metadata_location} holds more than {limits.JSON_VALUES_MAX} JSON values"
+                )
             large = len(data) > SMALL_VIEW_BYTES
             metadata = await commits.run(rules.decode, data, large=large)
             path = locations.parse_location(metadata.location, table_bucket=place.table_bucket)
@@ -435,12 +440,7 @@ class Views:
         """Return the plan that writes new metadata of a view and points to it."""
         commits.check_placement(after, place)
         data = rules.encode(after)
-        if len(data) > store.VIEW_METADATA_BYTES_MAX:
-            raise errors.InvalidArgument(
-                f"The metadata of {ident.dotted()} would be {len(data)} bytes, more than"
-                f" {store.VIEW_METADATA_BYTES_MAX}: keep fewer versions"
-                " (version.history.num-entries)"
-            )
+        _check_size(ident, data)
         codec = properties.metadata_codec(after.properties)
         old = None if before is None else before.pointer
         location = commits.next_file(
@@ -487,6 +487,20 @@ def location_of(pointer: records.Pointer) -> str:
     if pointer.metadata_location is None:
         raise errors.IntegrityBroken(f"The view {pointer.object_uuid} has no metadata")
     return pointer.metadata_location
+
+
+def _check_size(ident: idents.TableIdent, data: bytes) -> None:
+    """Raise InvalidArgument for metadata that would take too long to decode again."""
+    bound = ""
+    if len(data) > store.VIEW_METADATA_BYTES_MAX:
+        bound = f"{store.VIEW_METADATA_BYTES_MAX} bytes"
+    elif documents.has_too_many_values(data):
+        bound = f"{limits.JSON_VALUES_MAX} JSON values"
+    if bound:
+        raise errors.InvalidArgument(
+            f"The metadata of {ident.dotted()} would be more than {bound}: keep fewer versions"
+            " (version.history.num-entries)"
+        )
 
 
 def _apply(

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from catalog import access as catalog_access
 from catalog import errors as catalog_errors
@@ -141,12 +142,14 @@ class View:
             for name in self._table_names(database, namespace)
         ]
 
-    def find(self, ident: idents.TableIdent) -> FoundTable | None:
-        """Return a table by its stored name."""
+    def find(
+        self, ident: idents.TableIdent, kind: Literal["table", "view"] = "table"
+    ) -> FoundTable | None:
+        """Return a table, or an Iceberg view, by its stored name."""
         place = self._place(ident.table_bucket)
         row = None
         if place is not None:
-            row = self._store.find_pointer(self._reading, place, "table", ident)
+            row = self._store.find_pointer(self._reading, place, kind, ident)
         return None if row is None else FoundTable(ident=ident, pointer=row.pointer)
 
     def may_describe(self, table: FoundTable) -> bool:
@@ -214,19 +217,22 @@ class View:
         is_information = bool(names.find(ident, [INFORMATION_SCHEMA]))
         return is_information or self._find_namespace(database, ident) is not None
 
-    def find_table(self, place: Schema, ident: names.Ident) -> FoundTable | None:
-        """Return the table that ident means in a schema, or None."""
+    def find_table(
+        self, place: Schema, ident: names.Ident, *, kind: Literal["table", "view"] = "table"
+    ) -> FoundTable | None:
+        """Return the table, or the Iceberg view, that ident means in a schema, or None."""
         for spelling in names.spellings(ident):
             table = self.find(
                 idents.TableIdent(
                     table_bucket=place.database, namespace=place.namespace, name=spelling
-                )
+                ),
+                kind,
             )
             if table is not None:
                 return table
         if ident.quoted:
             return None
-        stored = self._table_names(place.database, place.namespace, NAMES_COMPARED_MAX)
+        stored = self._table_names(place.database, place.namespace, NAMES_COMPARED_MAX, kind)
         positions = names.find(ident, stored)
         if not positions:
             return None
@@ -235,7 +241,8 @@ class View:
                 table_bucket=place.database,
                 namespace=place.namespace,
                 name=stored[positions[0]],
-            )
+            ),
+            kind,
         )
 
     def table(
@@ -255,7 +262,11 @@ class View:
         missing = self.no_table(place, name)
         table = self.find_table(place, name[-1])
         if table is None:
-            raise missing
+            view = self.find_table(place, name[-1], kind="view")
+            if view is None:
+                raise missing
+            self.check_table(view, actions, missing=missing)
+            raise errors.unsupported(f"view {names.dotted(name)}, whose SQL is for other engines")
         self.check_table(table, actions, missing=missing)
         if table.pointer.metadata_location is None:
             raise errors.unsupported(f"table {names.dotted(name)}, which has no metadata yet")
@@ -395,7 +406,11 @@ class View:
             return None
 
     def _table_names(
-        self, database: str, namespace: idents.Namespace, names_max: int | None = None
+        self,
+        database: str,
+        namespace: idents.Namespace,
+        names_max: int | None = None,
+        kind: Literal["table", "view"] = "table",
     ) -> list[str]:
         place = self._place(database)
         if place is None or not namespace:
@@ -403,9 +418,7 @@ class View:
         row = self._store.find_namespace(self._reading, place, namespace)
         if row is None:
             return []
-        return self._store.names(
-            self._reading, place, "table", row.row.namespace_id, limit=names_max
-        )
+        return self._store.names(self._reading, place, kind, row.row.namespace_id, limit=names_max)
 
     def _find_namespace(self, database: str, ident: names.Ident) -> idents.Namespace | None:
         place = self._place(database)

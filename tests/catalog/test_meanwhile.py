@@ -507,19 +507,10 @@ def test_a_put_and_the_deletion_of_its_table_bucket_do_not_both_succeed(lake: la
 
 # Views.
 
-VIEW_VERSION: dict[str, Any] = {
-    "version-id": 1,
-    "schema-id": 0,
-    "timestamp-ms": lakes.NOW_MS,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-}
-
 
 def make_view(lake: lakes.Lake, name: str = "t") -> Awaitable[Any]:
     return other_views(lake).create(
-        ident(name), schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY
+        ident(name), schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, by=BY
     )
 
 
@@ -545,7 +536,9 @@ def test_a_name_that_becomes_a_tables_meanwhile_is_no_views(
         meanwhile(ns, monkeypatch, lambda: make_table(ns)),
         pytest.raises(errors.TableAlreadyExists, match=r"^Table with same name already exists"),
     ):
-        ns.run(ns.views.create(ident(), schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY))
+        ns.run(
+            ns.views.create(ident(), schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, by=BY)
+        )
     with pytest.raises(errors.NoSuchView):
         ns.views.pointer(ident())
 
@@ -624,7 +617,7 @@ def test_a_location_taken_meanwhile_is_not_a_views(
     ):
         ns.run(
             ns.views.create(
-                ident(), schema=lakes.SCHEMA, view_version=VIEW_VERSION, location=place, by=BY
+                ident(), schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, location=place, by=BY
             )
         )
 

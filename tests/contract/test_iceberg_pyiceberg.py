@@ -12,6 +12,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.view.metadata import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
 from tests.kit.server import Running
 
@@ -138,6 +139,40 @@ def test_pyiceberg_lists_renames_registers_and_drops(catalog: Catalog, namespace
     catalog.purge_table(f"{namespace}.back")
     catalog.drop_namespace(namespace)
     assert not catalog.namespace_exists(namespace)
+
+
+def test_pyiceberg_makes_lists_loads_and_drops_views(catalog: Catalog, namespace: str) -> None:
+    schema = Schema(types.NestedField(1, "id", types.LongType(), required=False))
+    version = ViewVersion(
+        version_id=1,
+        schema_id=0,
+        timestamp_ms=1_800_000_000_000,
+        summary={"engine-name": "test"},
+        representations=[
+            ViewRepresentation(root=SQLViewRepresentation(type="sql", sql="select 1", dialect="x"))
+        ],
+        default_namespace=(namespace,),
+    )
+    name = f"{namespace}.v"
+    made = catalog.create_view(name, schema, version, properties={"owner": "ana"})
+    assert made.metadata.properties == {"owner": "ana"}
+    assert catalog.list_views(namespace) == [(namespace, "v")]
+    assert catalog.list_tables(namespace) == []
+    assert catalog.view_exists(name)
+    loaded = catalog.load_view(name)
+    assert loaded.metadata == made.metadata
+    assert loaded.metadata.versions[0].representations[0].root.sql == "select 1"
+    with pytest.raises(exceptions.ViewAlreadyExistsError):
+        catalog.create_view(name, schema, version)
+    with pytest.raises(exceptions.TableAlreadyExistsError):
+        catalog.create_table(name, schema=schema)
+    with pytest.raises(exceptions.NamespaceNotEmptyError):
+        catalog.drop_namespace(namespace)
+    catalog.drop_view(name)
+    assert not catalog.view_exists(name)
+    with pytest.raises(exceptions.NoSuchViewError):
+        catalog.drop_view(name)
+    catalog.drop_namespace(namespace)
 
 
 def test_pyiceberg_sees_the_catalogs_errors_by_their_types(

@@ -14,7 +14,7 @@ import botocore.config
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.kit import rest, server
+from tests.kit import lakes, rest, server
 
 ROUNDS = 40
 
@@ -112,3 +112,68 @@ def test_a_namespace_is_never_created_in_a_table_bucket_that_is_deleted(
             assert [each["namespace"] for each in names] == [["ns"]]
         else:
             assert created.response["Error"]["Code"] == "NotFoundException"
+
+
+def test_of_a_table_and_a_view_that_are_made_at_once_under_one_name_one_is_there(
+    running: server.Running,
+) -> None:
+    with rest.Client(running) as one, rest.Client(running) as other:
+        one.ask("POST", "namespaces", {"namespace": ["race_names"]})
+        winners = set()
+        for number in range(ROUNDS):
+            name = f"n{number}"
+            table = {"name": name, "schema": lakes.SCHEMA}
+            view = {**table, "view-version": lakes.VIEW_VERSION}
+            (as_table, _), (as_view, _) = at_once(
+                lambda body=table: one.ask("POST", "namespaces/race_names/tables", body),
+                lambda body=view: other.ask("POST", "namespaces/race_names/views", body),
+            )
+            assert sorted((as_table, as_view)) == [200, 409]
+            winners.add(as_table)
+            assert one.ask("GET", f"namespaces/race_names/tables/{name}")[0] == (
+                200 if as_table == 200 else 404
+            )
+            assert one.ask("GET", f"namespaces/race_names/views/{name}")[0] == (
+                200 if as_view == 200 else 404
+            )
+
+
+def test_replacements_of_one_view_at_once_all_take_place(running: server.Running) -> None:
+    with rest.Client(running) as one, rest.Client(running) as other:
+        one.ask("POST", "namespaces", {"namespace": ["race_views"]})
+        view = {
+            "name": "v",
+            "schema": lakes.SCHEMA,
+            "view-version": lakes.VIEW_VERSION,
+            "properties": {"version.history.num-entries": "1000"},
+        }
+        status, made = one.ask("POST", "namespaces/race_views/views", view)
+        assert status == 200
+        uuid_held = {"type": "assert-view-uuid", "uuid": made["metadata"]["view-uuid"]}
+        texts = {"select 1"}
+        for number in range(ROUNDS):
+            replacements = []
+            for writer in ("a", "b"):
+                text = f"select '{writer}{number}'"
+                texts.add(text)
+                representation = {"type": "sql", "sql": text, "dialect": "spark"}
+                version = {
+                    **lakes.VIEW_VERSION,
+                    "version-id": number + 2,
+                    "representations": [representation],
+                }
+                updates = [
+                    {"action": "add-view-version", "view-version": version},
+                    {"action": "set-current-view-version", "view-version-id": -1},
+                ]
+                replacements.append({"requirements": [uuid_held], "updates": updates})
+            first, second = replacements
+            (status_one, _), (status_other, _) = at_once(
+                lambda body=first: one.ask("POST", "namespaces/race_views/views/v", body),
+                lambda body=second: other.ask("POST", "namespaces/race_views/views/v", body),
+            )
+            assert (status_one, status_other) == (200, 200)
+        _, loaded = one.ask("GET", "namespaces/race_views/views/v")
+        versions = loaded["metadata"]["versions"]
+        assert {each["representations"][0]["sql"] for each in versions} == texts
+        assert [each["version-id"] for each in versions] == list(range(1, 2 * ROUNDS + 2))

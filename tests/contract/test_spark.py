@@ -166,6 +166,45 @@ def test_spark_ctas_replaces_renames_and_drops_with_purge(clients: Clients) -> N
     assert ("spark_ctas",) not in sql("SHOW NAMESPACES IN documented")
 
 
+def test_spark_makes_views_changes_them_and_selects_from_them(clients: Clients) -> None:
+    sql = clients.sql
+    home = "documented.spark_views"
+    sql(f"CREATE NAMESPACE IF NOT EXISTS {home}")
+    sql(f"CREATE TABLE {home}.t AS SELECT id, id % 2 AS parity FROM range(6)")
+    sql(
+        f"CREATE VIEW {home}.odd (number COMMENT 'an odd one') COMMENT 'odd numbers' "
+        f"TBLPROPERTIES ('owner-team'='lake') AS SELECT id FROM {home}.t WHERE parity = 1"
+    )
+    assert sql(f"SELECT number FROM {home}.odd ORDER BY number") == [(1,), (3,), (5,)]
+    assert [row[1] for row in sql(f"SHOW VIEWS IN {home}")] == ["odd"]
+    assert [row[1] for row in sql(f"SHOW TABLES IN {home}")] == ["t"]
+    assert ("owner-team", "lake") in sql(f"SHOW TBLPROPERTIES {home}.odd")
+    assert sql(f"DESCRIBE {home}.odd")[0] == ("number", "bigint", "an odd one")
+
+    sql(f"ALTER VIEW {home}.odd SET TBLPROPERTIES ('a'='1')")
+    sql(f"ALTER VIEW {home}.odd UNSET TBLPROPERTIES ('owner-team')")
+    shown = dict(sql(f"SHOW TBLPROPERTIES {home}.odd"))
+    assert (shown.get("a"), "owner-team" in shown) == ("1", False)
+
+    sql(f"CREATE OR REPLACE VIEW {home}.odd AS SELECT id + 100 AS more FROM {home}.t WHERE id < 2")
+    assert sql(f"SELECT more FROM {home}.odd ORDER BY more") == [(100,), (101,)]
+    sql(f"INSERT INTO {home}.t VALUES (1, 1)")
+    assert sql(f"SELECT count(*) FROM {home}.odd") == [(3,)]
+
+    with pytest.raises(Exception, match=r"already exists|ALREADY_EXISTS"):
+        sql(f"CREATE VIEW {home}.t AS SELECT 1 AS one")
+    with pytest.raises(Exception, match=r"already exists|ALREADY_EXISTS"):
+        sql(f"CREATE TABLE {home}.odd (id BIGINT)")
+    sql(f"ALTER VIEW {home}.odd RENAME TO {home}.renamed")
+    assert sql(f"SELECT count(*) FROM {home}.renamed") == [(3,)]
+    assert [row[1] for row in sql(f"SHOW VIEWS IN {home}")] == ["renamed"]
+    sql(f"DROP VIEW {home}.renamed")
+    sql(f"DROP VIEW IF EXISTS {home}.renamed")
+    assert sql(f"SHOW VIEWS IN {home}") == []
+    sql(f"DROP TABLE {home}.t PURGE")
+    sql(f"DROP NAMESPACE {home}")
+
+
 def _keys_below(running: server_kit.Running, location: str) -> list[str]:
     import boto3
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.kit import avrofiles, hostile_http, rest, s3, stalls
+from tests.kit import avrofiles, hostile_http, lakes, rest, s3, stalls
 
 TIMEOUT_SECONDS: Final = 120
 MIB: Final = stalls.MIB
@@ -328,6 +328,53 @@ def register_and_load(place: stalls.Target) -> None:
         assert status == 200, (status, answer[:500])
 
 
+def fresh_view(place: stalls.Target) -> list[Any]:
+    """Make a view in the namespace alice, as root; return its name and metadata."""
+    name = f"v{uuid.uuid4().hex[:8]}"
+    view = {"name": name, "schema": lakes.SCHEMA, "view-version": lakes.VIEW_VERSION}
+    with rest.Client(place.running) as client:
+        client.ask("POST", "namespaces", {"namespace": ["alice"]})
+        status, made = client.ask("POST", "namespaces/alice/views", view)
+        assert status == 200, made
+    return [(name, made)]
+
+
+def versions_with_schemas(place: stalls.Target) -> bytes:
+    """500 schemas and as many versions of one view, each with 20 dialects."""
+    updates: list[Any] = []
+    for number in range(500):
+        texts = [
+            {"type": "sql", "sql": f"select {number}", "dialect": f"d{dialect}"}
+            for dialect in range(20)
+        ]
+        version = {**lakes.VIEW_VERSION, "version-id": number + 2, "schema-id": -1}
+        version["representations"] = [*lakes.VIEW_VERSION["representations"], *texts]
+        updates += _schema_updates(1, 5)
+        updates[-1]["schema"]["fields"][0]["name"] = f"n{number}"
+        updates.append({"action": "add-view-version", "view-version": version})
+    return msgspec.json.encode({"requirements": [], "updates": updates})
+
+
+def view_metadata_of_lists(place: stalls.Target) -> list[Any]:
+    """Put metadata of a view, 2 MiB of empty lists, below the location of one that was dropped."""
+    name, made = fresh_view(place)[0]
+    metadata = made["metadata"]
+    metadata["versions"][0]["x"] = msgspec.Raw(b"[" + b"[]," * 690_000 + b"[]]")
+    location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}.metadata.json"
+    put(place, location.removeprefix("s3://"), msgspec.json.encode(metadata))
+    with rest.Client(place.running) as client:
+        assert client.ask("DELETE", f"namespaces/alice/views/{name}")[0] == 204
+    return [(name, location)]
+
+
+def register_view(place: stalls.Target) -> None:
+    """Register the prepared file, which is refused."""
+    name, location = place.prepared[0]
+    request = msgspec.json.encode({"name": name, "metadata-location": location})
+    status, answer = ask(place, "POST", "namespaces/alice/register-view", request)
+    assert status == 400, (status, answer[:500])
+
+
 def many_names(place: stalls.Target) -> None:
     with rest.Client(place.running) as client:
         for number in range(2_000):
@@ -406,6 +453,7 @@ def _json(text: bytes) -> Maker:
 
 
 COMMIT: Final = "namespaces/alice/tables/{table}"
+VIEW: Final = "namespaces/alice/views/{table}"
 
 ROWS: Final = (
     stalls.Hostile(
@@ -496,6 +544,32 @@ ROWS: Final = (
         growth_mib=64,
         prepare=fresh_table,
         send=sends("POST", "transactions/commit", too_many_changes, statuses=(400,)),
+    ),
+    stalls.Hostile(
+        name="500-schemas-and-versions-of-a-view",
+        principal="alice",
+        growth_mib=64,
+        prepare=fresh_view,
+        send=sends("POST", VIEW, versions_with_schemas),
+    ),
+    stalls.Hostile(
+        name="1-MiB-of-empty-lists-in-a-version-of-a-view",
+        principal="alice",
+        growth_mib=40,
+        prepare=fresh_view,
+        send=sends(
+            "POST",
+            VIEW,
+            _json(b'{"updates":[{"a":[' + b"[]," * (MIB // 3 - 20) + b"[]]}]}"),
+            statuses=(400,),
+        ),
+    ),
+    stalls.Hostile(
+        name="metadata-of-2-MiB-of-lists-to-be-registered-as-a-view",
+        principal="alice",
+        growth_mib=40,
+        prepare=view_metadata_of_lists,
+        send=register_view,
     ),
     stalls.Hostile(
         name="8-MiB-of-empty-lists",

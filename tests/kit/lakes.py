@@ -40,6 +40,15 @@ SCHEMA: dict[str, Any] = {
         {"id": 2, "name": "name", "required": False, "type": "string"},
     ],
 }
+VIEW_VERSION: dict[str, Any] = {
+    "version-id": 1,
+    "schema-id": 0,
+    "timestamp-ms": NOW_MS,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+}
+"""A version of a view, with one SQL text."""
 
 Result = TypeVar("Result")
 

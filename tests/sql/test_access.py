@@ -15,7 +15,7 @@ from sql import errors, places, sessions
 from storage import model
 from tests.kit import lakes, sql_house, users
 
-State = Literal["table", "schema", "nothing"]
+State = Literal["table", "view", "schema", "nothing"]
 
 STATEMENTS = [
     "use database {d}",
@@ -66,7 +66,7 @@ async def answer_of(house: sql_house.House, text: str, **more: Any) -> object:
 
 
 def answers_of(path: Path, name: str, *, database: str, state: State) -> list[object]:
-    """Return what a user is answered where bob's table, only his schema, or neither is there."""
+    """Return what a user is answered where bob's table or view, only his schema, or none is."""
 
     async def work(house: sql_house.House) -> list[object]:
         if state != "nothing":
@@ -74,6 +74,13 @@ def answers_of(path: Path, name: str, *, database: str, state: State) -> list[ob
         if state == "table":
             await house.run("create table bob.secret (id int, word varchar)")
             await house.run("insert into bob.secret values (1, 'hidden')")
+        if state == "view":
+            await house.lake.views.create(
+                house.lake.ident("bob.secret"),
+                schema=lakes.SCHEMA,
+                view_version=lakes.VIEW_VERSION,
+                by=lakes.BY,
+            )
         before = house.lake.log()
         answers = []
         for describe_only in (True, False):
@@ -88,9 +95,9 @@ def answers_of(path: Path, name: str, *, database: str, state: State) -> list[ob
 
 
 @pytest.mark.parametrize("name", ["carol", "dave", "alice"])
-def test_a_hidden_schema_or_table_answers_as_an_absent_one(tmp_path: Path, name: str) -> None:
+def test_a_hidden_schema_table_or_view_answers_as_an_absent_one(tmp_path: Path, name: str) -> None:
     absent = answers_of(tmp_path / "a", name, database="lake", state="nothing")
-    for number, state in enumerate(("schema", "table")):
+    for number, state in enumerate(("schema", "table", "view")):
         path = tmp_path / f"{number}"
         assert answers_of(path, name, database="lake", state=state) == absent  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from catalog import errors as catalog_errors
 from sql import bindings, errors, outcomes, parameters, planning, sessions, writes
 from storage import batch
 from tests.kit import lakes, sql_house
@@ -516,6 +517,35 @@ def test_schemas_are_made_used_and_dropped_with_what_they_hold(tmp_path: Path) -
         assert await house.one("drop schema if exists s2") == (
             "Drop statement executed successfully (S2 already dropped)."
         )
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_a_view_of_the_catalog_is_no_table_of_sql_and_says_why(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create schema s")
+        await house.lake.views.create(
+            house.lake.ident("s.v"),
+            schema=lakes.SCHEMA,
+            view_version=lakes.VIEW_VERSION,
+            by=lakes.BY,
+        )
+        before = house.lake.log()
+        for text in ("select * from s.v", "insert into s.v values (1, 'x')", "describe table s.V"):
+            with pytest.raises(errors.SqlError, match=r"feature 'view S\.V, ") as refused:
+                await house.run(text)
+            assert refused.value.code == "000002"
+        for text in ("create table s.v (id int)", "create or replace table s.v as select 1 as x"):
+            with pytest.raises(errors.SqlError, match="already exists") as refused:
+                await house.run(text)
+            assert refused.value.code == "002002"
+        with pytest.raises(errors.SqlError) as refused:
+            await house.run("drop table s.v")
+        assert refused.value.code == "002003"
+        assert house.lake.log() == before
+        await house.run("drop schema s")
+        with pytest.raises(catalog_errors.NoSuchView):
+            house.lake.views.pointer(house.lake.ident("s.v"))
 
     sql_house.in_house(tmp_path, work)
 

@@ -640,15 +640,6 @@ def test_a_sweep_of_no_table_bucket_is_refused(lake: lakes.Lake) -> None:
 
 # Views.
 
-VIEW_VERSION: dict[str, Any] = {
-    "version-id": 1,
-    "schema-id": 0,
-    "timestamp-ms": lakes.NOW_MS,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-}
-
 
 def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
     lake: lakes.Lake,
@@ -658,7 +649,7 @@ def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
 
     async def prepare() -> tuple[str, str]:
         first = await lake.views.create(
-            ident, schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY
+            ident, schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, by=BY
         )
         update = {"action": "set-properties", "updates": {"a": "1"}}
         second = await lake.views.replace(ident, [], [update], by=BY)
@@ -679,7 +670,9 @@ def test_superseded_metadata_of_a_view_is_hidden_then_freed_and_the_rest_stays(
 def test_the_file_of_a_dropped_view_is_kept_for_its_days_and_then_freed(lake: lakes.Lake) -> None:
     lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
     ident = lake.ident("ns.v")
-    made = lake.run(lake.views.create(ident, schema=lakes.SCHEMA, view_version=VIEW_VERSION, by=BY))
+    made = lake.run(
+        lake.views.create(ident, schema=lakes.SCHEMA, view_version=lakes.VIEW_VERSION, by=BY)
+    )
     lake.run(lake.views.drop(ident, by=BY))
     sweeps.pass_days(lake, 29.9)
     assert sweeps.run(lake).hidden.files == 0

@@ -1,0 +1,154 @@
+"""Power cuts during every change of a view: all views are wholly as before, or wholly as after."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog import errors as catalog_errors
+from storage import errors as storage_errors
+from storage.disk import Disk
+from tests.kit import invariants, lakes
+from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
+
+Change = Callable[[lakes.Lake], Coroutine[Any, Any, Any]]
+LARGE = "x" * 700_000
+"""Two texts of this length make metadata that is a blob of its own."""
+MODES: tuple[tuple[Data, Names], ...] = (("kept", "kept"), ("lost", "lost"), ("torn", "kept"))
+FIRST_ID = 1_000_000
+"""Ids of the change; the folders that it is made on have others."""
+
+
+def version(number: int, text: str) -> dict[str, Any]:
+    return {
+        **lakes.VIEW_VERSION,
+        "version-id": number,
+        "representations": [{"type": "sql", "sql": text, "dialect": "spark"}],
+    }
+
+
+def made(lake: lakes.Lake, dotted: str, text: str = "select 1") -> Coroutine[Any, Any, Any]:
+    return lake.views.create(
+        lake.ident(dotted), schema=lakes.SCHEMA, view_version=version(1, text), by=lakes.BY
+    )
+
+
+def replaced(
+    lake: lakes.Lake, dotted: str, text: str, *more: dict[str, Any]
+) -> Coroutine[Any, Any, Any]:
+    updates = [
+        {"action": "add-view-version", "view-version": version(2, text)},
+        {"action": "set-current-view-version", "view-version-id": -1},
+        *more,
+    ]
+    return lake.views.replace(lake.ident(dotted), [], updates, by=lakes.BY)
+
+
+def register(lake: lakes.Lake) -> Coroutine[Any, Any, Any]:
+    (key,) = [info.key for info in lake.storage.objects.list("lake", prefix="ns/gone/").objects]
+    return lake.views.register(
+        lake.ident("other.back"), f"s3://lake/{key}", by=lakes.BY, permit=lakes.permit_all
+    )
+
+
+MOVE = {"action": "set-location", "location": "s3://lake/ns/moved"}
+CHANGES: dict[str, Change] = {
+    "create": lambda lake: made(lake, "ns.new"),
+    "create large": lambda lake: made(lake, "ns.new", "x" * 1_200_000),
+    "replace": lambda lake: replaced(lake, "ns.v", "select 2"),
+    "replace large": lambda lake: replaced(lake, "ns.large", LARGE),
+    "move": lambda lake: replaced(lake, "ns.v", "select 2", MOVE),
+    "rename": lambda lake: lake.views.rename(
+        lake.ident("ns.v"), lake.ident("other.w"), by=lakes.BY
+    ),
+    "drop": lambda lake: lake.views.drop(lake.ident("ns.v"), by=lakes.BY),
+    "register": register,
+    "drop with its namespace": lambda lake: lake.namespaces.drop_whole(
+        "lake", ("ns",), check=lambda *_: None, by=lakes.BY
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two views, one of them large, and the file of one that was dropped."""
+    data = tmp_path_factory.mktemp("views") / "data"
+    with lakes.opened(data) as lake:
+        for namespace in ("ns", "other"):
+            lake.run(lake.namespaces.create("lake", (namespace,), by=lakes.BY))
+        lake.run(made(lake, "ns.v"))
+        lake.run(made(lake, "ns.large", LARGE + "y"))
+        lake.run(made(lake, "ns.gone"))
+        lake.run(lake.views.drop(lake.ident("ns.gone"), by=lakes.BY))
+    return data
+
+
+def state(data: Path) -> dict[str, Any]:
+    """Check a folder whole, and return the metadata of every view, by its name."""
+    views: dict[str, Any] = {}
+    with lakes.opened(data, first_id=2 * FIRST_ID) as lake:
+        assert lake.storage.recovery.missing == ()
+        for namespace in ("ns", "other"):
+            if not lake.namespaces.exists("lake", (namespace,)):
+                continue
+            views[namespace] = "is there"
+            for name in lake.run(lake.store.page("lake", "view", (namespace,), limit=100)):
+                ident = lake.ident(f"{namespace}.{name}")
+                loaded = lake.run(lake.views.fetch(ident))
+                metadata = json.loads(loaded.data)
+                assert metadata["view-uuid"] == loaded.pointer.table_uuid
+                assert metadata["location"] == loaded.pointer.location
+                views[ident.dotted()] = metadata
+        assert lake.broken_chain() is None
+        invariants.check_recovered(lake.storage, data)
+    return views
+
+
+def change(data: Path, name: str, disk: Disk, *, stop_at: int | None = None) -> bool:
+    """Make a change on a disk that may lose power; say whether it was acknowledged."""
+    with contextlib.suppress(PowerCut), lakes.opened(data, disk=disk, first_id=FIRST_ID) as lake:
+        if isinstance(disk, FaultyDisk) and stop_at is not None:
+            disk.stop_at = disk.events + stop_at
+        try:
+            lake.run(CHANGES[name](lake))
+        except (PowerCut, storage_errors.StorageError, catalog_errors.CatalogError):
+            assert isinstance(disk, FaultyDisk)
+            assert disk.off
+            return False
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_after_a_power_cut_at_any_event_every_view_is_as_before_or_as_after(
+    prepared: Path, tmp_path: Path, name: str
+) -> None:
+    before = state(prepared)
+    shutil.copytree(prepared, tmp_path / "whole")
+    assert change(tmp_path / "whole", name, Disk())
+    after = state(tmp_path / "whole")
+    assert after != before
+    seen = []
+    stop_at, acknowledged = 1, False
+    while not acknowledged:
+        place = tmp_path / str(stop_at)
+        shutil.copytree(prepared, place / "data")
+        disk = FaultyDisk(place / "aside")
+        acknowledged = change(place / "data", name, disk, stop_at=stop_at)
+        for number, (data, names) in enumerate(MODES):
+            left = place / f"left{number}"
+            disk.crash(place / "data", left, data=data, names=names)
+            found = state(left)
+            assert found in (before, after), (stop_at, data, names)
+            assert found == after or not acknowledged
+            seen.append(found)
+        shutil.rmtree(place)
+        stop_at += 1
+    assert before in seen
+    assert after in seen[: -len(MODES)], "a cut right after the transaction keeps it"
