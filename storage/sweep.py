@@ -34,6 +34,28 @@ FILE_GRACE_MS = 60_000
 STEP_MAX = 500
 """How many rows one transaction of the sweep frees."""
 ID_BYTES = 4
+OBJECT_STORES = (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES, Store.PREFIXES)
+OTHER_ROWS = (
+    *(
+        (store, b"")
+        for store in (
+            Store.POINTERS,
+            Store.NAMESPACES,
+            Store.LOG,
+            Store.COMMITS,
+            Store.REFS,
+            Store.LOCATIONS,
+            Store.OUTBOX,
+            Store.CHECKPOINTS,
+            Store.LOADS,
+            Store.METRICS,
+            Store.TAGS,
+        )
+    ),
+    (Store.IDEMPOTENCY, b"k"),
+    (Store.IDEMPOTENCY, b"sk"),
+)
+"""Where others keep rows of a bucket, and what stands before the bucket's id in their keys."""
 ARRIVING_MAX = 256
 SHARE_PART = 20
 """At most ARRIVING_MAX files, or a twentieth of all, are removed at start as unfinished
@@ -238,6 +260,12 @@ class Sweep:
             self._discard(self._scratch / name)
         self._disk.remove_tree(self._cache)
         self._disk.make_folder(self._cache)
+        with self._index.view() as view:
+            forgotten = tuple(forgotten_buckets(view))
+        if forgotten:
+            now_ms = self._now_ms()
+            writes = tuple(bodies.released("bucket", str(each), now_ms) for each in forgotten)
+            self._index.commit_now(Batch(writes=writes, makes_room=True))
         always_ms = self._now_ms() + (1 << 40)
         for step in self._steps(row_before_ms=always_ms, file_before_ms=always_ms):
             self._unlink(step.files)
@@ -353,7 +381,7 @@ def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation
     """
     start, stop = keys.bucket_range(bucket_id)
     left = STEP_MAX
-    for store in (Store.OBJECTS, Store.VERSIONS, Store.UPLOADS, Store.TOMBSTONES, Store.PREFIXES):
+    for store in OBJECT_STORES:
         for key, value in view.scan(store, start, stop):
             upload_id = keys.suffix_of(key) if store is Store.UPLOADS else None
             if upload_id:
@@ -366,6 +394,32 @@ def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation
                 return
             left -= 1
             yield _removal(store, key, _segments_of(store, key, value), now_ms)
+    for store, prefix in OTHER_ROWS:
+        for key, _ in view.scan(store, prefix + start, prefix + stop):
+            if left == 0:
+                return
+            left -= 1
+            yield _removal(store, key, (), now_ms)
+
+
+def forgotten_buckets(view: View) -> Iterator[int]:
+    """Yield the ids of buckets that are neither there nor released, and yet have rows.
+
+    An older release left the rows of the catalog behind.
+    """
+    known = {records.bucket_id(value) for _, value in view.scan(Store.BUCKETS, b"")}
+    known |= {
+        int(records.decode_released(value).name)
+        for _, value in view.scan(Store.RELEASED, b"b", keys.successor(b"b"))
+    }
+    for store, prefix in OTHER_ROWS:
+        start = prefix
+        while (row := next(view.scan(store, start, keys.successor(prefix)), None)) is not None:
+            bucket_id = int.from_bytes(row[0][len(prefix) :][:ID_BYTES], "big")
+            if bucket_id not in known:
+                known.add(bucket_id)
+                yield bucket_id
+            start = prefix + keys.bucket_range(bucket_id)[1]
 
 
 def _part_rows(view: View, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:

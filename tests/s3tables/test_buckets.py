@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from catalog import idents, records
+from catalog import idents, receipts, records
 from s3tables import emptiness, errors
-from storage import batch
+from storage import batch, keys, sweep
 from tests.kit import lakes
 from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
 
@@ -297,6 +297,168 @@ def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
     house.put_object(name, "sales/first-2", b"x")
     with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
+
+
+STAYS = {
+    # The next id to give: ids are never given twice.
+    batch.Store.META: (b"next_bucket", b"next_node"),
+    # The list of idempotency rows by their end, until a request after it removes what has ended.
+    batch.Store.IDEMPOTENCY: (b"t",),
+}
+"""What may be in the index of a bucket that is gone: by store, what the keys begin with."""
+
+
+def whole_index(house: House) -> dict[batch.Store, dict[bytes, bytes]]:
+    with house.lake.storage.index.view() as view:
+        return {store: dict(view.scan(store, b"")) for store in batch.Store}
+
+
+def make_everything(house: House, client: Any, name: str) -> str:
+    """Make a table bucket with all that can be in one, and delete it all but the bucket."""
+    lake, run = house.lake, house.run
+    arn = client.create_table_bucket(name=name, tags={"a": "b"})["arn"]
+    client.create_namespace(tableBucketARN=arn, namespace=["sales"])
+    where = {"tableBucketARN": arn, "namespace": "sales"}
+    schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+    client.create_table(**where, name="t", format="ICEBERG", metadata=schema, tags={"c": "d"})
+    client.create_table(**where, name="empty", format="ICEBERG")
+    bucket_id = lake.store.place(name).bucket_id
+    ident = idents.TableIdent(table_bucket=name, namespace=("sales",), name="t")
+    location = run(lake.tables.fetch(ident)).metadata.location
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": lakes.NOW_MS,
+        "manifest-list": f"{location}/metadata/snap-1.avro",
+        "summary": {"operation": "append", "boathouse.loads": '[{"source":"s3://in/a"}]'},
+        "schema-id": 0,
+    }
+    receipt = receipts.Receipt(
+        key=records.idempotency_key(bucket_id, "p", "019b1c3e-0000-7000-8000-000000000001"),
+        fingerprint=b"f" * 16,
+        now_ms=lakes.NOW_MS,
+    )
+    update = {"action": "add-snapshot", "snapshot": snapshot}
+    run(lake.tables.commit(ident, [], [update], by=lakes.BY, receipt=receipt))
+    run(lake.tables.report_metrics(ident, b"{}", by=lakes.BY))
+    view = idents.TableIdent(table_bucket=name, namespace=("sales",), name="v")
+    version = {
+        "version-id": 1,
+        "timestamp-ms": lakes.NOW_MS,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["sales"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }
+    fields = {"type": "struct", "schema-id": 0, "fields": []}
+    run(
+        lake.views.create(
+            view, schema=fields, view_version=version, by=lakes.BY, permit=lakes.permit_all
+        )
+    )
+    house.put_object(name, "sales/t/data/f.parquet", b"x" * 100_000)
+    house.put_object(name, "sales/t/data/" + "k" * 900 + ".parquet", b"x")
+    client.rename_table(**where, name="t", newName="renamed")
+    client.delete_table(**where, name="renamed")
+    client.delete_table(**where, name="empty")
+    run(lake.views.drop(view, by=lakes.BY))
+    for info in lake.storage.objects.list(name, prefix="sales/v/").objects:
+        run(lake.storage.objects.delete(name, info.key))
+    client.delete_namespace(**where)
+    return str(arn)
+
+
+def sweep_all(house: House) -> None:
+    while house.run(house.lake.storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1)):
+        pass
+
+
+def test_a_deleted_bucket_leaves_no_row_in_the_index_but_those_that_may_stay(
+    house: House, client: Any
+) -> None:
+    before = whole_index(house)
+    arn = make_everything(house, client, "everything")
+    filled = {store for store, rows in whole_index(house).items() if rows != before[store]}
+    assert filled >= {
+        batch.Store.BUCKETS,
+        batch.Store.OBJECTS,
+        batch.Store.PREFIXES,
+        batch.Store.POINTERS,
+        batch.Store.NAMESPACES,
+        batch.Store.LOG,
+        batch.Store.COMMITS,
+        batch.Store.REFS,
+        batch.Store.LOCATIONS,
+        batch.Store.IDEMPOTENCY,
+        batch.Store.LOADS,
+        batch.Store.METRICS,
+        batch.Store.TAGS,
+    }
+    client.delete_table_bucket(tableBucketARN=arn)
+    sweep_all(house)
+    after = whole_index(house)
+    left = {
+        store: keys
+        for store in batch.Store
+        if (
+            keys := [
+                key
+                for key in after[store].keys() - before[store].keys()
+                if not key.startswith(STAYS.get(store, ()))
+            ]
+        )
+    }
+    assert left == {}
+
+
+def test_a_bucket_that_an_older_release_deleted_loses_its_rows_at_the_next_start(
+    house: House, client: Any
+) -> None:
+    storage = house.lake.storage
+    before = whole_index(house)
+    arn = make_everything(house, client, "everything")
+    bucket_id = storage.buckets.get("everything").bucket_id
+    client.delete_table_bucket(tableBucketARN=arn)
+    start, stop = keys.bucket_range(bucket_id)
+
+    async def forget() -> None:
+        """Do what the sweep of that release did."""
+        index = whole_index(house)
+        rows = [
+            batch.Delete(store=store, key=key)
+            for store in (*sweep.OBJECT_STORES, batch.Store.RELEASED)
+            for key in index[store]
+            if store is batch.Store.RELEASED or start <= key < stop
+        ]
+        await storage.index.commit(batch.Batch(writes=tuple(rows)))
+
+    house.run(forget())
+    assert whole_index(house)[batch.Store.LOG].keys() - before[batch.Store.LOG].keys()
+    storage.sweep.recover()
+    after = whole_index(house)
+    for store in (batch.Store.LOG, batch.Store.POINTERS, batch.Store.TAGS, batch.Store.LOCATIONS):
+        assert after[store].keys() <= before[store].keys()
+    assert after[batch.Store.RELEASED] == {}
+
+
+def test_a_bucket_made_again_by_another_inherits_nothing(house: House, client: Any) -> None:
+    arn = make_everything(house, client, "everything")
+    client.delete_table_bucket(tableBucketARN=arn)
+    client.create_table_bucket(name="everything")
+    where = {"tableBucketARN": arn, "namespace": "sales"}
+    assert client.list_namespaces(tableBucketARN=arn)["namespaces"] == []
+    client.create_namespace(tableBucketARN=arn, namespace=["sales"])
+    schema = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+    made = client.create_table(**where, name="t", format="ICEBERG", metadata=schema)
+    assert client.list_tags_for_resource(resourceArn=made["tableARN"])["tags"] == {}
+    table = client.get_table(**where, name="t")
+    assert table["warehouseLocation"] == "s3://everything/sales/t"
+    ident = idents.TableIdent(table_bucket="everything", namespace=("sales",), name="t")
+    assert house.lake.tables.taken(ident).loads == ()
+    listed = house.lake.storage.objects.list("everything", include_tombstoned=True).objects
+    assert [info.key for info in listed] == [table["metadataLocation"].split("/", 3)[3]]
+    sweep_all(house)
+    assert client.get_table(**where, name="t")["metadataLocation"] == table["metadataLocation"]
 
 
 def test_a_bucket_made_again_starts_empty_with_another_id(client: Any) -> None:
