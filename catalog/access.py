@@ -108,10 +108,10 @@ class Access:
         """Return the demands for making a table and writing to it. It has no uuid yet."""
         bucket_arn = self.bucket_arn(ident.table_bucket)
         shown_arn = self._shown_arn(ident.table_bucket)
-        made = rights.of_table(bucket_arn, ident.namespace, ident.name)
+        new_table = rights.of_table(bucket_arn, ident.namespace, ident.name)
         written = rights.of_any_table(bucket_arn, ident.namespace, ident.name)
         return (
-            *rights.demands(("CreateTable",), made, resource=shown_arn),
+            *rights.demands(("CreateTable",), new_table, resource=shown_arn),
             *rights.demands((rights.WRITE_DATA,), written, resource=f"{shown_arn}/table/*"),
         )
 

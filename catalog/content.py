@@ -163,10 +163,10 @@ def _check_metadata(key: str, data: bytes, owner: Owner | None) -> None:
     if owner is None:
         return
     uuid_name = f"{owner.kind}-uuid"
-    found = _fact(key, said.table_uuid if owner.kind == "table" else said.view_uuid)
-    if found is None and (owner.kind == "view" or version != 1):
+    uuid = _fact(key, said.table_uuid if owner.kind == "table" else said.view_uuid)
+    if uuid is None and (owner.kind == "view" or version != 1):
         _refuse_metadata(key, f"has no {uuid_name}")
-    if found is not None and owner.uuid is not None and found != owner.uuid:
+    if uuid is not None and owner.uuid is not None and uuid != owner.uuid:
         _refuse_metadata(key, f"has the {uuid_name} of another {owner.kind}")
     location = _fact(key, said.location)
     if not isinstance(location, str) or not _is_same_place(location, owner.location):

@@ -173,5 +173,5 @@ class ChildDecoder:
 
 
 def _assemble(data: bytes, packed: list[bytes]) -> model.TableMetadata:
-    found = msgspec.msgpack.decode(b"".join(packed), type=contents.Contents)
-    return contents.assemble(data, found)
+    decoded = msgspec.msgpack.decode(b"".join(packed), type=contents.Contents)
+    return contents.assemble(data, decoded)

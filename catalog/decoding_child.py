@@ -83,8 +83,8 @@ def _decode(
     work: Work, described: bytes, data: bytes
 ) -> tuple[Sequence[Any], Callable[[Sequence[Any]], bytes]]:
     if work in (Work.METADATA, Work.FOREIGN_METADATA):
-        found = contents.examine(data, is_foreign=work is Work.FOREIGN_METADATA)
-        packed = msgspec.msgpack.encode(found)
+        examined = contents.examine(data, is_foreign=work is Work.FOREIGN_METADATA)
+        packed = msgspec.msgpack.encode(examined)
         steps = range(0, len(packed), METADATA_FRAME_BYTES)
         return [packed[at : at + METADATA_FRAME_BYTES] for at in steps], b"".join
     if work is Work.MANIFEST_LIST:

@@ -242,9 +242,9 @@ class Namespaces:
 
         async def plan() -> Planned[None]:
             with self._store.index.view() as view:
-                found = self._store.namespace(view, place, namespace)
+                namespace_row = self._store.namespace(view, place, namespace)
                 parent = self._parent(view, place, namespace)
-                namespace_id = found.row.namespace_id
+                namespace_id = namespace_row.row.namespace_id
                 _check_empty(view, place, namespace, namespace_id, kinds=("namespace",))
                 kinds: tuple[Literal["table", "view"], ...] = ("table", "view")
                 names = [
@@ -280,16 +280,20 @@ class Namespaces:
                 _change(
                     namespace,
                     parent,
-                    before=found.value,
+                    before=namespace_row.value,
                     after=None,
                     summary={"operation": "drop-namespace"},
                 )
             )
-            made = commit.plan(place, changes, author=by, via=via, time_ms=self._store.now_ms())
+            committed = commit.plan(
+                place, changes, author=by, via=via, time_ms=self._store.now_ms()
+            )
             settled = batch.Batch(derive=(_check_settled(place, namespace, namespace_id),))
             note = _receipt(receipt, None)
             # Dropping leads to freeing, so a full disk lets it through.
-            whole = msgspec.structs.replace(batch.merge((made, settled, *note)), makes_room=True)
+            whole = msgspec.structs.replace(
+                batch.merge((committed, settled, *note)), makes_room=True
+            )
             return Planned(result=None, batch=whole)
 
         await self._store.write(plan, keys=())
@@ -366,9 +370,9 @@ def _intern(
 ) -> tuple[int, batch.Batch]:
     """Return the number of a path, and the Batch that gives it one if it has none."""
     path_key = records.namespace_path_key(place.bucket_id, namespace)
-    known = reading.get(batch.Store.NAMESPACES, path_key)
-    if known is not None:
-        return records.decode_integer(known), batch.Batch()
+    stored_id = reading.get(batch.Store.NAMESPACES, path_key)
+    if stored_id is not None:
+        return records.decode_integer(stored_id), batch.Batch()
     count_key = records.namespace_count_key(place.bucket_id)
     count = reading.get(batch.Store.NAMESPACES, count_key)
     number = (0 if count is None else records.decode_integer(count)) + 1
@@ -389,15 +393,15 @@ def _intern(
     )
 
 
-def _check_properties(given: Mapping[str, str], *, table_bucket: str) -> None:
-    properties.check_namespace_properties(given)
-    location = given.get(properties.NAMESPACE_LOCATION)
+def _check_properties(changes: Mapping[str, str], *, table_bucket: str) -> None:
+    properties.check_namespace_properties(changes)
+    location = changes.get(properties.NAMESPACE_LOCATION)
     if location is not None:
         locations.check_namespace_location(location, table_bucket=table_bucket)
 
 
-def _namespace(place: records.Place, found: FoundNamespace) -> Namespace:
-    return _describe(place, found.namespace, found.row)
+def _namespace(place: records.Place, namespace_row: FoundNamespace) -> Namespace:
+    return _describe(place, namespace_row.namespace, namespace_row.row)
 
 
 def _describe(

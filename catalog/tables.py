@@ -74,15 +74,15 @@ class Tables:
         """
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
-            found = self._commits.pointer(view, place, ident)
-        return self._commits.loaded(place, ident, found.pointer)
+            entry = self._commits.pointer(view, place, ident)
+        return self._commits.loaded(place, ident, entry.pointer)
 
     async def fetch(self, ident: idents.TableIdent) -> LoadedTable:
         """Return a table; large metadata is decoded in a child process. Raises as `load` does."""
         with self._store.index.view() as view:
             place = self._store.place(ident.table_bucket, view)
-            found = self._commits.pointer(view, place, ident)
-        return await self._commits.fetched(place, ident, found.pointer)
+            entry = self._commits.pointer(view, place, ident)
+        return await self._commits.fetched(place, ident, entry.pointer)
 
     async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedTable:
         """Return a table as it was when its pointer was read. Raises as `load` does."""
@@ -108,15 +108,15 @@ class Tables:
         """Say whether there is such a table, made without metadata and without any to this day."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
-            found = self._store.find_pointer(view, place, "table", ident)
-        return found is not None and found.pointer.metadata_location is None
+            entry = self._store.find_pointer(view, place, "table", ident)
+        return entry is not None and entry.pointer.metadata_location is None
 
     def list(self, table_bucket: str, namespace: idents.Namespace) -> list[idents.TableIdent]:
         """Return the tables of a namespace, in byte order. Raises NoSuchNamespace."""
         place = self._store.place(table_bucket)
         with self._store.index.view() as view:
-            found = self._store.namespace(view, place, namespace)
-            names = self._store.names(view, place, "table", found.row.namespace_id)
+            namespace_row = self._store.namespace(view, place, namespace)
+            names = self._store.names(view, place, "table", namespace_row.row.namespace_id)
         return [
             idents.TableIdent(table_bucket=table_bucket, namespace=namespace, name=name)
             for name in names
@@ -308,9 +308,11 @@ class Tables:
                 summary={"operation": "create"},
                 holder=site.holder,
             )
-            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            committed = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             together = _together(also, site.object_uuid)
-            return store.Planned(result=pointer, batch=batch.merge((site.claim, made, *together)))
+            return store.Planned(
+                result=pointer, batch=batch.merge((site.claim, committed, *together))
+            )
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
 
@@ -343,13 +345,13 @@ class Tables:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
-                found = self._store.find_pointer(view, place, "table", ident)
-                if found is None or not overwrite:
+                entry = self._store.find_pointer(view, place, "table", ident)
+                if entry is None or not overwrite:
                     sites.check_name_free(self._store, view, place, ident, kind="table")
                 else:
-                    _permit_overwrite(permit, place, ident, found)
+                    _permit_overwrite(permit, place, ident, entry)
                     if judge is not None:
-                        judge(place, ident, found.pointer)
+                        judge(place, ident, entry.pointer)
             file, unchanged = await self._foreign_file(place, metadata_location)
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, kind="table")
@@ -357,8 +359,8 @@ class Tables:
             with self._store.index.view() as view:
                 namespace_id = holder.row.namespace_id
                 owner_uuid = object_uuid
-                if found is not None:
-                    owner_uuid = found.pointer.object_uuid
+                if entry is not None:
+                    owner_uuid = entry.pointer.object_uuid
                 else:
                     row = claims.find_claimable(
                         view, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
@@ -375,7 +377,7 @@ class Tables:
                     name=ident.name,
                     now_ms=now_ms,
                     permit=permit,
-                    standing_uuid=None if found is None else found.pointer.object_uuid,
+                    standing_uuid=None if entry is None else entry.pointer.object_uuid,
                 )
             pointer = records.Pointer(
                 kind="table",
@@ -383,26 +385,26 @@ class Tables:
                 table_uuid=file.table.table_uuid,
                 metadata_location=metadata_location,
                 location=properties.plain_uri(file.table.location),
-                created_at_ms=now_ms if found is None else found.pointer.created_at_ms,
-                created_by=by if found is None else found.pointer.created_by,
+                created_at_ms=now_ms if entry is None else entry.pointer.created_at_ms,
+                created_by=by if entry is None else entry.pointer.created_by,
                 modified_at_ms=now_ms,
                 modified_by=by,
             )
             change = commits.change(
                 ident,
                 namespace_id,
-                before=None if found is None else found.value,
+                before=None if entry is None else entry.value,
                 after=pointer,
                 summary={"operation": "register"},
                 holder=holder,
             )
-            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            committed = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             note = () if receipt is None else (receipt.plan(pointer=pointer),)
             return store.Planned(
                 result=LoadedTable(
                     ident=ident, pointer=pointer, metadata=file.table, data=file.data
                 ),
-                batch=batch.merge((claim, unchanged, made, *note)),
+                batch=batch.merge((claim, unchanged, committed, *note)),
                 cached=((place.bucket_id, file),),
             )
 
@@ -471,8 +473,8 @@ class Tables:
         async def plan() -> store.Planned[records.Pointer]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                found = self._commits.pointer(view, place, ident)
-            old = found.pointer
+                entry = self._commits.pointer(view, place, ident)
+            old = entry.pointer
             if judge is not None:
                 judge(place, ident, old)
             _check_token(old, version_token)
@@ -499,15 +501,15 @@ class Tables:
             )
             change = commits.change(
                 ident,
-                found.namespace_id,
-                before=found.value,
+                entry.namespace_id,
+                before=entry.value,
                 after=pointer,
                 summary={"operation": "set-metadata-location"},
             )
-            made = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
+            committed = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
             return store.Planned(
                 result=pointer,
-                batch=batch.merge((unchanged, made)),
+                batch=batch.merge((unchanged, committed)),
                 cached=((place.bucket_id, file),),
             )
 
@@ -586,19 +588,19 @@ class Tables:
         async def plan() -> store.Planned[records.Pointer]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                found = self._commits.pointer(view, place, source)
+                entry = self._commits.pointer(view, place, source)
                 if judge is not None:
-                    judge(place, source, found.pointer)
-                _check_token(found.pointer, version_token)
+                    judge(place, source, entry.pointer)
+                _check_token(entry.pointer, version_token)
                 holder = self._store.namespace(view, place, target.namespace)
                 sites.check_rename_free(self._store, view, place, source, target)
             pointer = msgspec.structs.replace(
-                found.pointer, modified_at_ms=_later(now_ms, found.pointer), modified_by=by
+                entry.pointer, modified_at_ms=_later(now_ms, entry.pointer), modified_by=by
             )
             summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
             changes = [
                 commits.change(
-                    source, found.namespace_id, before=found.value, after=None, summary=summary
+                    source, entry.namespace_id, before=entry.value, after=None, summary=summary
                 ),
                 commits.change(
                     target,
@@ -609,9 +611,9 @@ class Tables:
                     holder=holder,
                 ),
             ]
-            made = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
+            committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
             note = () if receipt is None else (receipt.plan(status=204),)
-            return store.Planned(result=pointer, batch=batch.merge((made, *note)))
+            return store.Planned(result=pointer, batch=batch.merge((committed, *note)))
 
         return await self._store.write(plan, keys=self._commits.keys(place, [source, target]))
 
@@ -650,22 +652,24 @@ class Tables:
 
         async def plan() -> store.Planned[records.Pointer]:
             with self._store.index.view() as view:
-                found = self._commits.pointer(view, place, ident)
+                entry = self._commits.pointer(view, place, ident)
             if judge is not None:
-                judge(place, ident, found.pointer)
-            _check_token(found.pointer, version_token)
+                judge(place, ident, entry.pointer)
+            _check_token(entry.pointer, version_token)
             if metadata_needed:
-                await self._commits.fetched(place, ident, found.pointer)
+                await self._commits.fetched(place, ident, entry.pointer)
             change = commits.change(
-                ident, found.namespace_id, before=found.value, after=None, summary=summary
+                ident, entry.namespace_id, before=entry.value, after=None, summary=summary
             )
-            made = commit.plan(place, [change], author=by, via=via, time_ms=self._store.now_ms())
+            committed = commit.plan(
+                place, [change], author=by, via=via, time_ms=self._store.now_ms()
+            )
             note: tuple[batch.Batch, ...] = ()
             if receipt is not None:
-                note = (receipt.plan(pointer=found.pointer),)
+                note = (receipt.plan(pointer=entry.pointer),)
             # Dropping leads to freeing, so a full disk lets it through.
-            whole = msgspec.structs.replace(batch.merge((made, *note)), makes_room=True)
-            return store.Planned(result=found.pointer, batch=whole)
+            whole = msgspec.structs.replace(batch.merge((committed, *note)), makes_room=True)
+            return store.Planned(result=entry.pointer, batch=whole)
 
         return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
 

@@ -388,9 +388,9 @@ def _check_bounds(request: asgi.Request) -> None:
 def _must_close(request: asgi.Request) -> bool:
     """Say whether the connection cannot carry another request after this answer.
 
-    A client that asked `Expect: 100-continue` and is answered otherwise keeps its body back, but
-    the server would still read the next request as that body. A large body that nobody wants is
-    not worth receiving.
+    A client that sent `Expect: 100-continue` and gets another answer does not send its body, but
+    the server would still read the next request as that body. A large body of a refused request
+    is not received.
     """
     if request.method == "CONNECT":
         return True

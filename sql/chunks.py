@@ -1,7 +1,7 @@
-"""rule: how a result is cut into chunks, and the addresses they are fetched from.
+"""rule: cuts a result into chunks, and signs the URLs from which they are fetched.
 
-A chunk's address is all that a client shows to get it (drivers send no token there), so it holds a
-signature over query, number and expiry that nobody can guess. Nothing here keeps a chunk.
+Drivers send no token when they fetch a chunk, so its URL contains an unguessable signature over
+query, number and expiry. This module stores no chunk.
 """
 
 from __future__ import annotations

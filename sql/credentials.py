@@ -17,9 +17,9 @@ ACCEPTED_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access",)
 
 
 class Credentials:
-    """Proofs of identity in, principals out.
+    """Authenticates users and tokens.
 
-    open_to_all: whoever comes is root, whatever the proof; for `--no-auth`.
+    open_to_all: every client is root, with any credentials; for `--no-auth`.
     """
 
     def __init__(

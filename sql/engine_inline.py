@@ -108,7 +108,7 @@ class _InlineResults:
                 return await step
         finally:
             if not step.done():
-                # Some joins hear nothing until they end; nobody waits for those.
+                # Some joins react only when they end; they are not waited for.
                 step.cancel()
                 await asyncio.wait((step,), timeout=engine.STOP_GRACE_SECONDS)
         if self._stopped.result() == "timed_out":

@@ -311,12 +311,12 @@ def bad_binding(name: str, reason: str) -> SqlError:
 
 
 def internal_error(reference: str) -> SqlError:
-    """Our own fault. reference lets somebody find it in the log; it says nothing else."""
+    """An internal error. reference: identifies it in the log, and contains nothing else."""
     return SqlError("000603", "XX000", f"SQL execution internal error ({reference})")
 
 
 def canceled() -> SqlError:
-    """Somebody asked for the end of the statement."""
+    """The statement was cancelled by a client."""
     return SqlError("000604", "57014", "SQL execution canceled")
 
 
@@ -362,12 +362,12 @@ def not_running(query_id: str) -> SqlError:
 
 
 def result_unknown(query_id: str) -> SqlError:
-    """The result of a query that nobody knows, or that is no longer kept."""
+    """The result of an unknown query, or of one that is no longer kept."""
     return SqlError("000612", "02000", f"Result for query {query_id} not found")
 
 
 def result_scan_unknown(query_id: str) -> SqlError:
-    """RESULT_SCAN of a query that nobody knows."""
+    """RESULT_SCAN of an unknown query."""
     return SqlError("000709", "02000", f"Statement {query_id} not found")
 
 

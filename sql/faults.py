@@ -1,7 +1,7 @@
-"""rule: what the floors below raise, as Snowflake's errors.
+"""rule: maps errors of lower floors to Snowflake's errors.
 
-The engine's faults carry Snowflake's number when a value is to blame; the catalog's and storage's
-are conditions. What nobody foresaw stays what it is, and becomes an internal error further up.
+The engine's faults have Snowflake's number if a value caused them; the catalog's and storage's are
+conditions. Unknown exceptions propagate, and become internal errors in the face.
 """
 
 from __future__ import annotations

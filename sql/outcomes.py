@@ -1,9 +1,9 @@
-"""rule: what a statement answers, before anybody knows how it travels.
+"""rule: the result of a statement, independent of its encoding.
 
-An engine hands out Arrow record batches, in whatever Arrow types it computes with, and one `Column`
-per result column that says what Snowflake calls the type. `sql.encode` turns both into the wire's
-cells. Statements that are no SELECT (SHOW, DESCRIBE, DML, DDL) give `rows` of Python values
-instead: drivers want those as JSON. A describe gives columns and neither batches nor rows.
+An engine returns Arrow record batches, in its own Arrow types, and one `Column` per result column
+with Snowflake's type. `sql.encode` encodes both as the protocol's cells. Other statements than
+SELECT (SHOW, DESCRIBE, DML, DDL) return `rows` of Python values, because drivers expect JSON for
+them. A describe returns columns, without batches and rows.
 """
 
 from __future__ import annotations

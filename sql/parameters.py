@@ -236,8 +236,8 @@ def client_parameters(explicit: Mapping[str, Value]) -> list[dict[str, Value]]:
 def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
     """Return SESSION_PARAMETERS of a login, names in upper case.
 
-    Drivers also send settings of their own (`CLIENT_...`), which nobody but they read: those are
-    kept and sent back. Any other unknown name is refused, as ALTER SESSION would refuse it.
+    Drivers also send their own settings (`CLIENT_...`), which only they read: those are
+    stored and sent back. Any other unknown name is refused, as ALTER SESSION would refuse it.
     """
     values: dict[str, Value] = {}
     for name, value in raw.items():
@@ -252,7 +252,7 @@ def from_login(raw: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def from_statement(raw: Mapping[str, Any]) -> dict[str, Value]:
-    """Return `parameters` of one query request; names that nobody here reads are left out."""
+    """Return `parameters` of one query request; names that are not used here are left out."""
     return {
         name.upper(): parse(name, value)
         for name, value in raw.items()

@@ -2,8 +2,8 @@
 
 Rows are checked before they are written (NOT NULL, lengths), split by partition, and gathered into
 row groups. A file is closed when it has reached its size, and when too many partitions are open at
-once. Files lie in a directory of their own until somebody adopts them; a failed write leaves what
-it wrote there, for that directory's owner to remove.
+once. Files stay in their own directory until a commit takes them; a failed write leaves its files
+there, for the owner of the directory to remove.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ Format = Literal["arrow", "json"]
 
 
 class Statements(Protocol):
-    """Whoever runs one statement; `sql.statements` does."""
+    """Runs one statement; implemented by `sql.statements`."""
 
     async def execute(
         self,
@@ -276,7 +276,7 @@ class Queries:
         return None if request is None else self._queries.get(request[0])
 
     def chunk(self, query_id: str, index: int) -> Chunk | None:
-        """Return a chunk of a kept result. Whoever asks has shown the chunk's signed address."""
+        """Return a chunk of a kept result. The caller has checked the chunk's signature."""
         query = self._queries.get(query_id)
         if query is None or query.result is None or not 0 <= index < len(query.result.chunks):
             return None
@@ -344,8 +344,8 @@ class Queries:
     # One statement's life
 
     def _query_id(self, session: sessions.Session, request_id: str) -> str:
-        # The same request of the same session has the same id, also after a restart: so whoever
-        # commits can take the id for an idempotency key.
+        # The same request of the same session has the same id, also after a restart, so that a
+        # commit can use the id as its idempotency key.
         if not request_id:
             return str(uuid.UUID(self._new_id()))
         digest = hashlib.sha256(f"{session.id}/{request_id}".encode()).digest()

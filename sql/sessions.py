@@ -1,11 +1,11 @@
-"""engine: sessions: who asked, in which context, with which settings.
+"""engine: sessions: their principal, context and settings.
 
-A `Session` is the one mutable value that statements share; whoever runs a statement may change its
-context (USE), parameters (ALTER SESSION) and variables (SET), and nothing else needs telling: after
-each statement the session is compared with its stored record, and written when it differs. Writing
-is lazy, so a crash forgets at most the last changes of context. Only what decides whether rows are
-in a table is on disk before the answer leaves (`mark`, `settle`): AUTOCOMMIT, whether a transaction
-is open, and what it holds back.
+A `Session` is the one mutable value that statements share; a statement may change its context
+(USE), parameters (ALTER SESSION) and variables (SET) without further calls: after each statement
+the session is compared with its stored record, and written if it differs. Writing is lazy, so a
+crash loses at most the last changes of context. Only the state that decides whether rows are in a
+table is durable before the response (`mark`, `settle`): AUTOCOMMIT, whether a transaction is open,
+and its pending statement.
 
 Two tokens belong to a session: a short one for requests, and the master token that renews it. Both
 name the session and its generation; being idle too long starts a new generation, which makes
@@ -65,9 +65,9 @@ class Session:
     database and schema are stored names (a table bucket; a namespace joined by "."), None when
     unset. warehouse and role are names as reported. parameters holds what was set explicitly, by
     upper-case name; read through `parameter`. variables are by upper-case name. query_ids are
-    those of finished statements, newest last. transaction belongs to whoever runs statements, and
-    held says what it holds back, until the commit of that is over; transaction_lost says that one
-    was open when the server ended or the session was idle too long.
+    those of finished statements, newest last. transaction is set by `sql.transactions`;
+    held is its pending statement, until that is committed; transaction_lost: one was open when the
+    server ended or the session was idle too long.
     The rest belongs to Sessions: see there.
     """
 
@@ -357,7 +357,7 @@ class Sessions:
             raise errors.session_gone()
         fields = _decode(record)
         fields["principal"] = self._current(fields.pop("principal"), {})
-        # The clock of idleness starts anew: nobody could use the session while we were down.
+        # The idle time starts again: the session could not be used while the server was down.
         session = Session(id=number, used_at_ms=self._now_ms(), **fields)
         self._keep(session)
         self._stored[number] = record

@@ -1,8 +1,8 @@
-"""engine: where chunks of results wait until they are fetched: memory first, then files.
+"""engine: stores chunks of results until they are fetched, in memory and then in files.
 
 A file is written without a sync, because a result does not outlive the process; the folder is
-emptied at start. A chunk that nobody holds any more gives its room back by itself, so results that
-share chunks need no count of their own.
+emptied at start. A chunk without references frees its room, so results that share chunks need no
+counter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """engine: a session's transaction: one DML statement held back until COMMIT.
 
-Its files are written and named by nobody, so ROLLBACK really takes it back. A second one, or
-reading a table that waits to be changed, is refused rather than answered wrongly.
+Its files are written but not committed, so ROLLBACK undoes it. A second DML statement, or a query
+of the changed table, is refused, because its answer would be wrong.
 
 The session's record says which statement waits for which table. When the server or the session
 ended in between, the table itself tells whether COMMIT was done; where it was not, the rows are
@@ -47,7 +47,7 @@ def hold(session: sessions.Session, staged: writes.Staged, query_id: str) -> Non
 async def check_not_lost(
     session: sessions.Session, operation: operations.Operation, written: writes.Writes
 ) -> None:
-    """Say once that an open transaction is lost, to whoever still counts on it."""
+    """Raise once, at the next statement that depends on it, that an open transaction is lost."""
     if not session.transaction_lost:
         return
     held = session.held

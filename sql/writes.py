@@ -120,7 +120,7 @@ class Writes:
     ) -> tables.LoadedTable:
         """Name staged files in one commit. On a certain failure they are removed.
 
-        Once begun it goes on to its end: nobody could tell a caller that was cancelled halfway
+        Once started it runs to its end: a caller that was cancelled halfway could not learn
         whether its rows are in the table.
         """
         running = asyncio.ensure_future(

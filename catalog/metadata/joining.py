@@ -1,6 +1,6 @@
-"""rule: large bytes joined in steps, between which other threads get the interpreter.
+"""rule: joins large byte strings in steps, so that other threads get the interpreter in between.
 
-`b"".join` holds it until the last byte is copied: a tenth of a second for 50 MiB on a slow machine.
+`b"".join` holds the interpreter until all bytes are copied: a tenth of a second for 50 MiB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Part: TypeAlias = bytes | memoryview
 
 
 def joined(parts: Iterable[Part]) -> bytes:
-    """Return parts joined: bytes, or where they are large a bytearray that nobody changes."""
+    """Return parts joined: bytes or, if they are large, a bytearray that must not be changed."""
     groups = list(_grouped(parts))
     if len(groups) == 1:
         return bytes(groups[0])

@@ -1,7 +1,7 @@
-"""rule: snapshots and the references that name them: added, moved, removed.
+"""rule: adds and removes snapshots, and sets and removes the refs to them.
 
-Sequence numbers and row ids are handed out once: whoever built a snapshot on an older state than
-the table's is told to try again (StaleSequenceNumber), never that the request was bad.
+Sequence numbers and row ids are assigned once: a snapshot that was built on an older state of the
+table is refused with StaleSequenceNumber, which asks the client to try again, not as a bad request.
 Source: Iceberg spec, Snapshots, Snapshot References, Row Lineage.
 """
 

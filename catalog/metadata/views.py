@@ -148,13 +148,13 @@ def new_view(
     return apply_view_updates(None, updates, now_ms=now_ms)
 
 
-def check_view_requirements(base: ViewMetadata, given: Sequence[Json]) -> None:
+def check_view_requirements(base: ViewMetadata, view_requirements: Sequence[Json]) -> None:
     """Check every requirement against the view. Raises RequirementFailed or BadRequirement."""
-    if len(given) > limits.REQUIREMENTS_MAX:
+    if len(view_requirements) > limits.REQUIREMENTS_MAX:
         raise errors.BadRequirement(
             f"A replacement has at most {limits.REQUIREMENTS_MAX} requirements"
         )
-    for requirement in given:
+    for requirement in view_requirements:
         try:
             checked = reading.check_object(requirement, what="requirement")
             name = reading.get_text(checked, "type").lower()
@@ -204,8 +204,8 @@ def apply_view_updates(
     if len(updates) > limits.VIEW_UPDATES_MAX:
         raise errors.BadUpdate(f"A replacement has at most {limits.VIEW_UPDATES_MAX} updates")
     draft = ViewDraft(view=base or ViewMetadata(), now_ms=now_ms)
-    for given in updates:
-        update = reading.check_object(given, what="view update")
+    for item in updates:
+        update = reading.check_object(item, what="view update")
         action = reading.get_text(update, "action").lower()
         if action not in VIEW_UPDATES:
             raise errors.BadUpdate(f"Cannot apply update {action} to a view")
@@ -300,10 +300,10 @@ def apply_assign_uuid(draft: ViewDraft, update: Json) -> ViewDraft:
         raise errors.BadUpdate(
             f"A view's uuid is at most {limits.UUID_CHARACTERS_MAX} characters long"
         )
-    known = draft.view.view_uuid
-    if known is None:
+    view_uuid = draft.view.view_uuid
+    if view_uuid is None:
         return draft.changed(view_uuid=uuid)
-    if uuid.lower() != known.lower():
+    if uuid.lower() != view_uuid.lower():
         raise errors.BadUpdate("Cannot reassign uuid")
     return draft
 
@@ -326,34 +326,34 @@ def apply_set_location(draft: ViewDraft, update: Json) -> ViewDraft:
 
 def apply_set_properties(draft: ViewDraft, update: Json) -> ViewDraft:
     name = "updated" if "updated" in update and "updates" not in update else "updates"
-    given = reading.get_text_map(update, name)
-    merged = {**draft.view.properties, **given}
+    changes = reading.get_text_map(update, name)
+    merged = {**draft.view.properties, **changes}
     if merged == draft.view.properties:
         return draft
-    drafts.check_properties(given, count=len(merged), characters=drafts.characters_of(merged))
+    drafts.check_properties(changes, count=len(merged), characters=drafts.characters_of(merged))
     return draft.changed(properties=merged)
 
 
 def apply_remove_properties(draft: ViewDraft, update: Json) -> ViewDraft:
     name = "removed" if "removed" in update and "removals" not in update else "removals"
     gone = set(reading.get_texts(update, name))
-    known = draft.view.properties
-    kept = {name: value for name, value in known.items() if name not in gone}
-    return draft if len(kept) == len(known) else draft.changed(properties=kept)
+    properties_before = draft.view.properties
+    kept = {name: value for name, value in properties_before.items() if name not in gone}
+    return draft if len(kept) == len(properties_before) else draft.changed(properties=kept)
 
 
 def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
     """Add a schema, or find the identical one; `-1` then means it in this request."""
     schema = schemas.check_schema(update.get("schema"), format_version=model.FORMAT_VERSION_MAX)
     identity = schemas.identity_of(schema)
-    for known in draft.view.schemas:
-        if schemas.identity_of(known) == identity:
-            return draft.noting(last_schema_id=known["schema-id"])
+    for earlier in draft.view.schemas:
+        if schemas.identity_of(earlier) == identity:
+            return draft.noting(last_schema_id=earlier["schema-id"])
     if len(draft.view.schemas) >= limits.VIEW_SCHEMAS_MAX:
         raise errors.BadUpdate(
             f"A view has at most {limits.VIEW_SCHEMAS_MAX} schemas; keep fewer versions"
         )
-    schema_id = max((known["schema-id"] for known in draft.view.schemas), default=-1) + 1
+    schema_id = max((earlier["schema-id"] for earlier in draft.view.schemas), default=-1) + 1
     added = {**schema, "type": "struct", "schema-id": schema_id}
     return draft.changed(schemas=(*draft.view.schemas, added)).noting(last_schema_id=schema_id)
 
@@ -367,10 +367,10 @@ def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
         version = {**version, "schema-id": draft.last_schema_id}
     if draft.view.schema(version["schema-id"]) is None:
         raise errors.BadUpdate(f"Cannot add version with unknown schema: {version['schema-id']}")
-    for known in draft.view.versions:
-        if _says_the_same(known, version):
-            return draft.noting(last_version_id=known["version-id"])
-    highest = max((known["version-id"] for known in draft.view.versions), default=0)
+    for earlier in draft.view.versions:
+        if _says_the_same(earlier, version):
+            return draft.noting(last_version_id=earlier["version-id"])
+    highest = max((earlier["version-id"] for earlier in draft.view.versions), default=0)
     version_id = version["version-id"] if version["version-id"] > highest else highest + 1
     added = {**version, "version-id": version_id}
     return draft.changed(versions=(*draft.view.versions, added)).noting(
@@ -378,15 +378,15 @@ def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
     )
 
 
-def _check_version(given: Json) -> Json:
-    reading.get_int(given, "version-id")
-    reading.get_int(given, "schema-id")
-    reading.get_long(given, "timestamp-ms")
-    reading.get_text_map(given, "summary")
-    reading.get_texts(given, "default-namespace")
-    reading.find_text(given, "default-catalog")
+def _check_version(version: Json) -> Json:
+    reading.get_int(version, "version-id")
+    reading.get_int(version, "schema-id")
+    reading.get_long(version, "timestamp-ms")
+    reading.get_text_map(version, "summary")
+    reading.get_texts(version, "default-namespace")
+    reading.find_text(version, "default-catalog")
     dialects = set()
-    representations = reading.get_list(given, "representations")
+    representations = reading.get_list(version, "representations")
     if len(representations) > limits.REPRESENTATIONS_MAX:
         raise errors.BadUpdate(
             f"A view version has at most {limits.REPRESENTATIONS_MAX} representations"
@@ -402,7 +402,7 @@ def _check_version(given: Json) -> Json:
                 f"Invalid view version: Cannot add multiple queries for dialect {dialect}"
             )
         dialects.add(dialect)
-    return given
+    return version
 
 
 def _says_the_same(one: Json, other: Json) -> bool:

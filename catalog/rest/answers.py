@@ -49,7 +49,7 @@ def answer_table(
         data=data,
         config=config,
         credentials=listed,
-        # A staged create is not there yet, so nobody can ask whether it has changed.
+        # A staged create does not exist yet, so no client can ask whether it has changed.
         etag=None if loaded.metadata_location is None else etag,
     )
 

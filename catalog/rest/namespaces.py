@@ -55,10 +55,10 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
     service.access.check(call.principal, (demand,))
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        made = await service.namespaces.create(
+        created = await service.namespaces.create(
             table_bucket, namespace, properties, by=call.principal.arn, receipt=receipt
         )
-        return _answer(made.namespace, made.properties, made.location)
+        return _answer(created.namespace, created.properties, created.location)
 
     async def replay(row: records.IdempotencyRow) -> asgi.Response:
         stored = msgspec.json.decode(row.reply)
@@ -77,8 +77,8 @@ async def create_namespace(service: Service, call: calls.Call) -> asgi.Response:
 
 async def load_namespace(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with a namespace and its properties."""
-    found = service.namespaces.load(service.table_bucket(call), call.value.namespace)
-    return _answer(found.namespace, found.properties, found.location)
+    namespace = service.namespaces.load(service.table_bucket(call), call.value.namespace)
+    return _answer(namespace.namespace, namespace.properties, namespace.location)
 
 
 async def namespace_exists(service: Service, call: calls.Call) -> asgi.Response:

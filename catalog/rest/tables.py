@@ -102,8 +102,8 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     """Commit to one table."""
     values = wire.parse_object(call.body)
     ident = service.ident(call)
-    given = values.get("identifier")
-    if given is not None:
+    identifier = values.get("identifier")
+    if identifier is not None:
         named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
         if named != ident:
             raise errors.MalformedBody(
@@ -142,13 +142,13 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
             f"Malformed request: a commit has at most {commits.CHANGES_MAX} table changes"
         )
     for position, value in enumerate(listed):
-        given = reading.check_object(value, what="table change")
-        if given.get("identifier") is None:
+        item = reading.check_object(value, what="table change")
+        if item.get("identifier") is None:
             raise errors.MalformedBody(
                 f"Malformed request: table change {position} has no identifier"
             )
-        ident = wire.get_ident(given, "identifier", table_bucket=table_bucket)
-        changes.append(_change(given, ident))
+        ident = wire.get_ident(item, "identifier", table_bucket=table_bucket)
+        changes.append(_change(item, ident))
     await _check_commit(service, call, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
@@ -273,8 +273,8 @@ async def _check_commit(service: Service, call: calls.Call, changes: Sequence[Ta
     principal = call.principal
     creates: dict[idents.TableIdent, bool] = {}
     for change in changes:
-        made = commits.creates(change.requirements)
-        creates[change.ident] = creates.get(change.ident, False) or made
+        creates_table = commits.creates(change.requirements)
+        creates[change.ident] = creates.get(change.ident, False) or creates_table
     pointers: dict[idents.TableIdent, records.Pointer | None] = {}
     for number, (ident, making) in enumerate(creates.items(), 1):
         if number % CHECKS_AT_ONCE == 0:
@@ -297,12 +297,12 @@ async def _check_files(
 
     Readers are call again, each for itself. The engine refuses a location that is another's.
     """
-    asked = commits.location_asked(change.updates)
+    requested = commits.location_asked(change.updates)
     # A location in another bucket may be overridden: what lies there is none of the table's files.
     prefix = f"s3://{change.ident.table_bucket}/"
-    if asked is not None and not properties.plain_uri(asked).startswith(prefix):
-        asked = None
-    homes = (asked, None if pointer is None else pointer.location)
+    if requested is not None and not properties.plain_uri(requested).startswith(prefix):
+        requested = None
+    homes = (requested, None if pointer is None else pointer.location)
     own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
     checked = 0
     for uri in dict.fromkeys(filenames.named_by(change.updates)):

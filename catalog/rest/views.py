@@ -74,8 +74,8 @@ async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
     """Apply updates to a view."""
     values = wire.parse_object(call.body)
     ident = service.ident(call)
-    given = values.get("identifier")
-    if given is not None:
+    identifier = values.get("identifier")
+    if identifier is not None:
         named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
         if named != ident:
             raise errors.MalformedBody(

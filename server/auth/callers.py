@@ -41,9 +41,9 @@ class Signing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """Who calls. credential_id: the access key or the token's id; empty for nobody.
+    """The caller. credential_id: the access key or the token's id; empty for an anonymous one.
 
-    payload: what must hold of the body, see `chunked.Payload`.
+    payload: the checks of the body, see `chunked.Payload`.
     """
 
     principal: model.Principal

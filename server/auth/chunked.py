@@ -58,11 +58,11 @@ class Seed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Payload:
-    """What must hold of a request's body.
+    """The checks of a request's body.
 
     sha256: the signed hash in hexadecimal, for mode `hash`. decoded_length: the object's size as
-    announced beside framing. seed: None where chunk signatures are not checked, because nobody
-    had to sign (`--no-auth`). trailers: the announced trailer names, lower case.
+    announced beside framing. seed: None if chunk signatures are not checked, because no signature
+    is required (`--no-auth`). trailers: the announced trailer names, lower case.
     """
 
     mode: Mode = "unsigned"
@@ -150,7 +150,7 @@ def malformed_hash(content_sha256: str) -> errors.MalformedPayloadHash:
     return errors.MalformedPayloadHash(
         "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form, or a SHA-256 in "
         "hexadecimal",
-        given=content_sha256,
+        actual=content_sha256,
     )
 
 
@@ -386,11 +386,11 @@ class ChunkDecoder:
         assert self._trailer_signature is not None
         self._check_signature(text, self._trailer_signature)
 
-    def _check_signature(self, string_to_sign: str, given: str) -> None:
+    def _check_signature(self, string_to_sign: str, signature: str) -> None:
         assert self._seed is not None
         key = self._seed.signing_key
         computed = hmac.digest(key, string_to_sign.encode(), "sha256").hex()
-        if not hmac.compare_digest(computed.encode(), given.encode()):
+        if not hmac.compare_digest(computed.encode(), signature.encode()):
             raise errors.ChunkSignatureMismatch(
                 f"the signature of chunk {self._chunk} does not match", chunk=self._chunk
             )

@@ -39,14 +39,14 @@ class RegionMismatch(AuthError):
     """The credential scope names another region; `expected` is ours."""
 
     expected: str
-    given: str
+    actual: str
 
 
 class ServiceMismatch(AuthError):
     """The credential scope names another service; `expected` are those taken here."""
 
     expected: tuple[str, ...]
-    given: str
+    actual: str
 
 
 class InvalidAccessKey(AuthError):
@@ -62,10 +62,10 @@ class TooManyFailures(AuthError):
 
 
 class SignatureDoesNotMatch(AuthError):
-    """The signature is another one than ours.
+    """The client's signature differs from the computed one.
 
-    access_key, signature_provided: as the client sent them. string_to_sign, canonical_request: what
-    we computed over, for the answer; neither lets anybody compute a signature.
+    access_key, signature_provided: as the client sent them. string_to_sign, canonical_request: the
+    input of the computation, for the response; a signature cannot be computed from them.
     """
 
     access_key: str
@@ -140,7 +140,7 @@ class PayloadError(Exception):
 
 
 class MalformedPayloadHash(PayloadError):
-    """x-amz-content-sha256 is missing, or none of the forms that exist; `given`."""
+    """x-amz-content-sha256 is missing, or none of the forms that exist; `actual`."""
 
 
 class UnsupportedPayload(PayloadError):

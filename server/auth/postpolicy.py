@@ -123,28 +123,30 @@ def parse_policy(text: str) -> PostPolicy:
         raise _malformed("has no conditions")
     if len(conditions) > limits.POST_POLICY_CONDITIONS_MAX:
         raise _malformed("has too many conditions")
-    found: list[Condition] = []
+    parsed: list[Condition] = []
     size_range: tuple[int, int] | None = None
     for condition in conditions:
         match condition:
             case dict() if condition:
-                found += [_equal(name, value) for name, value in condition.items()]
+                parsed += [_equal(name, value) for name, value in condition.items()]
             case ["content-length-range", smallest, largest]:
                 size_range = (_count(smallest), _count(largest))
             case [str(kind), str(name), value] if kind.lower() in ("eq", "starts-with"):
                 if not name.startswith("$"):
                     raise _malformed(f"names the field {name!r} without a dollar")
                 if kind.lower() == "eq":
-                    found.append(_equal(name[1:], value))
+                    parsed.append(_equal(name[1:], value))
                 elif isinstance(value, str):
-                    found.append(Condition(kind="starts-with", field=name[1:].lower(), value=value))
+                    parsed.append(
+                        Condition(kind="starts-with", field=name[1:].lower(), value=value)
+                    )
                 else:
                     raise _malformed(f"compares the field {name!r} with what is not text")
             case _:
                 raise _malformed("has a condition that cannot be read")
     return PostPolicy(
         expires_at_ms=_expiration(document.get("expiration")),
-        conditions=tuple(found),
+        conditions=tuple(parsed),
         size_range=size_range,
     )
 
@@ -188,15 +190,15 @@ def check_size(policy: PostPolicy, size_bytes: int) -> None:
         )
 
 
-def _meets(condition: Condition, given: str | None) -> bool:
+def _meets(condition: Condition, value: str | None) -> bool:
     if condition.kind == "eq":
-        return given == condition.value
-    if given is None:
+        return value == condition.value
+    if value is None:
         return condition.value == ""
-    if condition.field == "content-type" and "," in given:
+    if condition.field == "content-type" and "," in value:
         # A list of types: each must begin so.
-        return all(part.strip().startswith(condition.value) for part in given.split(","))
-    return given.startswith(condition.value)
+        return all(part.strip().startswith(condition.value) for part in value.split(","))
+    return value.startswith(condition.value)
 
 
 def _equal(name: Any, value: Any) -> Condition:

@@ -65,16 +65,16 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
 
     Every parameter of the signature must be there exactly once.
     """
-    found = _single(pairs, V4_PARAMETERS)
-    if found["X-Amz-Algorithm"] != sigv4.ALGORITHM:
+    parameters = _single(pairs, V4_PARAMETERS)
+    if parameters["X-Amz-Algorithm"] != sigv4.ALGORITHM:
         raise errors.UnsupportedAuthorization(
-            f"X-Amz-Algorithm only supports {sigv4.ALGORITHM}", scheme=found["X-Amz-Algorithm"]
+            f"X-Amz-Algorithm only supports {sigv4.ALGORITHM}", scheme=parameters["X-Amz-Algorithm"]
         )
-    timestamp = found["X-Amz-Date"]
+    timestamp = parameters["X-Amz-Date"]
     signed_at_ms = sigv4.parse_timestamp(timestamp)
     if signed_at_ms is None:
         raise _malformed("X-Amz-Date must be YYYYMMDDTHHMMSSZ")
-    expires = found["X-Amz-Expires"]
+    expires = parameters["X-Amz-Expires"]
     if not (expires.isascii() and expires.isdecimal() and len(expires) < 10):
         raise _malformed("X-Amz-Expires must be a whole number of seconds")
     if not 1 <= int(expires) <= limits.PRESIGN_SECONDS_MAX:
@@ -84,31 +84,31 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
     return PresignV4(
         proof=sigv4.Proof(
             claim=sigv4.make_claim(
-                sigv4.parse_credential(found["X-Amz-Credential"], in_query=True),
-                sigv4.parse_signed_headers(found["X-Amz-SignedHeaders"], in_query=True),
+                sigv4.parse_credential(parameters["X-Amz-Credential"], in_query=True),
+                sigv4.parse_signed_headers(parameters["X-Amz-SignedHeaders"], in_query=True),
             ),
-            signature=found["X-Amz-Signature"],
+            signature=parameters["X-Amz-Signature"],
         ),
         timestamp=timestamp,
         signed_at_ms=signed_at_ms,
         expires_seconds=int(expires),
-        content_sha256=found.get("X-Amz-Content-Sha256"),
-        security_token=found.get("X-Amz-Security-Token"),
+        content_sha256=parameters.get("X-Amz-Content-Sha256"),
+        security_token=parameters.get("X-Amz-Security-Token"),
     )
 
 
 def parse_v2(pairs: Iterable[tuple[str, str]]) -> PresignV2:
     """Return what the decoded query says. Raises MalformedAuthorization."""
-    found = _single(pairs, V2_PARAMETERS)
-    expires = found["Expires"]
+    parameters = _single(pairs, V2_PARAMETERS)
+    expires = parameters["Expires"]
     if not (expires.isascii() and expires.isdecimal() and len(expires) < 14):
         raise _malformed("Expires must be a time in epoch seconds")
     return PresignV2(
-        access_key=found["AWSAccessKeyId"],
-        signature=found["Signature"],
+        access_key=parameters["AWSAccessKeyId"],
+        signature=parameters["Signature"],
         expires=expires,
         expires_at_ms=int(expires) * 1000,
-        security_token=found.get("x-amz-security-token"),
+        security_token=parameters.get("x-amz-security-token"),
     )
 
 
@@ -144,16 +144,16 @@ OPTIONAL: Final = frozenset(
 
 
 def _single(pairs: Iterable[tuple[str, str]], needed: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in pairs:
         if name in needed or name in OPTIONAL:
-            if name in found:
+            if name in values:
                 raise _malformed(f"the query has {name} twice")
-            found[name] = value
+            values[name] = value
     for name in needed:
-        if not found.get(name):
+        if not values.get(name):
             raise _malformed(f"the query has no {name}")
-    return found
+    return values
 
 
 def _malformed(message: str) -> errors.MalformedAuthorization:

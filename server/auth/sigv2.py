@@ -63,29 +63,35 @@ def string_to_sign(
     expires: the Expires parameter of a presigned request, which stands in the Date's place. Such a
     request may carry its x-amz- headers, Content-MD5 and Content-Type in the query instead.
     """
-    found: dict[bytes, bytes] = {}
+    signed_headers: dict[bytes, bytes] = {}
     for name, value in headers:
         if name.startswith(b"x-amz-") or name in (b"content-md5", b"content-type", b"date"):
             value = b" ".join(value.split())
-            found[name] = found[name] + b"," + value if name in found else value
+            signed_headers[name] = (
+                signed_headers[name] + b"," + value if name in signed_headers else value
+            )
     if expires is not None:
         for parameter, meant in _meant(query):
             name = parameter.lower()
             if name.startswith(b"x-amz-") or name in (b"content-md5", b"content-type"):
-                found.setdefault(name, meant or b"")
+                signed_headers.setdefault(name, meant or b"")
     if expires is not None:
         date = expires.encode()
-    elif b"x-amz-date" in found:
+    elif b"x-amz-date" in signed_headers:
         date = b""
     else:
-        date = found.get(b"date", b"")
+        date = signed_headers.get(b"date", b"")
     lines = [
         method.encode(),
-        found.get(b"content-md5", b""),
-        found.get(b"content-type", b""),
+        signed_headers.get(b"content-md5", b""),
+        signed_headers.get(b"content-type", b""),
         date,
     ]
-    lines += [b"%s:%s" % (name, found[name]) for name in sorted(found) if name[:6] == b"x-amz-"]
+    lines += [
+        b"%s:%s" % (name, signed_headers[name])
+        for name in sorted(signed_headers)
+        if name[:6] == b"x-amz-"
+    ]
     lines.append(canonical_resource(raw_path, query, bucket_of_host))
     return b"\n".join(lines)
 
@@ -121,8 +127,8 @@ def sign(secret_key: str, text: bytes) -> str:
 def _meant(query: bytes) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield names and values of a query, decoded; None for a name without an equals sign.
 
-    Names are decoded because whoever reads the request decodes them: `%74agging` must not be a
-    sub-resource there and nothing here.
+    Names are decoded because the request's parser decodes them: `%74agging` must not be a
+    sub-resource there but not here.
     """
     for part in query.split(b"&"):
         name, equals, value = part.replace(b"+", b" ").partition(b"=")

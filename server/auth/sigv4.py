@@ -232,9 +232,9 @@ def sign(key: bytes, text: str) -> str:
     return hmac.digest(key, text.encode(), "sha256").hex()
 
 
-def matches(computed: str, given: str) -> bool:
+def matches(computed: str, signature: str) -> bool:
     """Compare signatures in constant time."""
-    return hmac.compare_digest(computed.encode(), given.encode())
+    return hmac.compare_digest(computed.encode(), signature.encode())
 
 
 def unsigned_names(
@@ -243,8 +243,8 @@ def unsigned_names(
     *,
     excepted: frozenset[bytes] = frozenset(),
 ) -> tuple[str, ...]:
-    """Return the x-amz- headers that a signature does not cover. S3 takes no such request, since
-    anybody on the way could have added them to mean something else."""
+    """Return the x-amz- headers that a signature does not cover. S3 refuses such a request,
+    because a proxy could have added them to change its meaning."""
     missing = [
         name
         for name in headers
@@ -283,13 +283,13 @@ def check_scope(
             f"the Credential's service {credential.service!r} is none of those taken here: "
             f"{', '.join(services)}",
             expected=services,
-            given=credential.service,
+            actual=credential.service,
         )
     if region is not None and credential.region != region:
         raise errors.RegionMismatch(
             f"the region {credential.region!r} is wrong; expecting {region!r}",
             expected=region,
-            given=credential.region,
+            actual=credential.region,
         )
 
 

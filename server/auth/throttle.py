@@ -1,11 +1,11 @@
-"""engine: slows down who guesses passwords.
+"""engine: delays repeated wrong passwords.
 
 A name with an address of origin may be wrong `limits.FAILURES_FREE` times; from then on each
 failure makes both wait, twice as long as the one before, up to `limits.FAILURE_WAIT_SECONDS_MAX`.
-An attempt within the wait is refused unseen and lengthens nothing; success forgets all. Whoever has
-the right password is never slowed from another address, but shares the wait with those who guess
-the same name from the same one. Signatures and tokens are never slowed: they cannot be guessed.
-Each door has a throttle of its own.
+An attempt within the wait is refused without a check and does not lengthen it; success resets it.
+The right password is never delayed from another address, but it is from the address that sends
+wrong ones for the same name. Signatures and tokens are never delayed: they cannot be guessed.
+Each login endpoint has its own throttle.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Throttle:
 
     @contextmanager
     def attempt(self, name: str, client_ip: str) -> Iterator[None]:
-        """Enter to check a password within: WrongPassword counts, anything else that raises does
-        not, and success forgets. Raises TooManyFailures without letting anybody in.
+        """Check a password within the block: WrongPassword counts, other errors do not, and
+        success resets the count. Raises TooManyFailures before the block.
 
-        An attempt is a failure until it is over, so those that come together are counted too.
+        An attempt counts as a failure until it ends, so concurrent ones are counted too.
         """
         key = _key_of(name, client_ip)
         before = self._find(key)
@@ -66,7 +66,7 @@ class Throttle:
         doublings = min(failures.times - limits.FAILURES_FREE, limits.FAILURE_DOUBLINGS_MAX)
         wait_ms = min(2**doublings, limits.FAILURE_WAIT_SECONDS_MAX) * 1000
         passed_ms = self._now_ms() - failures.last_at_ms
-        if 0 <= passed_ms < wait_ms:  # a clock that was set back makes nobody wait
+        if 0 <= passed_ms < wait_ms:  # a clock that was set back causes no wait
             raise errors.TooManyFailures(
                 "too many wrong passwords for this name from this address; try again later",
                 retry_after_seconds=-((passed_ms - wait_ms) // 1000),

@@ -261,7 +261,7 @@ class Verifier:
             raw = joined.get(b"x-amz-content-sha256")
             if raw is None:
                 raise errors.MalformedPayloadHash(
-                    "x-amz-content-sha256 is missing from a signed request", given=""
+                    "x-amz-content-sha256 is missing from a signed request", actual=""
                 )
             content_sha256 = raw.decode("latin-1")
             _check_coverage(joined, claim.covered)

@@ -33,7 +33,7 @@ async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Res
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)
         after = redeemed
-    found = [
+    entries = [
         bucket
         for bucket in services.buckets.list()
         if bucket.owner == account
@@ -42,11 +42,11 @@ async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Res
         and operation.bucket_region in (None, bucket.region)
     ]
     token = None
-    if operation.max_buckets is not None and len(found) > operation.max_buckets:
-        found = found[: operation.max_buckets]
-        token = tokens.issue(found[-1].name, *query)
+    if operation.max_buckets is not None and len(entries) > operation.max_buckets:
+        entries = entries[: operation.max_buckets]
+        token = tokens.issue(entries[-1].name, *query)
     body = wire.list_buckets(
-        found,
+        entries,
         owner=engines.owner_of(services, account, call.principal),
         prefix=operation.prefix,
         continuation_token=token,

@@ -219,12 +219,12 @@ def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
     Most of what a client sends is for others, and is not even decoded.
     """
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for name, value in raw:
         if name in _PLAIN_HEADERS or (name[:6] == b"x-amz-" and name not in _FOREIGN_HEADERS):
             text, shown = name.decode("latin-1"), value.decode("latin-1")
-            found[text] = f"{found[text]},{shown}" if text in found else shown
-    return found
+            metadata[text] = f"{metadata[text]},{shown}" if text in metadata else shown
+    return metadata
 
 
 def is_header(name: str) -> bool:
@@ -516,7 +516,7 @@ def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return the tags by key; raises TooManyTags, or InvalidTag for one that breaks a rule."""
     if len(tags) > TAGS_MAX:
         raise errors.TooManyTags(f"Object tags cannot be greater than {TAGS_MAX}")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in tags:
         if not name or len(name) > TAG_KEY_CHARS_MAX:
             raise errors.InvalidTag("The TagKey you have provided is invalid", TagKey=name)
@@ -526,10 +526,10 @@ def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
             raise errors.InvalidTag(
                 "The TagValue you have provided is invalid", TagKey=name, TagValue=value
             )
-        if name in found:
+        if name in values:
             raise errors.InvalidTag("Cannot provide multiple Tags with the same key", TagKey=name)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def parse_version_id(query: Mapping[str, str]) -> str | None:

@@ -87,8 +87,8 @@ async def receive(
 
 
 async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:
-    """Return what a rule makes of a body; a large one is parsed in a thread, so that nobody else
-    waits for it."""
+    """Return the result of parsing a body; a large one is parsed in a thread, off the event
+    loop."""
     if len(data) <= limits.PARSED_HERE_BYTES_MAX:
         return parse(data)
     return await asyncio.to_thread(parse, data)

@@ -18,7 +18,7 @@ class Ownership:
         self._buckets = buckets
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
-        """Return the account of a demand's resource; what nobody owns yet is the caller's."""
+        """Return the account of a demand's resource; one without an owner is the caller's."""
         try:
             named = arns.parse_arn(demand.resource)
         except access_errors.MalformedARN:

@@ -303,15 +303,15 @@ async def _check_content(
 def _all_parts(
     services: engines.Services, operation: operations.CompleteMultipartUpload
 ) -> Mapping[int, model.PartInfo]:
-    found: dict[int, model.PartInfo] = {}
+    part_by_number: dict[int, model.PartInfo] = {}
     after: int | None = 0
     while after is not None:
         page = services.uploads.list_parts(
             operation.bucket, operation.key, operation.upload_id, after=after
         )
-        found.update((part.part_number, part) for part in page.parts)
+        part_by_number.update((part.part_number, part) for part in page.parts)
         after = page.next_after
-    return found
+    return part_by_number
 
 
 def _whole_checksum(

@@ -132,10 +132,10 @@ def checksums_of(info: model.ObjectInfo) -> tuple[Mapping[str, str], model.Check
 
 def checksum_headers(info: model.ObjectInfo) -> Headers:
     """Return the checksum headers of an object."""
-    found, kind = checksums_of(info)
+    checksums_text, checksum_type = checksums_of(info)
     return (
-        *((f"x-amz-checksum-{name}", value) for name, value in found.items()),
-        ("x-amz-checksum-type", kind),
+        *((f"x-amz-checksum-{name}", value) for name, value in checksums_text.items()),
+        ("x-amz-checksum-type", checksum_type),
     )
 
 
@@ -414,7 +414,7 @@ def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
 def _contents(
     objects: Sequence[tuple[bytes, bytes]], *, encode: bool, owner: Owner | None
 ) -> bytes:
-    # An object belongs to its bucket's owner, whoever wrote it (S3's BucketOwnerEnforced).
+    # An object belongs to its bucket's owner, not its writer (S3's BucketOwnerEnforced).
     shown_owner = "" if owner is None else _owner(owner)
     keys = [key for key, _ in objects]
     if b"".join(keys).translate(None, _UNRESERVED_BYTES):

@@ -1,8 +1,7 @@
-"""rule: one expression tree -> one bound expression, node by node.
+"""rule: binds one expression tree, node by node.
 
-A node that stands in no table here is refused by its name; nothing is passed through. Names are
-looked up by the scope that comes along; queries inside an expression are bound by whoever made the
-scope, which keeps this module free of them.
+A node without an entry in a table here is refused by its name; none is passed through. The scope
+argument resolves names and binds queries inside an expression, so that this module contains none.
 """
 
 from __future__ import annotations

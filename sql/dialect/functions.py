@@ -302,7 +302,7 @@ def _regexp_substr(call: Call) -> Bound:
             raise call.refuse("a group of a pattern that is no constant")
         groups = _groups(call, pattern.literal)
         if not groups and len(call.nodes) < 6:
-            group = 0  # nobody asked for that group by its number: the whole match
+            group = 0  # the group is the default, not an argument: the whole match
         elif group > groups:
             raise call.refuse("a group that the pattern does not have")
     whole = f"{bounds.quoted_text(flags + '(')} || {pattern.sql} || ')'"

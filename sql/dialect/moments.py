@@ -1,7 +1,7 @@
 """rule: functions on dates and times.
 
-Weeks begin on Monday and are ISO weeks, which is what WEEK_START and WEEK_OF_YEAR_POLICY mean when
-nobody set them. A DATE stays a DATE wherever Snowflake keeps it one.
+Weeks start on Monday and are ISO weeks, the defaults of WEEK_START and WEEK_OF_YEAR_POLICY. A DATE
+stays a DATE where it does in Snowflake.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def quoted(name: str) -> str:
 
 
 def written(name: str) -> str:
-    """Return a stored name as somebody would write it in Snowflake SQL."""
+    """Return a stored name as it is written in Snowflake SQL."""
     display = shown(name)
     return display if PLAIN_UPPER.fullmatch(display) else quoted(display)
 

@@ -1,6 +1,6 @@
-"""rule: the closed set of statements: every text becomes exactly one of these, or is refused.
+"""rule: the closed set of statements: every text becomes one of these, or is refused.
 
-Trees are sqlglot's, and stay inside `sql.dialect`; whoever runs a statement passes them on unread.
+Trees are sqlglot's. Only `sql.dialect` reads them; other modules pass them on.
 """
 
 from __future__ import annotations

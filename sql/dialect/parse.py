@@ -1,8 +1,8 @@
-"""rule: text -> one operation of the closed set, or Snowflake's own error with its place.
+"""rule: parses a text to one operation of the closed set, or raises Snowflake's own error.
 
-The first words decide who reads the rest: queries, CREATE, INSERT and DROP are sqlglot's; the small
-statements of a session are read here, token by token. What Snowflake has and Boathouse does not is
-refused by name (000002); what nobody has is a syntax error (001003).
+The first words select the parser: sqlglot parses queries, CREATE, INSERT and DROP; this module
+parses the small statements of a session, token by token. A statement that Snowflake has and
+Boathouse does not is refused by name (000002); any other is a syntax error (001003).
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class FetchChunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telemetry:
-    """A driver's own logs, which nobody here wants."""
+    """A driver's own logs, which are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -345,7 +345,7 @@ def test_region_is_only_checked_where_configured():
         asked = as_request(signed(region="eu-west-1", expires_seconds=expires_seconds))
         with pytest.raises(errors.RegionMismatch) as caught:
             verify(asked, region="us-east-1")
-        assert (caught.value.expected, caught.value.given) == ("us-east-1", "eu-west-1")
+        assert (caught.value.expected, caught.value.actual) == ("us-east-1", "eu-west-1")
 
 
 def test_signature_for_one_service_opens_no_other():
