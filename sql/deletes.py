@@ -146,8 +146,8 @@ def _read_wide(
         together = pa.concat_tables(gathered)
         gathered, rows = [], 0
         index = pc.index_in(together["file_path"], value_set=locations)
-        known = pc.is_valid(index)
-        together, index = together.filter(known), index.filter(known)
+        is_present = pc.is_valid(index)
+        together, index = together.filter(is_present), index.filter(is_present)
         reached = pc.and_(
             pc.equal(numbers.take(index), together["list_number"]),
             pc.less_equal(sequence_numbers.take(index), together["sequence_number"]),

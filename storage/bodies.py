@@ -64,13 +64,13 @@ def name_new(body: Body, *, row: str) -> tuple[tuple[Segment, ...], tuple[Write,
 
 def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ...]:
     """Return the segments that hold byte_range of the body that segments make."""
-    found: list[Segment] = []
+    overlapping: list[Segment] = []
     position = 0
     for segment in segments:
         start = max(byte_range.start - position, 0)
         stop = min(byte_range.stop - position, segment.length)
         if start < stop:
-            found.append(
+            overlapping.append(
                 Segment(
                     blob=segment.blob,
                     offset=segment.offset + start,
@@ -81,7 +81,7 @@ def cut(segments: Sequence[Segment], byte_range: ByteRange) -> tuple[Segment, ..
         position += segment.length
         if position >= byte_range.stop:
             break
-    return tuple(found)
+    return tuple(overlapping)
 
 
 def name_repeating(

@@ -28,7 +28,7 @@ class Ownership:
         if named.service != "s3":
             return decide.NO_POLICY
         try:
-            # A name is anybody's to ask for, and taken if a bucket has it.
+            # Every caller may request any name; it is taken if a bucket has it.
             if demand.action == "s3:CreateBucket":
                 return decide.NO_POLICY
             owner = self._buckets.get(named.resource.partition("/")[0]).owner
