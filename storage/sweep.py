@@ -407,8 +407,8 @@ def forgotten_buckets(view: View) -> Iterator[int]:
 
     An older release left the rows of the catalog behind.
     """
-    known = {records.bucket_id(value) for _, value in view.scan(Store.BUCKETS, b"")}
-    known |= {
+    bucket_ids = {records.bucket_id(value) for _, value in view.scan(Store.BUCKETS, b"")}
+    bucket_ids |= {
         int(records.decode_released(value).name)
         for _, value in view.scan(Store.RELEASED, b"b", keys.successor(b"b"))
     }
@@ -416,8 +416,8 @@ def forgotten_buckets(view: View) -> Iterator[int]:
         start = prefix
         while (row := next(view.scan(store, start, keys.successor(prefix)), None)) is not None:
             bucket_id = int.from_bytes(row[0][len(prefix) :][:ID_BYTES], "big")
-            if bucket_id not in known:
-                known.add(bucket_id)
+            if bucket_id not in bucket_ids:
+                bucket_ids.add(bucket_id)
                 yield bucket_id
             start = prefix + keys.bucket_range(bucket_id)[1]
 
