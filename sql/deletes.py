@@ -35,7 +35,8 @@ DAMAGED = "091364"
 def read_positions(group: engine.Group) -> pa.Table:
     """Return (file, position) of all rows gone; file is a name in the group's directory.
 
-    Raises EngineFault for a damaged vector, and for a file that names no row of its one target.
+    Raises EngineFault for a damaged vector, for a file that names no row of its one target, and for
+    one that is no position delete file.
     """
     parts = []
     wide: list[engine.PositionDeletes] = []
@@ -158,7 +159,16 @@ def _read_wide(
 
 
 def _read_rows(item: engine.PositionDeletes) -> pa.Table:
-    return _read_file(item.path, ["file_path", "pos"]).select(["file_path", "pos"]).cast(ROWS)
+    names = ["file_path", "pos"]
+    try:
+        return _read_file(item.path, names).select(names).cast(ROWS)
+    except (pa.ArrowException, KeyError) as error:
+        raise engine.EngineFault(
+            "value",
+            f"Rows deleted from {item.location or 'a table'}: a position delete file has no columns"
+            " file_path and pos of texts and numbers",
+            DAMAGED,
+        ) from error
 
 
 def _read_file(path: str, columns: list[str] | None = None) -> pa.Table:
