@@ -1,8 +1,9 @@
 """rule: whether a table bucket may be deleted, read in the transaction that deletes it.
 
 A bucket is empty if it has no namespace and no objects except files of tables that were deleted
-with their files. To their owner those files are gone, although only the sweep frees them. Files of
-a table that was dropped without purge, and files of no table, keep the bucket.
+with their files. To their owner those files are gone, although only the sweep frees them. So are
+those of a dropped view, which no API drops with purge. Files of a table that was dropped without
+purge, and files of no table, keep the bucket.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LOCATIONS_MAX: Final = 100_000
 class Purged:
     """Which deleted tables were purged, read from the log up to one sequence number.
 
-    purges: by object uuid, whether the table was deleted with its files.
+    purges: by object uuid, whether the table was deleted with its files; True for a view.
     """
 
     sequence: int
@@ -49,7 +50,8 @@ def read_log(
         for op in records.decode(value, records.LogRecord).ops:
             if op.kind != "namespace" and op.before is not None and op.after is None:
                 dropped = records.decode(op.before, records.Pointer)
-                purges[dropped.object_uuid] = op.summary.get("purge") is True
+                is_purged = op.kind == "view" or op.summary.get("purge") is True
+                purges[dropped.object_uuid] = is_purged
     return Purged(sequence=sequence, purges=purges)
 
 

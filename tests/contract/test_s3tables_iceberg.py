@@ -8,7 +8,10 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
+from pyiceberg import types
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.view.metadata import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
 from tests.kit import server as server_kit
 
@@ -119,3 +122,32 @@ def test_a_table_made_without_metadata_is_created_by_an_engine_and_stays_itself(
         )
     with pytest.raises(client.exceptions.ConflictException):
         client.create_table(**where, format="ICEBERG")
+
+
+def test_a_view_is_not_shown_by_s3tables_and_keeps_its_namespace(
+    client: Any, bucket: str, catalog: Catalog
+) -> None:
+    client.create_namespace(tableBucketARN=bucket, namespace=["sales"])
+    schema = Schema(types.NestedField(1, "id", types.LongType(), required=False))
+    text = SQLViewRepresentation(type="sql", sql="select 1", dialect="spark")
+    version = ViewVersion(
+        schema_id=0,
+        representations=[ViewRepresentation(root=text)],
+        default_namespace=("sales",),
+    )
+    catalog.create_view("sales.v", schema, version)
+    assert client.list_tables(tableBucketARN=bucket)["tables"] == []
+    where = {"tableBucketARN": bucket, "namespace": "sales", "name": "v"}
+    with pytest.raises(client.exceptions.NotFoundException):
+        client.get_table(**where)
+    with pytest.raises(client.exceptions.NotFoundException):
+        client.delete_table(**where)
+    with pytest.raises(client.exceptions.ConflictException):
+        client.create_table(**where, format="ICEBERG")
+    with pytest.raises(client.exceptions.ConflictException):
+        client.delete_namespace(tableBucketARN=bucket, namespace="sales")
+    with pytest.raises(client.exceptions.ConflictException):
+        client.delete_table_bucket(tableBucketARN=bucket)
+    catalog.drop_view("sales.v")
+    client.delete_namespace(tableBucketARN=bucket, namespace="sales")
+    client.delete_table_bucket(tableBucketARN=bucket)

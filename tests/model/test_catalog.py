@@ -7,6 +7,7 @@ there is, no two places overlap, and every file that was ever committed can stil
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -39,7 +40,8 @@ Key = tuple[tuple[str, ...], str]
 
 
 class Catalog(RuleBasedStateMachine):
-    """namespaces: properties by path. tables: properties by name. used: every file ever made."""
+    """namespaces: properties by path. tables, views: properties by name. used: every file ever
+    made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +52,7 @@ class Catalog(RuleBasedStateMachine):
         self.lake = self.stack.enter_context(lakes.opened(self.folder / "d", clock=self.clock))
         self.namespaces: dict[tuple[str, ...], dict[str, str]] = {}
         self.tables: dict[Key, dict[str, str]] = {}
+        self.views: dict[Key, dict[str, str]] = {}
         self.uuids: dict[Key, str] = {}
         self.used: set[str] = set()
 
@@ -86,7 +89,7 @@ class Catalog(RuleBasedStateMachine):
         refusals: list[type[Exception]] = []
         if namespace not in self.namespaces:
             refusals = [errors.NoSuchNamespace]
-        elif any(each[0] == namespace for each in self.tables) or any(
+        elif any(each[0] == namespace for each in (*self.tables, *self.views)) or any(
             other[:-1] == namespace for other in self.namespaces
         ):
             refusals = [errors.NamespaceNotEmpty]
@@ -122,6 +125,8 @@ class Catalog(RuleBasedStateMachine):
             self.do(work, errors.NoSuchNamespace)
         elif key in self.tables:
             self.do(work, errors.TableAlreadyExists)
+        elif key in self.views:
+            self.do(work, errors.ViewAlreadyExists)
         else:
             try:
                 made = self.do(work)
@@ -187,15 +192,93 @@ class Catalog(RuleBasedStateMachine):
             self.do(work, errors.NoSuchNamespace)
         elif to in self.tables:
             self.do(work, errors.TableAlreadyExists)
+        elif to in self.views:
+            self.do(work, errors.ViewAlreadyExists)
         else:
             self.do(work)
             self.tables[to] = self.tables.pop(key)
             self.uuids[to] = self.uuids.pop(key)
 
+    @rule(namespace=NAMESPACE, name=NAME, value=VALUE, place=PLACE)
+    def create_view(
+        self, namespace: tuple[str, ...], name: str, value: str, place: str | None
+    ) -> None:
+        work = self.lake.views.create(
+            self.ident(namespace, name),
+            schema=lakes.SCHEMA,
+            view_version=lakes.VIEW_VERSION,
+            properties={"v": value},
+            location=place,
+            by=lakes.BY,
+        )
+        key = (namespace, name)
+        if namespace not in self.namespaces:
+            self.do(work, errors.NoSuchNamespace)
+        elif key in self.tables:
+            self.do(work, errors.TableAlreadyExists)
+        elif key in self.views:
+            self.do(work, errors.ViewAlreadyExists)
+        else:
+            try:
+                made = self.do(work)
+            except errors.InvalidLocation:
+                assert place is not None, "a place of our own choice is always free"
+                return
+            self.used.add(made.metadata_location)
+            self.views[key] = {"v": value}
+
+    @rule(namespace=NAMESPACE, name=NAME, value=VALUE, place=PLACE)
+    def replace_view(
+        self, namespace: tuple[str, ...], name: str, value: str, place: str | None
+    ) -> None:
+        key = (namespace, name)
+        updates: list[dict[str, Any]] = [{"action": "set-properties", "updates": {"v": value}}]
+        if place is not None:
+            updates.append({"action": "set-location", "location": place})
+        work = self.lake.views.replace(self.ident(namespace, name), [], updates, by=lakes.BY)
+        if key not in self.views:
+            self.do(work, errors.NoSuchView)
+            return
+        try:
+            made = self.do(work)
+        except errors.InvalidLocation:
+            assert place is not None, "a view may always stay where it is"
+            return
+        self.used.add(made.metadata_location)
+        self.views[key]["v"] = value
+
+    @rule(namespace=NAMESPACE, name=NAME)
+    def drop_view(self, namespace: tuple[str, ...], name: str) -> None:
+        key = (namespace, name)
+        work = self.lake.views.drop(self.ident(namespace, name), by=lakes.BY)
+        if key not in self.views:
+            self.do(work, errors.NoSuchView)
+        else:
+            self.do(work)
+            del self.views[key]
+
+    @rule(namespace=NAMESPACE, name=NAME, to=st.tuples(NAMESPACE, NAME))
+    def rename_view(self, namespace: tuple[str, ...], name: str, to: Key) -> None:
+        key = (namespace, name)
+        work = self.lake.views.rename(self.ident(namespace, name), self.ident(*to), by=lakes.BY)
+        if key not in self.views:
+            self.do(work, errors.NoSuchView)
+        elif to[0] not in self.namespaces:
+            self.do(work, errors.NoSuchNamespace)
+        elif to in self.tables:
+            self.do(work, errors.TableAlreadyExists)
+        elif to in self.views:
+            self.do(work, errors.ViewAlreadyExists)
+        else:
+            self.do(work)
+            self.views[to] = self.views.pop(key)
+
     @rule(namespace=NAMESPACE, name=NAME, to=NAME)
     def move_by_unregistering(self, namespace: tuple[str, ...], name: str, to: str) -> None:
         key, target = (namespace, name), (namespace, to)
         if key not in self.tables or (target in self.tables and target != key):
+            return
+        if target in self.views:
             return
         last = self.do(self.lake.tables.unregister(self.ident(namespace, name), by=lakes.BY))
         again = self.do(
@@ -237,6 +320,12 @@ class Catalog(RuleBasedStateMachine):
                 assert loaded.pointer.object_uuid == self.uuids[key]
                 assert lake.tables.by_object_uuid("lake", self.uuids[key])[0] == ident
         assert seen == self.tables
+        shown: dict[Key, dict[str, str]] = {}
+        for path in found:
+            for name in lake.run(lake.store.page("lake", "view", path, limit=100)):
+                data = lake.run(lake.views.fetch(self.ident(path, name))).data
+                shown[path, name] = json.loads(data)["properties"]
+        assert shown == self.views
 
     def walk(self, parent: tuple[str, ...]) -> list[tuple[str, ...]]:
         children = self.lake.namespaces.list("lake", parent)
@@ -245,6 +334,7 @@ class Catalog(RuleBasedStateMachine):
     @invariant()
     def places_never_overlap(self) -> None:
         places = [self.lake.tables.pointer(self.ident(*key)).location + "/" for key in self.tables]
+        places += [self.lake.views.pointer(self.ident(*key)).location + "/" for key in self.views]
         for one in places:
             assert sum(other.startswith(one) for other in places) == 1
 
@@ -260,9 +350,13 @@ class Catalog(RuleBasedStateMachine):
                 else:
                     state[key] = op.after
         assert {key[1:] for key in state if key[0] == "table"} == set(self.tables)
+        assert {key[1:] for key in state if key[0] == "view"} == set(self.views)
         for (kind, namespace, name), row in state.items():
             if kind == "table":
                 pointer = self.lake.tables.pointer(self.ident(namespace, name))
+                assert records.encode(pointer) == row
+            elif kind == "view":
+                pointer = self.lake.views.pointer(self.ident(namespace, name))
                 assert records.encode(pointer) == row
 
     @invariant()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog.metadata import errors, views
+from catalog.metadata import errors, limits, views
 from tests.kit import metadata as kit
 
 SCHEMA = {
@@ -176,6 +176,61 @@ def test_view_history_never_loses_the_current_version_and_cuts_the_log_at_a_gap(
     )
     assert [one["version-id"] for one in made.versions] == [1, 3]
     assert [entry["version-id"] for entry in made.version_log] == [1]
+
+
+def test_a_schema_of_a_view_goes_with_the_last_version_that_has_it() -> None:
+    made = view(**{"version_history_num-entries": "2"})
+    for number in (2, 3, 4):
+        schema = {"type": "struct", "fields": [{**OTHER_SCHEMA["fields"][0], "name": f"c{number}"}]}
+        made = apply(made, *replace(version(("spark", f"select {number}")), schema))
+    assert [one["schema-id"] for one in made.versions] == [2, 3]
+    assert [one["schema-id"] for one in made.schemas] == [2, 3]
+    unused = apply(made, {"action": "add-schema", "schema": SCHEMA})
+    assert [one["schema-id"] for one in unused.schemas] == [2, 3, 4], "it was never a version's"
+
+
+def test_the_versions_and_the_log_of_a_view_are_bounded_whatever_its_history_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "VIEW_VERSIONS_MAX", 3)
+    monkeypatch.setattr(limits, "VIEW_LOG_ENTRIES_MAX", 4)
+    made = view(**{"version_history_num-entries": "1000000"})
+    for number in range(2, 7):
+        made = apply(made, *replace(version(("spark", f"select {number}"), schema_id=0)))
+    assert [one["version-id"] for one in made.versions] == [4, 5, 6]
+    for number in (4, 5, 6, 4, 5):
+        made = apply(made, {"action": "set-current-view-version", "view-version-id": number})
+    assert [entry["version-id"] for entry in made.version_log] == [5, 6, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        ({"action": "assign-uuid", "uuid": "u" * 256}, "uuid is at most 255 characters"),
+        (
+            {"action": "set-properties", "updates": {str(number): "" for number in range(10_001)}},
+            "At most 10000 properties",
+        ),
+        (
+            {
+                "action": "add-view-version",
+                "view-version": version(*[(f"d{n}", "") for n in range(101)]),
+            },
+            "at most 100 representations",
+        ),
+    ],
+)
+def test_what_one_update_of_a_view_may_hold_is_bounded(
+    update: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(errors.BadUpdate, match=message):
+        apply(view(), update)
+
+
+def test_the_schemas_of_a_view_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "VIEW_SCHEMAS_MAX", 1)
+    with pytest.raises(errors.BadUpdate, match="at most 1 schemas"):
+        apply(view(), {"action": "add-schema", "schema": OTHER_SCHEMA})
 
 
 def test_view_history_size_below_one_is_refused() -> None:
