@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -125,9 +126,15 @@ class Access:
         return (s3_demands.key(answers, bucket, key, "s3:GetObject", "read"),)
 
     def check_file(self, principal: model.Principal, uri: str, *, table: idents.TableIdent) -> None:
-        """Raise ForeignFileRefused unless principal may read a file that a table names."""
+        """Raise ForeignFileRefused unless principal may read a file that a table names.
+
+        That is the file of each reading of the URI: with `.` and `..` as names, and without them.
+        """
+        scheme, separator, path = uri.partition("://")
+        readings = dict.fromkeys((uri, f"{scheme}{separator}{_without_dots(path)}"))
         try:
-            self.check(principal, self.on_file(uri))
+            for reading in readings:
+                self.check(principal, self.on_file(reading))
         except access_errors.AccessDenied:
             raise errors.ForeignFileRefused(
                 f"{principal.arn} is not authorized to read {uri}, which does not belong to table"
@@ -235,6 +242,13 @@ class Access:
             return rights.account_of(self.store.bucket(table_bucket), self.account_id)
         except errors.NoSuchWarehouse:
             return self.account_id
+
+
+def _without_dots(path: str) -> str:
+    """Return a path as clients open it that resolve the segments `.` and `..`."""
+    if {".", ".."}.isdisjoint(path.split("/")):
+        return path
+    return posixpath.normpath(path)
 
 
 @functools.lru_cache(DEMANDS_REMEMBERED)

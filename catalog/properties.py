@@ -80,6 +80,15 @@ def check_namespace_properties(properties: Mapping[str, str]) -> None:
         )
 
 
+def is_below(uri: str, home: str) -> bool:
+    """Say whether every client opens uri below home. home: as `plain_uri` returns it.
+
+    This server takes `.` and `..` for names. Clients with Hadoop's paths leave the directory.
+    """
+    plain = plain_uri(uri)
+    return plain.startswith(f"{home}/") and {".", ".."}.isdisjoint(plain.split("/"))
+
+
 def plain_uri(uri: str) -> str:
     """Return uri with the scheme s3 for its Hadoop spellings, and no trailing slash."""
     for scheme in ("s3a://", "s3n://"):

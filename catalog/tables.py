@@ -695,9 +695,9 @@ async def _check_files(file: store.LoadedMetadata, check_file: owners.FileCheck 
         named = await asyncio.to_thread(filenames.named_in, file.table)
     else:
         named = filenames.named_in(file.table)
-    home = f"{properties.plain_uri(file.table.location)}/"
+    home = properties.plain_uri(file.table.location)
     for number, uri in enumerate(named, 1):
-        if not properties.plain_uri(uri).startswith(home):
+        if not properties.is_below(uri, home):
             check_file(uri)
         if number % FILES_CHECKED_AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -303,10 +303,10 @@ async def _check_files(
     if requested is not None and not properties.plain_uri(requested).startswith(prefix):
         requested = None
     homes = (requested, None if pointer is None else pointer.location)
-    own = tuple(f"{properties.plain_uri(home)}/" for home in homes if home)
+    own = [properties.plain_uri(home) for home in homes if home]
     checked = 0
     for uri in dict.fromkeys(filenames.named_by(change.updates)):
-        if not properties.plain_uri(uri).startswith(own):
+        if not any(properties.is_below(uri, home) for home in own):
             service.access.check_file(call.principal, uri, table=change.ident)
             checked += 1
             if checked % CHECKS_AT_ONCE == 0:
