@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.metadata
 import re
 import subprocess
+import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -167,6 +170,30 @@ def own_imports(path: Path, named: Mapping[str, Path]) -> set[str]:
 
     Imports().visit(tree_of(path))
     return found & named.keys()
+
+
+def test_the_packages_that_are_declared_are_those_the_product_imports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
+    declared = {canonical(text.partition("[")[0]) for text in texts}
+    ours = {path.name.removesuffix(".py") for path in ROOT.iterdir()}
+    distributions = importlib.metadata.packages_distributions()
+    tops = {name.partition(".")[0] for path in modules() for _, name in imports_of(tree_of(path))}
+    imported = {
+        canonical(distribution)
+        for top in tops - ours - sys.stdlib_module_names
+        for distribution in distributions.get(top, [top])
+    }
+    assert imported - PROVIDED == declared
+
+
+def canonical(name: str) -> str:
+    """A distribution's name, as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+PROVIDED = {"py4j"}
+"""Imported, and a part of pyspark."""
 
 
 @pytest.mark.parametrize("path", modules(), ids=label)
