@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from catalog import rights
+from catalog import history, rights
 from s3tables import emptiness, errors, labels, listings, names, settings
 from s3tables.resources import Resources, format_bucket_id
 from server import calls
@@ -16,6 +17,9 @@ from storage import errors as storage_errors
 from storage import model as storage_model
 
 Members = Mapping[str, Any]
+
+DELETION_ATTEMPTS_MAX: Final = 10
+"""Times that an empty bucket is looked at anew because something changed in it meanwhile."""
 
 
 async def create_table_bucket(resources: Resources, call: calls.Call) -> Members:
@@ -90,23 +94,31 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
     """DeleteTableBucket: refused while the bucket has a namespace or a file."""
     members = call.value.members
     bucket = resources.bucket(members["tableBucketARN"])
-    purged = await asyncio.to_thread(_read_log, resources, bucket)
+    bucket_id = bucket.bucket_id
+    for _ in range(DELETION_ATTEMPTS_MAX):
+        seen = await asyncio.to_thread(_look, resources, bucket)
 
-    def refuse(reading: batch.Reading) -> Sequence[batch.Write]:
-        emptiness.check_empty(reading, bucket, purged)
-        return ()
+        def refuse(reading: batch.Reading, seen: emptiness.Empty = seen) -> Sequence[batch.Write]:
+            changes = resources.index.object_changes(bucket_id)
+            emptiness.check_unchanged(reading, bucket, seen, object_changes=changes)
+            return ()
 
-    # One transaction, so that the bucket cannot change between the check and the deletion.
-    check = batch.Batch(derive=(refuse,), makes_room=True)
-    deletion = resources.buckets.plan_delete(bucket.name, discard=True, bucket_id=bucket.bucket_id)
-    await resources.index.commit(batch.merge((check, deletion)))
-    return {}
+        # One transaction, so that the bucket cannot change between the check and the deletion.
+        check = batch.Batch(derive=(refuse,), makes_room=True)
+        deletion = resources.buckets.plan_delete(bucket.name, discard=True, bucket_id=bucket_id)
+        with contextlib.suppress(emptiness.Changed):
+            await resources.index.commit(batch.merge((check, deletion)))
+            return {}
+    raise errors.BucketNotEmpty  # things come into it all the while
 
 
-def _read_log(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.Purged:
+def _look(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.Empty:
+    """Return when the table bucket was empty. Raises BucketNotEmpty."""
+    object_changes = resources.index.object_changes(bucket.bucket_id)  # before the view is opened
     with resources.index.view() as view:
-        emptiness.check_no_namespace(view, bucket)
-        return emptiness.read_log(view, bucket)
+        emptiness.check_empty(view, bucket)
+        sequence = history.last_sequence(view, bucket.bucket_id)
+    return emptiness.Empty(sequence=sequence, object_changes=object_changes)
 
 
 def _describe(resources: Resources, bucket: storage_model.BucketInfo) -> Members:

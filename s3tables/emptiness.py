@@ -1,9 +1,12 @@
-"""rule: whether a table bucket may be deleted, read in the transaction that deletes it.
+"""rule: whether a table bucket may be deleted.
 
 A bucket is empty if it has no namespace and no objects except files of tables that were deleted
 with their files. To their owner those files are gone, although only the sweep frees them. So are
 those of a dropped view, which no API drops with purge. Files of a table that was dropped without
 purge, and files of no table, keep the bucket.
+
+Finding out takes long where many tables were deleted, so `check_empty` reads a view, and the
+transaction that deletes the bucket only checks that nothing changed since (`check_unchanged`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import claims, records
+from catalog import claims, history, records
 from s3tables import errors
 from storage import batch, keys
 from storage import model as storage_model
@@ -22,37 +25,30 @@ LOCATIONS_MAX: Final = 100_000
 """Locations of deleted tables that are examined; a bucket with more has to wait for the sweep."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Purged:
-    """Which deleted tables were purged, read from the log up to one sequence number.
+class Changed(Exception):
+    """The table bucket is not as it was when it was found empty."""
 
-    purges: by object uuid, whether the table was deleted with its files; True for a view.
-    """
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Empty:
+    """When a bucket was empty. sequence: of its log. object_changes: as the index counts them."""
 
     sequence: int
-    purges: Mapping[str, bool]
+    object_changes: int
 
 
-def read_log(
-    reading: batch.Reading, bucket: storage_model.BucketInfo, before: Purged | None = None
-) -> Purged:
-    """Return which tables were deleted with their files. before: the result of an earlier reading.
-
-    Reading the whole log takes long, so that happens before the transaction, which then reads only
-    later records.
-    """
-    bucket_id = bucket.bucket_id
-    sequence = 0 if before is None else before.sequence
-    purges = {} if before is None else dict(before.purges)
-    start, stop = records.log_key(bucket_id, sequence + 1), records.bucket_prefix(bucket_id + 1)
-    for key, value in reading.scan(batch.Store.LOG, start, stop):
-        sequence = records.sequence_of(key)
+def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Mapping[str, bool]:
+    """Return by object uuid whether a deleted table went with its files; True for a view."""
+    purges: dict[str, bool] = {}
+    start = records.bucket_prefix(bucket.bucket_id)
+    stop = records.bucket_prefix(bucket.bucket_id + 1)
+    for _, value in reading.scan(batch.Store.LOG, start, stop):
         for op in records.decode(value, records.LogRecord).ops:
             if op.kind != "namespace" and op.before is not None and op.after is None:
                 dropped = records.decode(op.before, records.Pointer)
                 is_purged = op.kind == "view" or op.summary.get("purge") is True
                 purges[dropped.object_uuid] = is_purged
-    return Purged(sequence=sequence, purges=purges)
+    return purges
 
 
 def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
@@ -63,12 +59,25 @@ def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo)
         raise errors.BucketNotEmpty
 
 
-def check_empty(
-    reading: batch.Reading, bucket: storage_model.BucketInfo, before: Purged | None = None
+def check_unchanged(
+    reading: batch.Reading,
+    bucket: storage_model.BucketInfo,
+    seen: Empty,
+    *,
+    object_changes: int,
 ) -> None:
-    """Raise BucketNotEmpty if deleting the table bucket would lose a namespace or a file.
+    """Raise Changed, or BucketNotEmpty, unless a table bucket is as it was when it was empty.
 
-    before: an earlier reading of the bucket's log.
+    reading: the transaction that deletes it. object_changes: as counted now. Reads two rows.
+    """
+    check_no_namespace(reading, bucket)
+    sequence = history.last_sequence(reading, bucket.bucket_id)
+    if Empty(sequence=sequence, object_changes=object_changes) != seen:
+        raise Changed
+
+
+def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
+    """Raise BucketNotEmpty if deleting the table bucket would lose a namespace or a file.
 
     Only the first file of a deleted table is examined: locations never overlap, so the same answer
     holds for all files below one.
@@ -84,7 +93,7 @@ def check_empty(
         if claimed is None:
             raise errors.BucketNotEmpty
         if purges is None:
-            purges = read_log(reading, bucket, before).purges
+            purges = read_purges(reading, bucket)
         if not purges.get(claimed[1].object_uuid, False):
             raise errors.BucketNotEmpty
         below = claimed[0].path.encode() + b"/"

@@ -25,6 +25,7 @@ import itertools
 import queue
 import struct
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,7 @@ RESERVE_BYTES = 8 << 20
 SHORT_OF_ROOM_BYTES = 32 << 20
 READERS_MAX = 1024
 KEY_BYTES_MAX = 511
+BUCKET_ID_BYTES = 4
 META_MAGIC = 0xBEEFC0DE
 SERVER_ID = b"server_id"
 """The row of Store.META with the server id of the index's folder."""
@@ -163,6 +165,7 @@ class Index:
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
         self._environment = _open_environment(path, map_size_bytes)
+        self._object_changes: Counter[bytes] = Counter()
         self._crowded = False
         self._broken: BaseException | None = None
         self._closed = False
@@ -193,6 +196,14 @@ class Index:
     def view(self) -> View:
         """Open one consistent read; use it as a context manager and keep it short."""
         return View(self._environment.begin(), self._databases)
+
+    def object_changes(self, bucket_id: int) -> int:
+        """Return a number that grows with every change of a bucket's objects.
+
+        Noted before a view is opened, and the same inside a transaction: then the bucket's objects
+        are those of the view. It starts anew with each process.
+        """
+        return self._object_changes[bucket_id.to_bytes(BUCKET_ID_BYTES, "big")]
 
     def get(self, store: Store, key: bytes) -> bytes | None:
         """Return the value under key in the newest committed state, or None."""
@@ -337,7 +348,7 @@ class Index:
 
     def _transact(self, group: Sequence[_Waiting], settled: list[_Settled]) -> None:
         transaction = self._environment.begin(write=True)
-        writing = _Writing(transaction, self._databases)
+        writing = _Writing(transaction, self._databases, self._object_changes)
         try:
             for each in group:
                 settled.append(self._apply(each, writing))
@@ -367,6 +378,9 @@ class Index:
                 settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
             raise
+        # Once more: a view that was opened since the write was counted does not have it.
+        for changed in writing.changed_buckets:
+            self._object_changes[changed] += 1
         if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
             self._crowded = self._map_is_crowded()
 
@@ -500,16 +514,24 @@ class _NoRoom(Exception):
 class _Writing(View):
     """The open write transaction; derivations read from it."""
 
-    __slots__ = ("written_bytes",)
+    __slots__ = ("_object_changes", "changed_buckets", "written_bytes")
 
     is_committed = False
 
-    def __init__(self, transaction: Any, databases: dict[Store, Any]) -> None:
+    def __init__(
+        self, transaction: Any, databases: dict[Store, Any], object_changes: Counter[bytes]
+    ) -> None:
         super().__init__(transaction, databases)
+        self._object_changes = object_changes
+        self.changed_buckets: set[bytes] = set()
         self.written_bytes = 0
 
     def do(self, write: Write) -> None:
         database = self._databases[write.store]
+        if write.store is Store.OBJECTS:
+            bucket = write.key[:BUCKET_ID_BYTES]
+            self.changed_buckets.add(bucket)
+            self._object_changes[bucket] += 1
         if isinstance(write, Put):
             self.written_bytes += len(write.value)
             self._transaction.put(write.key, write.value, db=database)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from catalog import idents, receipts, records
-from s3tables import emptiness, errors
+from catalog import claims, idents, receipts, records
+from s3tables import buckets, emptiness, errors
 from storage import batch, keys, sweep
+from storage import model as storage_model
 from tests.kit import lakes
 from tests.s3tables.house import ACCOUNT, House, bucket_arn, refused
 
@@ -261,12 +262,7 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
 def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
     house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = {"tableBucketARN": sales, "namespace": "sales"}
-    for number in range(5):
-        client.create_table(**where, name=f"t{number}", format="ICEBERG")
-        house.put_object(sales.rpartition("/")[2], f"sales/t{number}/data/f.parquet", b"x")
-        client.delete_table(**where, name=f"t{number}")
-    client.delete_namespace(**where)
+    leave_deleted_tables(house, client, sales)
     decode, threads = records.decode, []
 
     def noting(value: bytes, kind: Any) -> Any:
@@ -279,6 +275,68 @@ def test_deleting_a_table_bucket_reads_its_log_before_the_writers_transaction(
     assert len(threads) == 12
     assert "index-writer" not in threads
     assert threading.main_thread().name not in threads
+
+
+def test_deleting_a_table_bucket_looks_at_no_location_inside_the_writers_transaction(
+    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_deleted_tables(house, client, sales)
+    find_location, threads = claims.find_location, []
+
+    def noting(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return find_location(*arguments)
+
+    monkeypatch.setattr(claims, "find_location", noting)
+    client.delete_table_bucket(tableBucketARN=sales)
+    assert len(threads) == 5
+    assert "index-writer" not in threads
+
+
+@pytest.mark.parametrize("key", ["other/table/data/f.parquet", "sales/t1/data/more.parquet"])
+def test_an_object_that_comes_after_the_look_at_a_table_bucket_is_seen_before_its_deletion(
+    house: House, client: Any, sales: str, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    leave_deleted_tables(house, client, sales)
+    name = sales.rpartition("/")[2]
+    look, looks = buckets._look, []
+
+    def look_and_put(*arguments: Any) -> Any:
+        seen = look(*arguments)
+        looks.append(seen)
+        if len(looks) == 1:
+            house.lake.storage.index.commit_now(put_row(house, name, key))
+        return seen
+
+    monkeypatch.setattr(buckets, "_look", look_and_put)
+    if key.startswith("sales/"):
+        client.delete_table_bucket(tableBucketARN=sales)
+        assert len(looks) == 2
+    else:
+        assert refused(client.delete_table_bucket, tableBucketARN=sales)[0] == 409
+        assert client.get_table_bucket(tableBucketARN=sales)["name"] == name
+
+
+def leave_deleted_tables(house: House, client: Any, arn: str) -> None:
+    """Leave nothing in a table bucket but files of five tables that were deleted with them."""
+    where = {"tableBucketARN": arn, "namespace": "sales"}
+    for number in range(5):
+        client.create_table(**where, name=f"t{number}", format="ICEBERG")
+        house.put_object(arn.rpartition("/")[2], f"sales/t{number}/data/f.parquet", b"x")
+        client.delete_table(**where, name=f"t{number}")
+    client.delete_namespace(**where)
+
+
+def put_row(house: House, name: str, key: str) -> batch.Batch:
+    """The Batch of a PUT of an empty body."""
+    storage = house.lake.storage
+    return storage.objects.plan_put(
+        storage.buckets.get(name),
+        key,
+        b"",
+        attributes=storage_model.ObjectAttributes(etag="e"),
+        now_ms=lakes.NOW_MS,
+    )
 
 
 def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
