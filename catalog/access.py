@@ -52,8 +52,9 @@ class Access:
         self, table_bucket: str, namespace: idents.Namespace, action: str
     ) -> model.Demand:
         """Return the demand for an action on a namespace, which is its bucket's resource."""
-        subject = rights.of_namespace(self.bucket_arn(table_bucket), namespace)
-        return self._on_bucket(action, subject, table_bucket)
+        return _demand_on_namespace(
+            self.bucket_arn(table_bucket), namespace, action, self._shown_arn(table_bucket)
+        )
 
     def on_table(
         self,
@@ -82,11 +83,11 @@ class Access:
             action = f"CreateTable or {rights.action_of(action)}"
         if place is not None and pointer is not None:
             account = rights.account_of(place.bucket, self.account_id)
-            first, *others = self._on_object(
-                account, ident, pointer.object_uuid, rights.COMMIT_ACTIONS
-            )
-            shown = self._shown(ident, action)
-            return (dataclasses.replace(first, shown=shown), *others), pointer
+            demands = self._on_object(account, ident, pointer.object_uuid, rights.COMMIT_ACTIONS)
+            if creates:
+                first, *others = demands
+                demands = (dataclasses.replace(first, shown=self._shown(ident, action)), *others)
+            return demands, pointer
         if creates:
             first, *others = self.on_new_table(ident)
             shown = self._shown(ident, action)
@@ -107,14 +108,11 @@ class Access:
 
     def on_new_table(self, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
         """Return the demands for making a table and writing to it. It has no uuid yet."""
-        bucket_arn = self.bucket_arn(ident.table_bucket)
-        shown_arn = self._shown_arn(ident.table_bucket)
-        new_table = rights.of_table(bucket_arn, ident.namespace, ident.name)
-        written = rights.of_any_table(bucket_arn, ident.namespace, ident.name)
-        return (
-            *rights.demands(("CreateTable",), new_table, resource=shown_arn),
-            *rights.demands((rights.WRITE_DATA,), written, resource=f"{shown_arn}/table/*"),
-        )
+        return self._on_new_table(self._account_of(ident.table_bucket), ident)
+
+    def _on_new_table(self, account: str, ident: idents.TableIdent) -> tuple[model.Demand, ...]:
+        bucket_arn = arns.table_bucket_arn(self.region, account, ident.table_bucket)
+        return _demands_on_new_table(bucket_arn, ident, self._shown_arn(ident.table_bucket))
 
     def on_file(self, uri: str) -> tuple[model.Demand, ...]:
         """Return the demand for reading a file: what the S3 face demands for GetObject."""
@@ -194,7 +192,8 @@ class Access:
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
             if pointer is None:
-                demands = self.on_new_table(ident)
+                account = rights.account_of(place.bucket, self.account_id)
+                demands = self._on_new_table(account, ident)
             else:
                 owner = place.bucket.owner
                 demands = self._on_object(owner, ident, pointer.object_uuid, actions)
@@ -262,3 +261,25 @@ def _demands_on_table(
     """
     target = rights.of_table(arn, ident.namespace, ident.name)
     return rights.demands(actions, target, resource=shown)
+
+
+@functools.lru_cache(DEMANDS_REMEMBERED)
+def _demands_on_new_table(
+    bucket_arn: str, ident: idents.TableIdent, shown_arn: str
+) -> tuple[model.Demand, ...]:
+    """Return the demands for making a table. A creation asks twice: before it, and within it."""
+    new_table = rights.of_table(bucket_arn, ident.namespace, ident.name)
+    written = rights.of_any_table(bucket_arn, ident.namespace, ident.name)
+    return (
+        *rights.demands(("CreateTable",), new_table, resource=shown_arn),
+        *rights.demands((rights.WRITE_DATA,), written, resource=f"{shown_arn}/table/*"),
+    )
+
+
+@functools.lru_cache(DEMANDS_REMEMBERED)
+def _demand_on_namespace(
+    bucket_arn: str, namespace: idents.Namespace, action: str, shown_arn: str
+) -> model.Demand:
+    """Return the demand for an action on a namespace. A request with a body asks twice."""
+    subject = rights.of_namespace(bucket_arn, namespace)
+    return rights.demand(action, subject, shown=rights.show(action, shown_arn))

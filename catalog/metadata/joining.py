@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, cast
 
 STEP_BYTES: Final = 2 * 1024 * 1024
@@ -13,8 +13,10 @@ STEP_BYTES: Final = 2 * 1024 * 1024
 Part: TypeAlias = bytes | memoryview
 
 
-def joined(parts: Iterable[Part]) -> bytes:
+def joined(parts: Sequence[Part]) -> bytes:
     """Return parts joined: bytes or, if they are large, a bytearray that must not be changed."""
+    if sum(map(len, parts)) <= STEP_BYTES:
+        return b"".join(parts)
     groups = list(_grouped(parts))
     if len(groups) == 1:
         return bytes(groups[0])

@@ -420,11 +420,11 @@ class Rest:
         """Bring a table to count snapshots, a hundred per commit."""
         for first in range(0, count, 100):
             steps = range(first, min(first + 100, count))
-            updates = [update for step in steps for update in _updates(step)]
+            updates = [update for step in steps for update in _updates(step, table)]
             self.post(table, {"requirements": [], "updates": updates})
 
     def commit_request(self, table: str, step: int) -> bytes:
-        return self.request(table, {"requirements": [], "updates": _updates(step)})
+        return self.request(table, {"requirements": [], "updates": _updates(step, table)})
 
     def request(self, path: str, body: Any) -> bytes:
         """A whole POST, ready to be sent."""
@@ -436,12 +436,15 @@ class Rest:
         )
 
 
-def _updates(step: int) -> Sequence[dict[str, Any]]:
+def _updates(step: int, table: str) -> Sequence[dict[str, Any]]:
+    """Return the updates of an append. Its manifest list lies where clients write it: in the folder
+    of its table, so that no right on another's file is asked for. table: its path."""
+    name = table.rpartition("/")[2]
     snapshot = {
         "snapshot-id": 1000 + step,
         "sequence-number": step + 1,
         "timestamp-ms": 1_760_000_000_000 + step,
-        "manifest-list": f"s3://lake/bench/x/metadata/snap-{1000 + step}-1-bench.avro",
+        "manifest-list": f"s3://lake/bench/{name}/metadata/snap-{1000 + step}-1-bench.avro",
         "summary": {
             "operation": "append",
             "added-data-files": "1",
