@@ -1,10 +1,10 @@
-"""rule: what one commit changes in the index, as one Batch.
+"""rule: the changes of one commit to the index, as one Batch.
 
-Every changed key must still hold the row it was validated against, so a Batch that goes through
-was decided on the newest state of everything it touches. The namespace of what is new, or the table
-bucket of a new namespace, is looked for inside the transaction: it must be there still, whatever
-else has changed of it. Dropping a namespace looks inside its own transaction that nothing has moved
-in. Rows of other keys are never compared: commits to different tables do not conflict.
+Every changed key must still have the row against which it was validated, so a Batch that commits
+was decided on the newest state of all its keys. The namespace of a new table, or the table bucket
+of a new namespace, is read inside the transaction: it must still exist, but may have changed. A
+drop of a namespace checks inside its transaction that the namespace is still empty. Rows of other
+keys are not compared: commits to different tables do not conflict.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Row = records.Pointer | records.NamespaceRow
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace's row as it was read: what is put into the namespace needs it to be there."""
+    """A namespace's row as it was read: a new table in it expects the namespace to exist."""
 
     key: bytes
     value: bytes
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One key's step. before: the row as stored, None if there is none. after: None to drop.
+    """One key's change. before: the stored row, None if there is none. after: None for a drop.
 
-    namespace: the levels that the name stands in; namespace_id: theirs. holder: None in the root.
+    namespace: the levels of the name's namespace; namespace_id: theirs. holder: None in the root.
     """
 
     kind: records.Kind
@@ -54,7 +54,7 @@ def plan(
     time_ms: int,
     message: str = "",
 ) -> batch.Batch:
-    """Return the Batch that makes changes one commit on the place's branch."""
+    """Return the Batch that writes changes as one commit on the place's branch."""
     expects: list[batch.Expect] = []
     writes: list[batch.Write] = []
     held: list[batch.Derivation] = []
@@ -98,11 +98,11 @@ def plan(
 
 
 def hold(place: records.Place, holder: Holder | None) -> batch.Batch:
-    """Return the Batch that writes nothing and needs a namespace to be there still.
+    """Return the Batch that writes nothing and expects a namespace to exist.
 
-    holder: None for the root of the table bucket, which is there for as long as the bucket is; a
-    namespace keeps its bucket from being deleted. A namespace that was dropped and created anew is
-    another one. Committing it raises NoSuchWarehouse, or ExpectationFailed for a namespace.
+    holder: None for the root of the table bucket, which exists as long as the bucket; a bucket
+    with a namespace cannot be deleted. A namespace that was dropped and created again is another
+    one. Committing it raises NoSuchWarehouse, or ExpectationFailed for a namespace.
     """
 
     def check(reading: batch.Reading) -> Sequence[batch.Write]:
@@ -114,7 +114,7 @@ def hold(place: records.Place, holder: Holder | None) -> batch.Batch:
         stored = reading.get(batch.Store.POINTERS, holder.key)
         if stored != holder.value and _uuid_of(stored) != _uuid_of(holder.value):
             raise storage_errors.ExpectationFailed(
-                "the namespace is not there any more", store=batch.Store.POINTERS, key=holder.key
+                "the namespace no longer exists", store=batch.Store.POINTERS, key=holder.key
             )
         return ()
 
@@ -122,9 +122,9 @@ def hold(place: records.Place, holder: Holder | None) -> batch.Batch:
 
 
 def hold_thing(place: records.Place, object_uuid: str, *, missing: Exception) -> batch.Batch:
-    """Return the Batch that writes nothing and needs the table with this uuid to be there.
+    """Return the Batch that writes nothing and expects the table with this uuid to exist.
 
-    missing: what committing it raises if the table is gone.
+    missing: the error of the commit if the table does not exist.
     """
     key = records.uuid_key(place, object_uuid)
 
@@ -150,7 +150,7 @@ def _alone(place: records.Place, change: Change) -> tuple[batch.Expect, ...]:
 
 
 def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
-    """Return what keeps the rows that lead from an object uuid to its name in step."""
+    """Return the writes of the rows that lead from an object uuid to its name."""
     gone: dict[str, Change] = {}
     come: dict[str, Change] = {}
     for change in changes:
@@ -170,7 +170,7 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
     for object_uuid in gone.keys() - come.keys():
         key = records.uuid_key(place, object_uuid)
         writes.append(batch.Delete(store=batch.Store.POINTERS, key=key))
-        # Its files stay, and with them the question whose they are.
+        # Its files stay, so the name of their owner is kept.
         name = _name_of(gone[object_uuid])
         key = records.gone_key(place, object_uuid)
         writes.append(batch.Put(store=batch.Store.POINTERS, key=key, value=records.encode(name)))

@@ -1,9 +1,9 @@
-"""engine: a commit to one or many tables, from what a client asks to one index transaction.
+"""engine: a commit to one or many tables, as one index transaction.
 
-Each table takes a step from its newest metadata to new metadata; the steps' files, pointers, log
-record and whatever else must not be forgotten go into one Batch, so all of them happen or none.
-A step is planned anew whenever a pointer moved meanwhile: that is a conflict only if a requirement
-says so. A step that changes nothing writes nothing.
+Each table has a step from its newest metadata to new metadata; the steps' files, pointers, log
+record and other rows go into one Batch, so that all of them are written or none. A step is planned
+again if a pointer has moved: that is a conflict only if a requirement fails. A step that changes
+nothing writes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 
 
 class Placed(Protocol):
-    """Metadata of a table or view, as far as it says where files go."""
+    """Metadata of a table or view, with the members that determine file locations."""
 
     @property
     def location(self) -> str: ...
@@ -63,7 +63,7 @@ class Placed(Protocol):
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table as it stands. data: the metadata file's JSON, uncompressed."""
+    """A table with its metadata. data: the metadata file's JSON, uncompressed."""
 
     ident: idents.TableIdent
     pointer: records.Pointer
@@ -72,7 +72,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metadata_location(self) -> str | None:
-        """Where the metadata lies; None for a staged create, which has no file yet."""
+        """The metadata file's URI; None for a staged create, which has no file yet."""
         return self.pointer.metadata_location
 
     @property
@@ -90,7 +90,7 @@ class TableChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One table's way from base to made. before: its pointer now, None for a new table.
+    """One table's change from base to metadata. before: its pointer now, None for a new table.
 
     base: None for a new table, and for one that had no metadata before.
 
@@ -102,7 +102,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     namespace_id: int
     before: store.FoundPointer | None
     base: model.TableMetadata | None
-    made: model.TableMetadata
+    metadata: model.TableMetadata
     object_uuid: str
     holder: store.FoundNamespace | None = None
     extra: tuple[batch.Batch, ...] = ()
@@ -116,9 +116,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return records.Pointer(
             kind="table",
             object_uuid=self.object_uuid,
-            table_uuid=self.made.table_uuid,
+            table_uuid=self.metadata.table_uuid,
             metadata_location=metadata_location,
-            location=properties.plain_uri(self.made.location),
+            location=properties.plain_uri(self.metadata.location),
             created_at_ms=now_ms if old is None else old.created_at_ms,
             created_by=by if old is None else old.created_by,
             modified_at_ms=now_ms,
@@ -130,13 +130,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return LoadedTable(
             ident=self.ident,
             pointer=self.pointer(None, by=by, now_ms=now_ms),
-            metadata=self.made,
-            data=model.encode(self.made),
+            metadata=self.metadata,
+            data=model.encode(self.metadata),
         )
 
 
 class Commits:
-    """Commits to tables. Stateless beside its store."""
+    """Commits to tables. Stateless except for its store."""
 
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
@@ -153,8 +153,8 @@ class Commits:
     ) -> tuple[LoadedTable, ...]:
         """Commit to several tables of one table bucket, all or none, as one commit.
 
-        Changes of the same table are applied in order, each on what the one before left. judge: is
-        asked about each table; None for a caller that has every right.
+        Changes of the same table are applied in order, each on the result of the one before.
+        judge: called for each table; None for a caller with all rights.
         Returns each table once, in the order of its first change. Raises as `commit` does.
         """
         parts = _by_table(changes)
@@ -187,19 +187,19 @@ class Commits:
         async def plan() -> store.Planned[tuple[LoadedTable, ...]]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                found = {
+                entries = {
                     ident: self._store.find_pointer(view, place, "table", ident) for ident in parts
                 }
             steps.clear()
             for ident, of_table in parts.items():
                 if len(steps) % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
                     await asyncio.sleep(0)
-                file = await self._base(place, found[ident])
+                file = await self._base(place, entries[ident])
                 steps.append(
                     await self._plan_step(
                         place,
                         of_table,
-                        found=found[ident],
+                        entry=entries[ident],
                         file=file,
                         taken=taken[ident],
                         fresh=fresh.get(ident),
@@ -213,7 +213,7 @@ class Commits:
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
         loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
-        # The commit is durable: that a file stays behind is no reason to call it failed.
+        # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
             await self._give_up(place, _superseded(steps), by=by)
         return loaded
@@ -228,7 +228,7 @@ class Commits:
         now_ms: int,
         receipt: receipts.Receipt | None,
     ) -> store.Planned[tuple[LoadedTable, ...]]:
-        """Return the plan that takes all steps in one Batch, and leads to the tables after them."""
+        """Return the plan of all steps in one Batch, with the resulting tables."""
         loaded: list[LoadedTable] = []
         changes: list[commit.Change] = []
         batches: list[batch.Batch] = []
@@ -237,21 +237,21 @@ class Commits:
         for number, step in enumerate(steps):
             if number % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
                 await asyncio.sleep(0)
-            if step.before is not None and step.made is step.base:
+            if step.before is not None and step.metadata is step.base:
                 loaded.append(await self.fetched(place, step.ident, step.before.pointer))
                 continue
-            encoded = await run(model.encode_file, step.made, large=step.large)
+            encoded = await run(model.encode_file, step.metadata, large=step.large)
             data = encoded.data
             _check_size(step, len(data))
-            codec = properties.metadata_codec(step.made.properties)
+            codec = properties.metadata_codec(step.metadata.properties)
             location = next_file(
                 None if step.before is None else step.before.pointer.metadata_location,
-                step.made,
+                step.metadata,
                 codec=codec,
                 new_id=sites.hyphenated(self._store.new_id()),
             )
-            check_file(location, step.made, place)
-            # Ten megabytes take half a second to compress: in a thread, nobody else waits for it.
+            check_file(location, step.metadata, place)
+            # Ten megabytes take half a second to compress: a thread keeps that off the event loop.
             body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
             repeated = None
             if codec != "gzip":
@@ -270,19 +270,19 @@ class Commits:
                     summary=step.summary,
                 )
             )
-            # First the claim on the location: it is checked before the table's file lies there.
+            # The claim on the location is checked before the table's file is written there.
             batches.extend((*step.extra, named))
             files.extend(received)
             cached.append(
                 (
                     place.bucket_id,
                     store.LoadedMetadata(
-                        location=location, data=data, table=step.made, arrays=encoded.arrays
+                        location=location, data=data, table=step.metadata, arrays=encoded.arrays
                     ),
                 )
             )
             loaded.append(
-                LoadedTable(ident=step.ident, pointer=pointer, metadata=step.made, data=data)
+                LoadedTable(ident=step.ident, pointer=pointer, metadata=step.metadata, data=data)
             )
         if changes:
             batches.append(commit.plan(place, changes, author=by, via=via, time_ms=now_ms))
@@ -299,10 +299,10 @@ class Commits:
     def pointer(
         self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
     ) -> store.FoundPointer:
-        found = self._store.find_pointer(reading, place, "table", ident)
-        if found is None:
+        entry = self._store.find_pointer(reading, place, "table", ident)
+        if entry is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
-        return found
+        return entry
 
     def loaded(
         self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
@@ -328,9 +328,9 @@ class Commits:
         *,
         kind: Literal["table", "view"] = "table",
     ) -> list[bytes]:
-        """Return what writers of these tables or views queue for.
+        """Return the keys for which writers of these tables or views queue.
 
-        A namespace without id has none.
+        A namespace without an id has none.
         """
         keys = []
         for ident in tables:
@@ -353,9 +353,9 @@ class Commits:
         reserved_until_ms: int = 0,
         adopts: bool = False,
     ) -> sites.Site:
-        """Return where a new table goes. object_uuid: its own, unless the place brings one.
+        """Return the site of a new table. object_uuid: its own, unless the site has one.
 
-        adopts: a table that was made without metadata does not take the name but is meant by it.
+        adopts: an existing table without metadata does not conflict but is the table to create.
         """
         holder = self._store.namespace(reading, place, ident.namespace)
         entry = self._store.find_pointer(reading, place, "table", ident) if adopts else None
@@ -378,18 +378,18 @@ class Commits:
         )
 
     async def _base(
-        self, place: records.Place, found: store.FoundPointer | None
+        self, place: records.Place, entry: store.FoundPointer | None
     ) -> store.LoadedMetadata | None:
-        if found is None or found.pointer.metadata_location is None:
+        if entry is None or entry.pointer.metadata_location is None:
             return None
-        return await self._store.fetch_metadata(found.pointer.metadata_location, place=place)
+        return await self._store.fetch_metadata(entry.pointer.metadata_location, place=place)
 
     async def _plan_step(
         self,
         place: records.Place,
         parts: Sequence[TableChange],
         *,
-        found: store.FoundPointer | None,
+        entry: store.FoundPointer | None,
         file: store.LoadedMetadata | None,
         taken: tuple[loads.Taken, ...],
         fresh: tuple[str, str] | None,
@@ -411,27 +411,27 @@ class Commits:
                 judge=judge,
                 now_ms=now_ms,
             )
-        if found is None:
+        if entry is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
         if judge is not None:
-            judge(place, ident, found.pointer)
+            judge(place, ident, entry.pointer)
         if base is None:
             raise _without_metadata(ident)
-        made = await run(
+        metadata = await run(
             _apply,
             base,
             parts,
             now_ms=now_ms,
-            base_location=found.pointer.metadata_location,
+            base_location=entry.pointer.metadata_location,
             large=large,
         )
         extra: list[batch.Batch] = []
-        if made is not base:
-            object_uuid = found.pointer.object_uuid
-            if made.location != base.location or made.properties != base.properties:
-                check_placement(made, place)
-            if made.location != base.location:
-                path = locations.parse_location(made.location, table_bucket=place.table_bucket)
+        if metadata is not base:
+            object_uuid = entry.pointer.object_uuid
+            if metadata.location != base.location or metadata.properties != base.properties:
+                check_placement(metadata, place)
+            if metadata.location != base.location:
+                path = locations.parse_location(metadata.location, table_bucket=place.table_bucket)
                 with self._store.index.view() as view:
                     claim = claims.claim(
                         view,
@@ -439,7 +439,7 @@ class Commits:
                         path,
                         object_uuid=object_uuid,
                         kind="table",
-                        namespace_id=found.namespace_id,
+                        namespace_id=entry.namespace_id,
                         name=ident.name,
                         now_ms=now_ms,
                         permit=permit,
@@ -450,13 +450,13 @@ class Commits:
                 extra.append(await self._plan_loads(place, object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
-            namespace_id=found.namespace_id,
-            before=found,
+            namespace_id=entry.namespace_id,
+            before=entry,
             base=base,
-            made=made,
-            object_uuid=found.pointer.object_uuid,
+            metadata=metadata,
+            object_uuid=entry.pointer.object_uuid,
             extra=tuple(extra),
-            summary=history.summarise(_updates_of(parts)) if made is not base else {},
+            summary=history.summarise(_updates_of(parts)) if metadata is not base else {},
             large=large,
             file=file,
         )
@@ -480,7 +480,7 @@ class Commits:
                 view,
                 place,
                 ident,
-                requested=location_asked(_updates_of(parts)),
+                requested=requested_location(_updates_of(parts)),
                 object_uuid=object_uuid,
                 now_ms=now_ms,
                 permit=permit,
@@ -488,7 +488,7 @@ class Commits:
             )
         if judge is not None:
             judge(place, ident, None if site.entry is None else site.entry.pointer)
-        made = await run(
+        metadata = await run(
             _apply,
             None,
             parts,
@@ -498,7 +498,7 @@ class Commits:
             location=site.location,
             large=large,
         )
-        check_placement(made, place)
+        check_placement(metadata, place)
         extra = [site.claim]
         if taken:
             extra.append(await self._plan_loads(place, site.object_uuid, taken, now_ms=now_ms))
@@ -508,7 +508,7 @@ class Commits:
             holder=site.holder,
             before=site.entry,
             base=None,
-            made=made,
+            metadata=metadata,
             object_uuid=site.object_uuid,
             extra=tuple(extra),
             summary={**history.summarise(_updates_of(parts)), "created": True},
@@ -516,10 +516,10 @@ class Commits:
         )
 
     async def _taken_by(self, parts: Sequence[TableChange]) -> tuple[loads.Taken, ...]:
-        """Return what the parts' snapshots have taken in; long lists are read in a thread."""
-        given = _updates_of(parts)
-        large = loads.are_large(given)
-        return await run(loads.taken_by, given, self._read_list, large=large)
+        """Return the sources that the parts' snapshots load; long lists are read in a thread."""
+        part_updates = _updates_of(parts)
+        large = loads.are_large(part_updates)
+        return await run(loads.taken_by, part_updates, self._read_list, large=large)
 
     async def _plan_loads(
         self,
@@ -540,7 +540,7 @@ class Commits:
         return self._store.read_object(uri, bytes_max=loads.LIST_BYTES_MAX)
 
     async def _give_up(self, place: records.Place, superseded: Sequence[str], *, by: str) -> None:
-        """Hand metadata files that left the log to the sweep, once nothing names them any more."""
+        """Tombstone metadata files that left the log, for the sweep, once they are unreferenced."""
         for location in superseded:
             key = locations.path_in(location, table_bucket=place.table_bucket)
             if key is not None:
@@ -548,7 +548,7 @@ class Commits:
 
 
 def _check_size(step: Step, size_bytes: int) -> None:
-    """Refuse metadata that is too large, unless it grew so in an older release and shrinks now."""
+    """Refuse metadata that is too large, unless an older release wrote it and it shrinks now."""
     base_bytes = 0 if step.file is None else len(step.file.data)
     if size_bytes > max(store.NEW_METADATA_BYTES_MAX, base_bytes - 1):
         raise errors.InvalidArgument(
@@ -562,7 +562,7 @@ def _is_large(file: store.LoadedMetadata | None) -> bool:
 
 
 async def run(work: Callable[..., Result], *arguments: Any, large: bool, **named: Any) -> Result:
-    """Return what work returns; large work is done in a thread, while others are answered."""
+    """Return the result of work; large work runs in a thread, off the event loop."""
     if large:
         return await asyncio.to_thread(work, *arguments, **named)
     return work(*arguments, **named)
@@ -572,11 +572,11 @@ def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:
     return errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
 
 
-def creates(given: Sequence[Any]) -> bool:
-    """Say whether requirements ask for a table to be made; what is malformed does not."""
+def creates(requirement_list: Sequence[Any]) -> bool:
+    """Return whether requirements contain assert-create; malformed ones are ignored."""
     return any(
         isinstance(each, dict) and str(each.get("type")).lower() == requirements.ASSERT_CREATE
-        for each in given
+        for each in requirement_list
     )
 
 
@@ -590,7 +590,7 @@ def change(
     holder: store.FoundNamespace | None = None,
     kind: Literal["table", "view"] = "table",
 ) -> commit.Change:
-    """Return a table's or view's part of a commit. holder: the namespace it is put into, if any."""
+    """Return a table's or view's part of a commit. holder: the namespace of a new one."""
     return commit.Change(
         kind=kind,
         namespace=ident.namespace,
@@ -604,7 +604,7 @@ def change(
 
 
 def check_placement(metadata: Placed, place: records.Place) -> None:
-    """Raise InvalidProperty if properties send writers where the layout would refuse them."""
+    """Raise InvalidProperty if properties have paths where the layout refuses writes."""
     properties.check_paths(metadata.properties, location=metadata.location)
     properties.metadata_codec(metadata.properties)
     if place.bucket.settings.get(table_guard.LAYOUT) == "off":
@@ -622,9 +622,9 @@ def check_placement(metadata: Placed, place: records.Place) -> None:
 
 
 def check_file(uri: str, metadata: Placed, place: records.Place) -> None:
-    """Raise InvalidProperty if the layout would refuse a metadata file to a client.
+    """Raise InvalidProperty if the layout does not allow a client to write this metadata file.
 
-    Properties are checked when they are set, but a bucket may have become stricter since.
+    Properties are checked when they are set, but the bucket may be stricter now.
     """
     if place.bucket.settings.get(table_guard.LAYOUT) == "off":
         return
@@ -657,14 +657,14 @@ def _by_table(
 def _check_apart(place: records.Place, steps: Sequence[Step]) -> None:
     """Raise InvalidLocation if tables of one commit get locations that overlap.
 
-    The claims of one Batch expect the state before it, and so do not see each other.
+    The claims of one Batch expect the state before it, and do not see each other.
     """
     if len(steps) == 1:
         return
     paths = sorted(
-        locations.parse_location(step.made.location, table_bucket=place.table_bucket) + "/"
+        locations.parse_location(step.metadata.location, table_bucket=place.table_bucket) + "/"
         for step in steps
-        if step.base is None or step.made.location != step.base.location
+        if step.base is None or step.metadata.location != step.base.location
     )
     for path, following in itertools.pairwise(paths):
         if following.startswith(path):
@@ -687,7 +687,7 @@ def _apply(
     table_uuid: str | None = None,
     location: str | None = None,
 ) -> model.TableMetadata:
-    """Return the metadata after all parts; each part's requirements are checked where it begins."""
+    """Return the metadata after all parts; a part's requirements are checked before it."""
     return updates.apply_parts(
         base,
         [updates.Part(requirements=part.requirements, updates=part.updates) for part in parts],
@@ -698,14 +698,14 @@ def _apply(
     )
 
 
-def location_asked(given: Sequence[Any]) -> str | None:
-    """Return the location that the updates of a new table end up with, if they say one."""
-    asked = None
-    for update in given:
+def requested_location(table_updates: Sequence[Any]) -> str | None:
+    """Return the location that the updates of a new table set last, if any."""
+    requested = None
+    for update in table_updates:
         if isinstance(update, dict) and update.get("action") == "set-location":
             location = update.get("location")
-            asked = location if isinstance(location, str) else asked
-    return asked
+            requested = location if isinstance(location, str) else requested
+    return requested
 
 
 _VERSION = re.compile(r"(\d{1,9})-[^/]*$")
@@ -714,7 +714,7 @@ _VERSION = re.compile(r"(\d{1,9})-[^/]*$")
 def next_file(
     previous: str | None, metadata: Placed, *, codec: properties.MetadataCodec, new_id: str
 ) -> str:
-    """Return where metadata goes: the number after previous, and a name never used before."""
+    """Return the name of a metadata file: the number after previous, and a fresh id."""
     number = 0
     if previous is not None:
         match = _VERSION.match(previous.rpartition("/")[2])
@@ -725,17 +725,17 @@ def next_file(
 
 
 def _superseded(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return the metadata files that left their table's log and that nobody asked to keep."""
+    """Return the metadata files that left their table's log and may be deleted after the commit."""
     gone: list[str] = []
     for step in steps:
-        if step.base is None or step.made is step.base:
+        if step.base is None or step.metadata is step.base:
             continue
         if not metadata_properties.switched_on(
-            step.made.properties, metadata_properties.DELETE_AFTER_COMMIT, default=False
+            step.metadata.properties, metadata_properties.DELETE_AFTER_COMMIT, default=False
         ):
             continue
-        kept = {entry["metadata-file"] for entry in step.made.metadata_log}
-        home = properties.plain_uri(step.made.location) + "/"
+        kept = {entry["metadata-file"] for entry in step.metadata.metadata_log}
+        home = properties.plain_uri(step.metadata.location) + "/"
         gone.extend(
             entry["metadata-file"]
             for entry in step.base.metadata_log

@@ -1,10 +1,10 @@
 """engine: namespaces: create, load, list, update, drop.
 
 A namespace exists once it was created, and a child needs its parent. Each change is planned inside
-the transaction that makes it, so changes of different namespaces, and of different properties of
-one, never conflict. What moves in expects the namespace to be there; a drop looks inside its own
-transaction that nothing has moved in. Its path has a number that is given once and kept for ever,
-so dropping and creating again is cheap and keys stay short.
+its own transaction, so changes of different namespaces, and of different properties of one, never
+conflict. A new table or child expects the namespace to exist; a drop checks inside its transaction
+that the namespace is still empty. A path has an id that is assigned once and kept for ever, so
+dropping and creating again is cheap and keys stay short.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from storage import batch
 from storage import errors as storage_errors
 
 TABLES_DROPPED_MAX: Final = 1_000
-"""Tables that go with their namespace in one commit."""
+"""Tables that one commit drops with their namespace."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Namespace:
-    """A namespace as it stands. properties: as stored; location: where its tables go."""
+    """A namespace. properties: as stored; location: of its new tables."""
 
     table_bucket: str
     namespace: idents.Namespace
@@ -39,7 +39,7 @@ class Namespace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UpdatedProperties:
-    """What an update of properties came to: names, in the request's order."""
+    """The result of an update of properties: names, in the request's order."""
 
     updated: tuple[str, ...]
     removed: tuple[str, ...]
@@ -47,7 +47,7 @@ class UpdatedProperties:
 
 
 class Namespaces:
-    """The namespaces of every table bucket. Stateless beside its store."""
+    """The namespaces of every table bucket. Stateless except for its store."""
 
     def __init__(self, *, store: CatalogStore) -> None:
         self._store = store
@@ -84,7 +84,7 @@ class Namespaces:
         return self._store.names_in_steps(table_bucket, "namespace", parent, after=after)
 
     def location(self, table_bucket: str, namespace: idents.Namespace) -> str:
-        """Return where new tables of a namespace go. Raises NoSuchNamespace."""
+        """Return the location of new tables of a namespace. Raises NoSuchNamespace."""
         return self.load(table_bucket, namespace).location
 
     async def create(
@@ -234,7 +234,7 @@ class Namespaces:
     ) -> None:
         """Drop a namespace with all its tables and views, as one commit.
 
-        check: raises for a table or view that may not go; then nothing goes. Raises
+        check: raises for a table or view that may not be dropped; then nothing is. Raises
         NoSuchNamespace, NamespaceNotEmpty for namespaces in it, InvalidArgument for too many
         tables and views.
         """
@@ -263,7 +263,7 @@ class Namespaces:
                         table_bucket=table_bucket, namespace=namespace, name=name
                     )
                     entry = self._store.find_pointer(view, place, kind, ident)
-                    assert entry is not None, "one reading lists and finds"
+                    assert entry is not None, "a listed name exists in the same view"
                     check(ident, entry.pointer)
                     changes.append(
                         commit.Change(
@@ -307,7 +307,7 @@ class Namespaces:
 
 
 def describe_update(result: UpdatedProperties) -> dict[str, list[str]]:
-    """Return what an update came to, as JSON: names updated, removed and missing."""
+    """Return an update's result as JSON: names updated, removed and missing."""
     return {
         "updated": list(result.updated),
         "removed": list(result.removed),
@@ -338,7 +338,7 @@ def _change(
 def _check_settled(
     place: records.Place, namespace: idents.Namespace, namespace_id: int
 ) -> batch.Derivation:
-    """Return the derivation that has the drop planned again when something moved in meanwhile."""
+    """Return the derivation that has the drop planned again if the namespace is not empty."""
 
     def check(reading: batch.Reading) -> tuple[batch.Write, ...]:
         try:
@@ -358,7 +358,7 @@ def _check_empty(
     *,
     kinds: tuple[records.Kind, ...] = ("table", "view", "namespace"),
 ) -> None:
-    """Raise NamespaceNotEmpty if a namespace holds anything."""
+    """Raise NamespaceNotEmpty if a namespace is not empty."""
     for kind in kinds:
         prefix = records.pointer_range(place, kind, namespace_id)
         for _ in reading.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
@@ -368,7 +368,7 @@ def _check_empty(
 def _intern(
     reading: batch.Reading, place: records.Place, namespace: idents.Namespace
 ) -> tuple[int, batch.Batch]:
-    """Return the number of a path, and the Batch that gives it one if it has none."""
+    """Return the id of a path, and the Batch that assigns one if it has none."""
     path_key = records.namespace_path_key(place.bucket_id, namespace)
     stored_id = reading.get(batch.Store.NAMESPACES, path_key)
     if stored_id is not None:

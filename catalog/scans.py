@@ -112,19 +112,19 @@ class Scans:
         index = deletes.DeleteIndex(
             unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
         )
-        for manifest, found in zip(chosen, read, strict=True):
+        for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DELETES:
-                for chunk in found.chunks:
+                for chunk in live.chunks:
                     index.add(chunk.entries)
                     await asyncio.sleep(0)
         tasks: list[FileTask] = []
         considered = 0
-        for manifest, found in zip(chosen, read, strict=True):
+        for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DATA:
-                considered += len(found.entries)
-                for chunk in found.chunks:
+                considered += len(live.entries)
+                for chunk in live.chunks:
                     tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
-                    await asyncio.sleep(0)  # nobody else waits longer than one chunk takes
+                    await asyncio.sleep(0)  # other requests wait for one chunk at most
         return ScanPlan(
             schema=schema,
             snapshot_id=wanted,
@@ -145,7 +145,7 @@ class Scans:
         listed = await self.manifests_of(reader, wanted)
         live = [manifest for manifest in listed if manifest.has_live_files]
         read = await self._read_manifests(live, reader)
-        return tuple([entry.data_file for found in read for entry in found.entries])
+        return tuple([entry.data_file for entries in read for entry in entries.entries])
 
     async def data_files(
         self, reader: readers.Reader, *, snapshot_id: int, files_max: int
@@ -167,9 +167,9 @@ class Scans:
         if stated > files_max:
             return None
         read = await self._read_manifests(listed, reader)
-        if sum(len(found.entries) for found in read) > files_max:
+        if sum(len(live.entries) for live in read) > files_max:
             return None
-        return tuple([entry.data_file for found in read for entry in found.entries])
+        return tuple([entry.data_file for live in read for entry in live.entries])
 
     async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
         """Raise ForeignFileRefused unless reader may read all manifests of a snapshot.
@@ -211,7 +211,7 @@ class Scans:
         self, snapshot: Mapping[str, Any], reader: readers.Reader
     ) -> tuple[ManifestFile, ...]:
         """v1 may name its manifests in the snapshot itself; nothing more is known of them."""
-        made = []
+        manifest_files = []
         paths = snapshot.get("manifests") or ()
         if len(paths) > MANIFESTS_MAX:
             raise errors.InvalidMetadataFile(
@@ -224,7 +224,7 @@ class Scans:
                 header = manifests.decode_header(data[:HEADER_BYTES_MAX])
             except manifests.InvalidManifest as error:
                 raise errors.InvalidMetadataFile(f"{path}: {error}") from error
-            made.append(
+            manifest_files.append(
                 ManifestFile(
                     manifest_path=path,
                     manifest_length=len(data),
@@ -232,7 +232,7 @@ class Scans:
                     added_snapshot_id=snapshot["snapshot-id"],
                 )
             )
-        return tuple(made)
+        return tuple(manifest_files)
 
     async def entries_of(
         self, manifest: ManifestFile, reader: readers.Reader
@@ -249,7 +249,7 @@ class Scans:
         for start in range(0, len(chosen), MANIFESTS_AT_ONCE):
             part = chosen[start : start + MANIFESTS_AT_ONCE]
             read += await asyncio.gather(*(self._read_manifest(one, reader) for one in part))
-            files_left -= sum(len(found.entries) for found in read[start:])
+            files_left -= sum(len(live.entries) for live in read[start:])
             if files_left < 0:
                 raise errors.InvalidMetadataFile(
                     f"A snapshot with more than {LIVE_FILES_MAX} files is not read"
@@ -297,8 +297,8 @@ def schema_of(table: TableMetadata, snapshot_id: int | None) -> Mapping[str, Any
 def head_of(table: TableMetadata, branch: str = MAIN_BRANCH) -> int | None:
     """Return the snapshot a branch or tag of the table points at."""
     ref = table.refs.get(branch)
-    found: int | None = None if ref is None else ref["snapshot-id"]
-    return found
+    snapshot_id: int | None = None if ref is None else ref["snapshot-id"]
+    return snapshot_id
 
 
 class _Filters:
@@ -327,10 +327,10 @@ class _Filters:
         filter_ = self._of_spec(manifest.partition_spec_id)
         return filter_ is None or filter_.may_match_manifest(manifest)
 
-    def choose(self, found: _Chunk, spec_id: int) -> list[bool]:
+    def choose(self, chunk: _Chunk, spec_id: int) -> list[bool]:
         """Say of each entry's file, all of this spec, whether it may hold matching rows."""
-        files = [entry.data_file for entry in found.entries]
-        chosen = self._metrics.choose(files, found.ranges)
+        files = [entry.data_file for entry in chunk.entries]
+        chosen = self._metrics.choose(files, chunk.ranges)
         partitions = self._of_spec(spec_id)
         if partitions is None or partitions.keeps_all:
             return chosen
@@ -364,10 +364,10 @@ class _Entries:
 
 
 def _tasks(
-    found: _Chunk, filters: _Filters, spec_id: int, index: deletes.DeleteIndex
+    chunk: _Chunk, filters: _Filters, spec_id: int, index: deletes.DeleteIndex
 ) -> list[FileTask]:
     tasks = []
-    for entry, chosen in zip(found.entries, filters.choose(found, spec_id), strict=True):
+    for entry, chosen in zip(chunk.entries, filters.choose(chunk, spec_id), strict=True):
         if chosen:
             number = entry.sequence_number or 0
             applying = (

@@ -171,9 +171,9 @@ class CatalogStore:
         """Return the id of a namespace's path; it may have one without existing now."""
         if not namespace:
             return records.ROOT_NAMESPACE_ID
-        known = self._namespace_ids.get((place.bucket_id, namespace))
-        if known is not None:
-            return known
+        cached = self._namespace_ids.get((place.bucket_id, namespace))
+        if cached is not None:
+            return cached
         try:
             key = records.namespace_path_key(place.bucket_id, namespace)
         except UnicodeEncodeError:
@@ -183,30 +183,30 @@ class CatalogStore:
         value = reading.get(batch.Store.NAMESPACES, key)
         if value is None:
             return None
-        found = records.decode_integer(value)
+        stored_id = records.decode_integer(value)
         if reading.is_committed:  # what is undone never was
             if len(self._namespace_ids) >= NAMESPACE_IDS_CACHED_MAX:
                 self._namespace_ids.clear()
-            self._namespace_ids[place.bucket_id, namespace] = found
-        return found
+            self._namespace_ids[place.bucket_id, namespace] = stored_id
+        return stored_id
 
     def namespace_of(
         self, reading: batch.Lookup, place: records.Place, namespace_id: int
     ) -> idents.Namespace:
         """Return the path that a namespace id stands for, whether it exists now or not."""
-        known = self._namespaces.get((place.bucket_id, namespace_id))
-        if known is not None:
-            return known
+        cached = self._namespaces.get((place.bucket_id, namespace_id))
+        if cached is not None:
+            return cached
         key = records.namespace_id_key(place.bucket_id, namespace_id)
         value = reading.get(batch.Store.NAMESPACES, key)
         if value is None:
             raise errors.IntegrityBroken(f"Namespace id {namespace_id} stands for nothing")
-        found = records.decode(value, records.NamespacePath).namespace
+        namespace = records.decode(value, records.NamespacePath).namespace
         if reading.is_committed:
             if len(self._namespaces) >= NAMESPACE_IDS_CACHED_MAX:
                 self._namespaces.clear()
-            self._namespaces[place.bucket_id, namespace_id] = found
-        return found
+            self._namespaces[place.bucket_id, namespace_id] = namespace
+        return namespace
 
     def find_namespace(
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
@@ -233,10 +233,10 @@ class CatalogStore:
         self, reading: batch.Reading, place: records.Place, namespace: idents.Namespace
     ) -> FoundNamespace:
         """Return a namespace's row. Raises NoSuchNamespace."""
-        found = self.find_namespace(reading, place, namespace)
-        if found is None:
+        namespace_row = self.find_namespace(reading, place, namespace)
+        if namespace_row is None:
             raise errors.NoSuchNamespace(f"Namespace does not exist: {idents.dotted(namespace)}")
-        return found
+        return namespace_row
 
     def find_pointer(
         self,
@@ -331,17 +331,17 @@ class CatalogStore:
         is_shown: says of each name whether it is among them; all are by default.
         Raises NoSuchWarehouse, NoSuchNamespace.
         """
-        found: list[str] = []
+        listed: list[str] = []
         at_once = NAMES_AT_ONCE if is_shown is None else NAMES_JUDGED_AT_ONCE
         wanted = min(at_once, limit)
         while True:
             names = self._step(table_bucket, kind, namespace, after, wanted)
-            found += names if is_shown is None else filter(is_shown, names)
-            if len(names) < wanted or len(found) >= limit:
-                return found[:limit]
+            listed += names if is_shown is None else filter(is_shown, names)
+            if len(names) < wanted or len(listed) >= limit:
+                return listed[:limit]
             after = names[-1]
             # Where names are left out, as many more are read as one step may judge.
-            wanted = min(at_once, limit - len(found)) if is_shown is None else at_once
+            wanted = min(at_once, limit - len(listed)) if is_shown is None else at_once
             await asyncio.sleep(0)
 
     def name_of_object(
@@ -397,7 +397,7 @@ class CatalogStore:
             loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
         else:
             async with self._large_reads:
-                # Whoever waited for the same file finds it read.
+                # A task that waited for the same file finds it in the cache.
                 cached = self._cache.get(place.bucket_id, location)
                 if cached is not None:
                     return cached
@@ -634,7 +634,7 @@ class CatalogStore:
 
         plan: called again whenever another writer came first. keys: the POINTERS keys it changes;
         writers of the same key take turns. Raises what plan raises; CommitFailed when it never got
-        through; DiskFull; CommitStateUnknown when nobody can tell.
+        through; DiskFull; CommitStateUnknown if the outcome is unknown.
         """
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
@@ -791,7 +791,7 @@ def _gunzip_up_to(data: bytes, location: str, bytes_max: int) -> bytes | None:
 
 
 class _Turns:
-    """A queue per key. A key nobody waits for takes no memory."""
+    """A queue per key. A key without waiters takes no memory."""
 
     def __init__(self) -> None:
         self.locks: dict[bytes, tuple[asyncio.Lock, int]] = {}
@@ -808,7 +808,7 @@ class _Turn:
 
     def __init__(self, locks: dict[bytes, tuple[asyncio.Lock, int]], keys: Iterable[bytes]) -> None:
         self._locks = locks
-        # One order for everybody, so that two writers of several keys never wait for each other.
+        # All writers take their keys in one order, so that two of them never wait for each other.
         self._keys = sorted(set(keys))
         self._held: list[asyncio.Lock] = []
 
@@ -851,10 +851,10 @@ class _Cache:
         self._entries: OrderedDict[tuple[int, str], LoadedMetadata] = OrderedDict()
 
     def get(self, bucket_id: int, location: str) -> LoadedMetadata | None:
-        found = self._entries.get((bucket_id, location))
-        if found is not None:
+        entry = self._entries.get((bucket_id, location))
+        if entry is not None:
             self._entries.move_to_end((bucket_id, location))
-        return found
+        return entry
 
     def put(self, bucket_id: int, loaded: LoadedMetadata) -> None:
         size_bytes = len(loaded.data) * CACHE_OVERHEAD

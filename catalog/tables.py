@@ -243,7 +243,7 @@ class Tables:
                 holder=site.holder,
                 before=site.entry,
                 base=None,
-                made=metadata,
+                metadata=metadata,
                 object_uuid=site.object_uuid,
                 extra=(site.claim, *_together(also, site.object_uuid)),
                 summary={"operation": "stage-create" if stage else "create"},

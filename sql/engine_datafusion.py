@@ -126,8 +126,8 @@ class Planner:
     A context is used again when its query ended well: it has read the files' footers. One whose
     query failed or was cancelled is dropped, and what it held with it.
 
-    in_thread: plan beside the event loop. A child with one query at a time need not: whoever waits
-    too long for its planning ends it.
+    in_thread: plan off the event loop. A child with one query at a time need not: the server ends
+    it if its planning takes too long.
     """
 
     def __init__(self, *, spill_directory: Path, in_thread: bool) -> None:
@@ -317,9 +317,9 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
     if "divide by zero" in lowered:
         return engine.EngineFault("value", "Division by zero", "100051")
     for pattern, code in VALUE_FAULTS:
-        found = pattern.search(text)
-        if found is not None:
-            return engine.EngineFault("value", found.groupdict().get("value") or "", code)
+        match = pattern.search(text)
+        if match is not None:
+            return engine.EngineFault("value", match.groupdict().get("value") or "", code)
     if any(pattern.search(text) for pattern in PLAN_FAULTS):
         planning = True  # some of them are only seen when the query starts
     if planning:

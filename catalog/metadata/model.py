@@ -74,9 +74,9 @@ class JsonArray:
     @classmethod
     def of(cls, items: Iterable[bytes]) -> JsonArray:
         kept = tuple(items)
-        made = cls(b"[" + b",".join(kept) + b"]")
-        made._items = kept
-        return made
+        array = cls(b"[" + b",".join(kept) + b"]")
+        array._items = kept
+        return array
 
     def extended(self, items: Iterable[bytes]) -> JsonArray:
         """Return the array with more items at its end."""
@@ -108,9 +108,9 @@ class Snapshots:
     @classmethod
     def of(cls, items: Mapping[int, bytes]) -> Snapshots:
         """Return snapshots from their texts by id, in that order."""
-        made = cls()
-        made._text, made._spans = _join(items.keys(), items.values())
-        return made
+        snapshots = cls()
+        snapshots._text, snapshots._spans = _join(items.keys(), items.values())
+        return snapshots
 
     def _indexed(self) -> dict[int, tuple[int, int]]:
         if self._spans is None:
@@ -169,9 +169,9 @@ class Snapshots:
             start += len(text)
             parts.append(text)
         parts.append(b"]")
-        made = Snapshots(joining.joined(parts))
-        made._spans = spans
-        return made
+        extended = Snapshots(joining.joined(parts))
+        extended._spans = spans
+        return extended
 
     def parts(self) -> Iterator[bytes]:
         """Yield the snapshots as JSON arrays of some hundred each."""
@@ -329,7 +329,7 @@ def encode_refs_only(metadata: TableMetadata) -> bytes:
     wanted = {ref["snapshot-id"] for ref in metadata.refs.values()}
     if metadata.current_snapshot_id is not None:
         wanted.add(metadata.current_snapshot_id)
-    kept = [known for known in metadata.snapshots.ids if known in wanted]
+    kept = [snapshot_id for snapshot_id in metadata.snapshots.ids if snapshot_id in wanted]
     return _encode(metadata, metadata.snapshots.only(kept)).data
 
 
@@ -565,8 +565,8 @@ def _orders_of(head: _Head) -> tuple[tuple[Json, ...], int]:
 def _last_partition_id_of(head: _Head, specs: Iterable[Json]) -> int:
     if head.last_partition_id is not None:
         return head.last_partition_id
-    given = [field.get("field-id", 0) for spec in specs for field in spec.get("fields", ())]
-    return max(given, default=PARTITION_ID_START - 1)
+    field_ids = [field.get("field-id", 0) for spec in specs for field in spec.get("fields", ())]
+    return max(field_ids, default=PARTITION_ID_START - 1)
 
 
 def _refs_of(head: _Head, current: int | None) -> dict[str, Json]:

@@ -297,7 +297,7 @@ async def _check_files(
 
     Readers are call again, each for itself. The engine refuses a location that is another's.
     """
-    requested = commits.location_asked(change.updates)
+    requested = commits.requested_location(change.updates)
     # A location in another bucket may be overridden: what lies there is none of the table's files.
     prefix = f"s3://{change.ident.table_bucket}/"
     if requested is not None and not properties.plain_uri(requested).startswith(prefix):

@@ -1,14 +1,14 @@
-"""engine: the mark: reads all retained metadata of all table buckets and notes what it reaches.
+"""engine: the mark: reads all retained metadata of all table buckets and records referenced files.
 
-Roots are read from the index in short views, metadata and manifests outside any view, each once; a
-manifest that is not small is decoded in the decoding child. A table may name files of another
-table, in another table bucket too, so one mark covers every bucket. The mark knows up to which
-commit of each bucket it has read: `check` refuses, inside the writer's transaction, anything that
-was decided before the newest commit, and `catch_up` reads what came since.
+Roots are read from the index in short views, metadata and manifests outside any view, each once;
+larger manifests are decoded in the decoding child. A table may reference files of another table,
+also in another table bucket, so one mark covers every bucket. The mark records the last commit of
+each bucket that it has read: `check` refuses, inside the writer's transaction, a decision from
+before the newest commit, and `catch_up` reads the commits since.
 
-Of a table that names a file which is not there or cannot be decoded, every file is kept, so that
-the table can be repaired, and the mark notes a problem; other tables are swept. What such a file
-alone names in the places of other tables is not known and not kept.
+If a table references a file that does not exist or cannot be decoded, all its files are kept, so
+that the table can be repaired, and the mark records a problem; other tables are swept. Files of
+other tables that only such a file references are unknown and not kept.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class Mark:
             table = await self._store.examine_metadata(location)
             named = await asyncio.to_thread(reach.reach_of, table)
         except (errors.MetadataFileMissing, storage_errors.BodyMissing):
-            self._keep(owner, location, f"{location} is not there")
+            self._keep(owner, location, f"{location} does not exist")
             return
         except (errors.InvalidMetadataFile, metadata_errors.InvalidMetadata) as error:
             self._keep(owner, location, f"{location} cannot be read: {error}")
@@ -325,7 +325,7 @@ class Mark:
                 return None
             return await asyncio.to_thread(self._files.read, opened)
         except errors.MetadataFileMissing:
-            self._keep(owner, uri, f"{uri} is not there")
+            self._keep(owner, uri, f"{uri} does not exist")
             return None
 
     def _is_first(self, uri: str) -> bool:

@@ -1,8 +1,7 @@
-"""rule: which files metadata names, and a set of files that takes a fixed amount of memory.
+"""rule: the files that metadata references, and a set of files of fixed size in memory.
 
-`Reached` is a Bloom filter: it may hold a file that was never added, and then the file is kept; it
-never misses one that was added. Its salt differs with each sweep, so that the next one errs on
-other files.
+`Reached` is a Bloom filter: it may contain a file that was not added, which is then kept; it never
+misses one that was added. Each sweep has another salt, so that false positives differ.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""rule: for how long a table bucket keeps what, and what the sweep does with one file.
+"""rule: the retention of a table bucket, and the sweep's decision about one file.
 
-A file that retained metadata reaches stays. Of the others, one that is older than
-`unreferenced_days` is hidden from listings first (noncurrent, in S3 Tables' words) and freed
-`noncurrent_days` after it was hidden, by the sweep or by a client's DELETE. The files of a table
+A file that retained metadata references stays. Any other file is first hidden from listings when it
+is older than `unreferenced_days` (S3 Tables calls it noncurrent), and freed `noncurrent_days` after
+the sweep or a client's DELETE has hidden it. The files of a table
 that was dropped with purge are freed at once. Times are Unix milliseconds; a day has `day_ms`.
 Source: S3 Tables' icebergUnreferencedFileRemoval (unreferencedDays 3, nonCurrentDays 10).
 """

@@ -1,12 +1,12 @@
-"""engine: the sweep: frees the files of tables that nothing retained reaches any more.
+"""engine: the sweep: frees files of tables that no retained metadata references.
 
-One run marks (`catalog.sweep.marking`), then walks the known locations of a table bucket in small
-steps, and hides or frees what `catalog.sweep.retention` says. Every batch of frees is one index
-transaction that refuses if any table bucket got a commit after the mark, if the location changed
-hands, or, file by file, if the file's row is not the one that was judged: a commit, a registration
-or an upload that comes between mark and free loses nothing. A crash between two transactions leaves
-the rest to the next run. Metadata files go before the files that they name, so one that can still
-be registered still has its files. Freed bodies leave the disk as all others do (`storage.sweep`).
+One run marks (`catalog.sweep.marking`), then walks the locations of a table bucket in small steps,
+and hides or frees files as `catalog.sweep.retention` decides. Every batch of frees is one index
+transaction that refuses if any table bucket has a commit after the mark, if the location has
+another owner, or, for each file, if its row has changed: a commit, a registration or an upload
+between mark and free loses no file. After a crash between two transactions the next run does the
+rest. Metadata files are freed before the files that they reference, so that a metadata file that
+can be registered still has its files. `storage.sweep` frees the bodies.
 
 Keys outside known locations, directory markers, uploads under way and staged creates are never
 touched. One run at a time, in the background and on demand.
@@ -258,12 +258,12 @@ class TableSweep:
         kept = retention.retention_of(place.bucket.settings, day_ms=self._day_ms)
         start = records.bucket_prefix(place.bucket_id)
         while True:
-            found = await asyncio.to_thread(self._locations, place, start)
-            for location in found.locations:
+            listed = await asyncio.to_thread(self._locations, place, start)
+            for location in listed.locations:
                 await self._sweep_location(mark, place, location, kept, report)
-            if found.next_key is None:
+            if listed.next_key is None:
                 return
-            start = found.next_key
+            start = listed.next_key
 
     async def _sweep_location(
         self,

@@ -56,12 +56,12 @@ ContextKey: TypeAlias = tuple[str, str, str]
 
 
 class Verifier:
-    """Proofs in, callers out.
+    """Authenticates requests.
 
-    region: the one that scopes must name, or None to take any. sigv2_header: whether the header
-    form of version 2 is taken. open_to_all: everybody is root and no signature is looked at, only
-    framing and hashes of bodies; `--no-auth`. Even then a page of another site, which any browser
-    on this machine may show, is nobody.
+    region: that scopes must name, or None for any. sigv2_header: whether the header form of
+    version 2 is accepted. open_to_all: every client is root and no signature is checked, only
+    framing and hashes of bodies; `--no-auth`. A page of another site in a browser on this machine
+    is refused even then.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Verifier:
         self._nobodies: dict[tuple[str, str], callers.Caller] = {}
 
     def nobody(self, request: asgi.Request) -> callers.Caller:
-        """Return the caller of a request whose credentials are not looked at."""
+        """Return the caller of a request whose credentials are not checked."""
         if self._open_to_all:
             self._check_not_foreign(request)
         key = (request.client_ip, request.scheme)
@@ -130,15 +130,15 @@ class Verifier:
             signed = self._read_presigned(request, face)
         else:
             return self._verify_otherwise(request, face, raw)
-        known = self._known(signed.claim.credential.access_key, signed.token)
+        entry = self._known(signed.claim.credential.access_key, signed.token)
         if face == dispatch.S3:
-            return self._judge(request, face, signed, signed.payload_hash, known)
-        if known is None:
+            return self._judge(request, face, signed, signed.payload_hash, entry)
+        if entry is None:
             raise _no_access_key(signed.claim.credential.access_key)
-        return self._judge_body(request, face, signed, known)
+        return self._judge_body(request, face, signed, entry)
 
     async def _judge_body(
-        self, request: asgi.Request, face: str, signed: _Signed, known: principals.Known
+        self, request: asgi.Request, face: str, signed: _Signed, entry: principals.Known
     ) -> callers.Caller:
         """Return who made a signature over the hash of a body."""
         limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
@@ -146,8 +146,8 @@ class Verifier:
         if announced is None:
             # The body's hash is signed and not sent: the body comes first.
             payload_hash = await _hash_body(request, limit_bytes)
-            return self._judge(request, face, signed, payload_hash, known)
-        caller = self._judge(request, face, signed, announced, known)
+            return self._judge(request, face, signed, payload_hash, entry)
+        caller = self._judge(request, face, signed, announced, entry)
         request.proven = True
         computed = await _hash_body(request, limit_bytes)
         if computed != announced.lower():
@@ -180,17 +180,17 @@ class Verifier:
                 services=SERVICES[dispatch.S3],
                 region=self._region,
             )
-            known = self._known(credential.access_key, proof.security_token)
-            key = self._signing_key(NO_SECRET if known is None else known.secret_key, credential)
+            entry = self._known(credential.access_key, proof.security_token)
+            key = self._signing_key(NO_SECRET if entry is None else entry.secret_key, credential)
             computed = sigv4.sign(key, proof.policy)
             access_key, scheme = credential.access_key, "sigv4-query"
         else:
-            known = self._known(proof.access_key, proof.security_token)
-            secret_key = NO_SECRET if known is None else known.secret_key
+            entry = self._known(proof.access_key, proof.security_token)
+            secret_key = NO_SECRET if entry is None else entry.secret_key
             computed = sigv2.sign(secret_key, proof.policy.encode())
             access_key, scheme = proof.access_key, "sigv2-query"
         same = sigv4.matches(computed, proof.signature)
-        if known is None:
+        if entry is None:
             raise _no_access_key(access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
@@ -203,7 +203,7 @@ class Verifier:
         policy = postpolicy.parse_policy(proof.policy)
         postpolicy.check_policy(policy, fields, now_ms=self._now_ms())
         caller = callers.Caller(
-            principal=self._in_context(known.principal, request),
+            principal=self._in_context(entry.principal, request),
             payload=chunked.UNSIGNED_PAYLOAD,
             credential_id=access_key,
             signing=callers.Signing(scheme=scheme),
@@ -239,9 +239,9 @@ class Verifier:
         """Read a header's signature and check what can be without the secret or the body."""
         joined = request.headers.joined
         head, _, signature = authorization.rpartition("Signature=")
-        known = self._proven.get(head)
-        if known is not None:
-            claim, signing = known
+        verified = self._proven.get(head)
+        if verified is not None:
+            claim, signing = verified
         else:
             proof = sigv4.parse_authorization(authorization)
             claim, signing = proof.claim, _signing_of(proof.claim, scheme="sigv4")
@@ -274,45 +274,45 @@ class Verifier:
             content_sha256=content_sha256,
             payload_hash=content_sha256 or "",
             token=None if token is None else token.decode("latin-1"),
-            head=head if known is None else "",
+            head=head if verified is None else "",
         )
 
     def _read_presigned(self, request: asgi.Request, face: str) -> _Signed:
         """Read a query's signature and check what can be without the secret or the body."""
         parsed = self._presigned.get(request.query)
         if parsed is None:
-            asked = presign.parse_v4(request.pairs)
-            signing = _signing_of(asked.proof.claim, scheme="sigv4-query")
+            presigned = presign.parse_v4(request.pairs)
+            signing = _signing_of(presigned.proof.claim, scheme="sigv4-query")
         else:
-            asked, signing = parsed
-        claim = asked.proof.claim
+            presigned, signing = parsed
+        claim = presigned.proof.claim
         sigv4.check_scope(
             claim.credential,
-            timestamp=asked.timestamp,
+            timestamp=presigned.timestamp,
             services=SERVICES.get(face, ()),
             region=self._region,
             in_query=True,
         )
-        presign.check_v4_time(asked, now_ms=self._now_ms())
+        presign.check_v4_time(presigned, now_ms=self._now_ms())
         headers = request.headers
-        content_sha256 = asked.content_sha256 or headers.get("x-amz-content-sha256")
+        content_sha256 = presigned.content_sha256 or headers.get("x-amz-content-sha256")
         payload_hash = chunked.UNSIGNED
         if face == dispatch.S3:
             _check_coverage(headers.joined, claim.covered, excepted=PRESIGN_UNSIGNED_EXCEPTIONS)
-            if asked.content_sha256 or b"x-amz-content-sha256" in claim.covered:
+            if presigned.content_sha256 or b"x-amz-content-sha256" in claim.covered:
                 payload_hash = content_sha256 or chunked.UNSIGNED
                 if not payload_hash.isascii():
                     raise chunked.malformed_hash(payload_hash)
         return _Signed(
             claim=claim,
             signing=signing,
-            signature=asked.proof.signature,
-            timestamp=asked.timestamp,
+            signature=presigned.proof.signature,
+            timestamp=presigned.timestamp,
             content_sha256=content_sha256,
             payload_hash=payload_hash,
-            token=asked.security_token or headers.get("x-amz-security-token"),
+            token=presigned.security_token or headers.get("x-amz-security-token"),
             without=WITHOUT_SIGNATURE,
-            asked=asked if parsed is None else None,
+            presigned=presigned if parsed is None else None,
         )
 
     def _time_of(self, joined: Mapping[bytes, bytes]) -> tuple[str, int]:
@@ -342,7 +342,7 @@ class Verifier:
         face: str,
         signed: _Signed,
         payload_hash: str,
-        known: principals.Known | None,
+        entry: principals.Known | None,
     ) -> callers.Caller:
         """Return who made a signature, which must be the one that is computed here."""
         claim = signed.claim
@@ -351,7 +351,7 @@ class Verifier:
         verdict = _Verdict(
             claim=claim,
             in_query=bool(signed.without),
-            secret_key=NO_SECRET if known is None else known.secret_key,
+            secret_key=NO_SECRET if entry is None else entry.secret_key,
             method=request.method,
             raw_path=request.raw_path,
             query=request.query,
@@ -359,24 +359,24 @@ class Verifier:
             timestamp=signed.timestamp,
             payload_hash=payload_hash,
         )
-        if known is None or self._verdicts.get(signed.signature) != verdict:
-            self._compute(request, signed, payload_hash, known)
+        if entry is None or self._verdicts.get(signed.signature) != verdict:
+            self._compute(request, signed, payload_hash, entry)
             self._remember(request, signed, verdict)
-        if known is None:
+        if entry is None:
             raise _no_access_key(credential.access_key)
         payload = chunked.UNSIGNED_PAYLOAD
         if face == dispatch.S3:
             seed = None
             if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
                 seed = chunked.Seed(
-                    signing_key=self._signing_key(known.secret_key, credential),
+                    signing_key=self._signing_key(entry.secret_key, credential),
                     timestamp=signed.timestamp,
                     scope=credential.scope,
                     signature=signed.signature,
                 )
             payload = _payload_of(joined, signed.content_sha256, seed)
         return callers.Caller(
-            principal=self._in_context(known.principal, request),
+            principal=self._in_context(entry.principal, request),
             payload=payload,
             credential_id=credential.access_key,
             signing=signed.signing,
@@ -387,7 +387,7 @@ class Verifier:
         request: asgi.Request,
         signed: _Signed,
         payload_hash: str,
-        known: principals.Known | None,
+        entry: principals.Known | None,
     ) -> None:
         """Compute a signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
         claim = signed.claim
@@ -402,9 +402,9 @@ class Verifier:
             payload_hash=payload_hash,
         )
         text = sigv4.string_to_sign(signed.timestamp, credential.scope, canonical)
-        key = self._signing_key(NO_SECRET if known is None else known.secret_key, credential)
+        key = self._signing_key(NO_SECRET if entry is None else entry.secret_key, credential)
         same = sigv4.matches(sigv4.sign(key, text), signed.signature)
-        if known is None:
+        if entry is None:
             raise _no_access_key(credential.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
@@ -425,9 +425,12 @@ class Verifier:
         headers_bytes = sum([len(value) for value in verdict.headers if value])
         if len(verdict.raw_path) + len(verdict.query) + headers_bytes > limits.VERDICT_BYTES_MAX:
             return
-        if signed.asked is not None:
+        if signed.presigned is not None:
             _keep(
-                self._presigned, request.query, (signed.asked, signed.signing), limits.VERDICTS_MAX
+                self._presigned,
+                request.query,
+                (signed.presigned, signed.signing),
+                limits.VERDICTS_MAX,
             )
         _keep(self._verdicts, signed.signature, verdict, limits.VERDICTS_MAX)
 
@@ -451,15 +454,15 @@ class Verifier:
         )
 
     def _presigned_v2(self, request: asgi.Request) -> callers.Caller:
-        asked = presign.parse_v2(request.pairs)
-        presign.check_v2_time(asked, now_ms=self._now_ms())
+        presigned = presign.parse_v2(request.pairs)
+        presign.check_v2_time(presigned, now_ms=self._now_ms())
         principal = self._check_v2(
             request,
-            sigv2.Proof(access_key=asked.access_key, signature=asked.signature),
-            expires=asked.expires,
-            token=asked.security_token,
+            sigv2.Proof(access_key=presigned.access_key, signature=presigned.signature),
+            expires=presigned.expires,
+            token=presigned.security_token,
         )
-        return self._caller_v2(request, principal, asked.access_key, scheme="sigv2-query")
+        return self._caller_v2(request, principal, presigned.access_key, scheme="sigv2-query")
 
     def _signed_v2(self, request: asgi.Request, authorization: str) -> callers.Caller:
         proof = sigv2.parse_authorization(authorization)
@@ -482,8 +485,8 @@ class Verifier:
         expires: str | None,
         token: str | None,
     ) -> model.Principal:
-        known = self._known(proof.access_key, token)
-        secret_key = NO_SECRET if known is None else known.secret_key
+        entry = self._known(proof.access_key, token)
+        secret_key = NO_SECRET if entry is None else entry.secret_key
         bucket = dispatch.bucket_of_host(request.host, self._domain)
         texts = [
             sigv2.string_to_sign(
@@ -497,7 +500,7 @@ class Verifier:
             for raw_path in sigv2.resources_of(request.raw_path, bucket)
         ]
         same = any(sigv4.matches(sigv2.sign(secret_key, text), proof.signature) for text in texts)
-        if known is None:
+        if entry is None:
             raise _no_access_key(proof.access_key)
         if not same:
             raise errors.SignatureDoesNotMatch(
@@ -508,15 +511,15 @@ class Verifier:
                 string_to_sign=texts[0].decode("latin-1"),
                 canonical_request="",
             )
-        return known.principal
+        return entry.principal
 
     def _bearer(self, request: asgi.Request, token: str) -> callers.Caller:
         claims = self._claims(token, types=BEARER_TYPES)
-        known = self._principals.by_name(claims.subject)
-        if known is None:
+        entry = self._principals.by_name(claims.subject)
+        if entry is None:
             raise errors.InvalidToken("the token's owner is gone")
         return callers.Caller(
-            principal=self._in_context(known.principal, request),
+            principal=self._in_context(entry.principal, request),
             payload=chunked.UNSIGNED_PAYLOAD,
             credential_id=claims.token_id,
             signing=callers.Signing(scheme="bearer"),
@@ -579,10 +582,10 @@ class Verifier:
         if principal.scopes is not None:
             return dataclasses.replace(principal, context=_context(request))
         key = (principal.arn, request.client_ip, request.scheme)
-        found = self._connected.get(key)
+        cached = self._connected.get(key)
         # Identity, not equality: a principal that changed is another object.
-        if found is not None and found[0] is principal:
-            return found[1]
+        if cached is not None and cached[0] is principal:
+            return cached[1]
         connected = dataclasses.replace(principal, context=_context(request))
         _keep(self._connected, key, (principal, connected), limits.CONNECTED_PRINCIPALS_MAX)
         return connected
@@ -653,7 +656,7 @@ class _Signed(NamedTuple):
     token: str | None
     without: frozenset[bytes] = frozenset()
     head: str = ""
-    asked: presign.PresignV4 | None = None
+    presigned: presign.PresignV4 | None = None
 
 
 class _Verdict(NamedTuple):

@@ -432,7 +432,7 @@ def test_a_table_whose_manifest_list_is_missing_keeps_its_files_and_stops_no_oth
     kept = sweeps.keys_in(lake, "ns/broken")
     sweeps.pass_days(lake, 1_000)
     report = sweeps.run(lake)
-    assert report.problems == ["s3://lake/ns/broken/metadata/snap-1.avro is not there"]
+    assert report.problems == ["s3://lake/ns/broken/metadata/snap-1.avro does not exist"]
     assert sweeps.keys_in(lake) == kept
 
 
