@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server import children
-from sql import bindings, compiling_child, engine, errors, inputs, limits
+from sql import bindings, compiling_child, engine, errors, inputs, limits, threads
 from sql.dialect import compilation, operations, parse, resolve, shapes, sqltypes
 
 
@@ -162,14 +162,14 @@ class Compilation:
         self._environment = environment
         if self._child is None and self._statement is not None:
             return self._statement.needs(environment)
-        needs: compilation.Needs = await self._ask("needs", _packed(environment))
+        needs: compilation.Needs = await self._ask("needs", await _packed(environment))
         return needs
 
     async def bind_count(self, environment: shapes.Environment) -> int:
         """Return how many values the placeholders want; raises SqlError."""
         if self._child is None and self._statement is not None:
             return self._statement.bind_count(environment)
-        count: int = await self._ask("bind_count", _packed(environment))
+        count: int = await self._ask("bind_count", await _packed(environment))
         return count
 
     async def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
@@ -204,14 +204,16 @@ class Compilation:
         if statement is not None and not self._compiler.has_children:
             bound_query = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
             return bound_query
-        packed: bytes = await self._ask(step, _packed(everything), *arguments)
+        packed: bytes = await self._ask(step, await _packed(everything), *arguments)
+        if len(packed) > limits.ANSWER_HERE_BYTES_MAX:
+            return await asyncio.to_thread(compiling_child.unpack_bound, packed)
         return compiling_child.unpack_bound(packed)
 
     async def _ask(self, step: str, *arguments: Any) -> Any:
         if self._child is None:
             await self._move()
             if self._environment is not None and step != "needs":
-                await self._ask("needs", _packed(self._environment))
+                await self._ask("needs", await _packed(self._environment))
         assert self._child is not None
         return await self._child.ask(step, *arguments)
 
@@ -245,7 +247,9 @@ def _is_small(environment: shapes.Environment) -> bool:
     return columns <= limits.COLUMNS_HERE_MAX
 
 
-_packed = compiling_child.pack_environment
+async def _packed(environment: shapes.Environment) -> bytes:
+    columns = sum(len(table.columns) for table in environment.tables)
+    return await threads.for_columns(columns, compiling_child.pack_environment, environment)
 
 
 def _check_length(text: str) -> None:
@@ -301,7 +305,10 @@ class _Child:
             self.kill()
             raise
         self._is_asked = False
-        good, result, self.resident_bytes = pickle.loads(body)
+        if len(body) > limits.ANSWER_HERE_BYTES_MAX:
+            good, result, self.resident_bytes = await asyncio.to_thread(pickle.loads, body)
+        else:
+            good, result, self.resident_bytes = pickle.loads(body)
         if good:
             return result
         raise errors.SqlError.of_parts(result)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-TEXT_LENGTH_MAX = 200
+from sql import limits
 
 _ID = r"'([0-9a-fA-F-]{36})'"
 _RESULT_SCAN = re.compile(
@@ -52,7 +52,7 @@ Control: TypeAlias = ResultScan | CancelQuery | CancelAll
 
 def parse(text: str) -> Control | None:
     """Return what a text asks about other statements, or None when it is any other text."""
-    if len(text) > TEXT_LENGTH_MAX:
+    if len(text) > limits.CONTROL_LENGTH_MAX:
         return None
     plain = text.strip().rstrip(";").rstrip()
     if match := _RESULT_SCAN.fullmatch(plain):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catalog import idents, namespaces, receipts, records, rights, tables
 from server.access import model as access_model
-from sql import errors, outcomes, places, planning, replays, writes
+from sql import errors, outcomes, places, planning, replays, threads, writes
 from sql.dialect import names, operations, resolve, sqltypes
 
 
@@ -69,7 +69,7 @@ class Definitions:
             return outcomes.status(done)
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
-            rows = writes.rows_committed(loaded, call.query_id)
+            rows = await writes.find_rows_committed(loaded, call.query_id)
             if rows is not None and statement.query is not None:
                 return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
@@ -78,18 +78,10 @@ class Definitions:
                 raise errors.unsupported("CREATE OR REPLACE of a table that exists")
             raise errors.already_exists("Object", shown)
         if statement.query is None:
-            columns = [
-                writes.NewColumn(
-                    name=column.name.stored,
-                    type=column.type or sqltypes.TEXT,
-                    required=column.required,
-                    comment=column.comment,
-                )
-                for column in statement.columns
-            ]
+            new_table = await threads.for_columns(len(statement.columns), _new_table, statement)
             await self._create(
                 wanted.ident,
-                writes.new_table(statement, columns),
+                new_table,
                 principal=session.principal,
                 adopts=adopts,
                 receipt=receipt,
@@ -160,8 +152,9 @@ class Definitions:
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
         bound_query, opened = await self._planning.bound(call, meant)
-        columns = _new_columns(statement, bound_query)
-        wanted = writes.new_table(statement, columns)
+        width = len(bound_query.columns)
+        columns = await threads.for_columns(width, _new_columns, statement, bound_query)
+        wanted = await threads.for_columns(width, writes.new_table, statement, columns)
         loaded = await self._create(
             ident, wanted, principal=call.session.principal, adopts=adopts, stage=True
         )
@@ -175,9 +168,8 @@ class Definitions:
         targets = [column.type for column in columns]
         environment = await self._planning.environment(call, opened.shapes)
         bound_query = await call.compiled.bind_into(environment, targets)
-        query = await self._planning.query(
-            call, bound_query, opened, text=writes.plan_text(bound_query, target, fields)
-        )
+        text = await threads.for_columns(width, writes.plan_text, bound_query, target, fields)
+        query = await self._planning.query(call, bound_query, opened, text=text)
         staged = await self._writes.stage(query, target, by=call.by)
         await self._writes.commit(staged, principal=call.session.principal, query_id=call.query_id)
         return staged.rows
@@ -287,6 +279,20 @@ class Definitions:
         if (session.database, session.schema) == (place.database, place.name):
             session.schema = None
         return done
+
+
+def _new_table(statement: operations.CreateTable) -> writes.NewTable:
+    """Return what a CREATE TABLE that lists its columns asks for; raises SqlError."""
+    columns = [
+        writes.NewColumn(
+            name=column.name.stored,
+            type=column.type or sqltypes.TEXT,
+            required=column.required,
+            comment=column.comment,
+        )
+        for column in statement.columns
+    ]
+    return writes.new_table(statement, columns)
 
 
 def _new_columns(

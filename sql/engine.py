@@ -7,11 +7,11 @@ finished Parquet files.
 
 A child is started at first use (`python -m sql.worker`) and does one query at a time. What it
 spills to disk lies in a folder of its own, which goes when the child ends, however that is. Ending
-a query early, by its deadline, by `cancel`, or because nobody reads on, first asks the child; one
-that does not stop within `STOP_GRACE_SECONDS` is killed, and its memory with it. A child that plans
-a query for too long is killed at once, and one that grows beyond its bound ends by itself. The
-serving process never imports the execution library: `sql.engine_datafusion` does, in the child or,
-where a setting asks for it, behind `sql.engine_inline`.
+a query early, by its deadline, by `cancel`, or because its batches are no longer read, first asks
+the child; one that does not stop within `limits.STOP_GRACE_SECONDS` is killed, and its memory with
+it. A child that plans a query for too long is killed at once, and one that grows beyond its bound
+ends by itself. The serving process never imports the execution library: `sql.engine_datafusion`
+does, in the child or, where a setting asks for it, behind `sql.engine_inline`.
 
 With two children or more, one owner's queries never hold all of them, and a query of another owner
 that waits is not behind theirs.
@@ -42,12 +42,7 @@ from sql import confinement, frames, limits
 from storage import disk
 from storage import errors as storage_errors
 
-STOP_GRACE_SECONDS = 1.0
-"""How long a child that was asked to stop may go on before it is killed."""
-
 CHECKOUT = Path(__file__).resolve().parent.parent
-DEATH_SECONDS_MAX = 1.0
-"""How long a child whose socket closed may take to end, so that its exit code can be read."""
 
 TOO_SHORT = "001008"
 """Code of a fault: `value|column|length`, where a column takes exactly so many bytes."""
@@ -529,7 +524,7 @@ class _Child:
     async def death(self) -> EngineFault:
         """Say why the process ended by itself, as its exit code tells; end it if it did not."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), DEATH_SECONDS_MAX)
+            await asyncio.wait_for(self._process.wait(), limits.DEATH_SECONDS_MAX)
         code = self._process.returncode
         self.kill()
         if code in OUT_OF_MEMORY:
@@ -543,7 +538,7 @@ class _Child:
         self.broken = True
         self._writer.close()
         try:
-            await asyncio.wait_for(self._process.wait(), STOP_GRACE_SECONDS)
+            await asyncio.wait_for(self._process.wait(), limits.STOP_GRACE_SECONDS)
         except TimeoutError:
             self.kill()
             await self._process.wait()
@@ -689,7 +684,7 @@ class _ChildResults:
         self._stopped = reason
         self.child.ask_to_stop()
         loop = asyncio.get_running_loop()
-        self._timers.append(loop.call_later(STOP_GRACE_SECONDS, self.child.kill))
+        self._timers.append(loop.call_later(limits.STOP_GRACE_SECONDS, self.child.kill))
 
     async def close(self) -> None:
         if self._over:

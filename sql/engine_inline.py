@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sql import engine, engine_datafusion
+from sql import engine, engine_datafusion, limits
 
 
 class InlineEngine:
@@ -110,7 +110,7 @@ class _InlineResults:
             if not step.done():
                 # Some joins react only when they end; they are not waited for.
                 step.cancel()
-                await asyncio.wait((step,), timeout=engine.STOP_GRACE_SECONDS)
+                await asyncio.wait((step,), timeout=limits.STOP_GRACE_SECONDS)
         if self._stopped.result() == "timed_out":
             raise engine.EngineFault("timed_out", f"{self.query.limits.seconds:g}")
         raise engine.EngineFault(self._stopped.result(), "canceled")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,9 @@ import pyarrow as pa
 from catalog import errors as catalog_errors
 from catalog import idents, tables
 from catalog.metadata import errors as metadata_errors
-from sql import engine, errors, outcomes, places, tabletypes
+from sql import engine, errors, limits, outcomes, places, tabletypes
 from sql.dialect import names, shapes, sqltypes
 from storage import errors as storage_errors
-
-TABLES_MAX = 10_000
-"""Tables of one database that COLUMNS and TABLES describe; beyond that the query is refused."""
-
 
 UNREADABLE = (
     catalog_errors.CatalogError,
@@ -81,11 +78,14 @@ class InformationSchema:
     def __init__(self, *, tables: tables.Tables) -> None:
         self._tables = tables
 
-    async def describe(self, listed: Listed) -> Description:
-        """Return what the caller may know of a table. Never fails for damaged metadata."""
+    async def describe(self, listed: Listed, *, with_columns: bool) -> Description:
+        """Return what the caller may know of a table. Never fails for damaged metadata.
+
+        with_columns: a description without them is small.
+        """
         if listed.may_describe and listed.table.pointer.metadata_location is not None:
             try:
-                return await self._described(listed.table)
+                return await self._described(listed.table, with_columns=with_columns)
             except UNREADABLE:
                 pass
         pointer = listed.table.pointer
@@ -102,7 +102,7 @@ class InformationSchema:
             columns=(),
         )
 
-    async def _described(self, table: places.FoundTable) -> Description:
+    async def _described(self, table: places.FoundTable, *, with_columns: bool) -> Description:
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         summary = _summary(loaded)
         return Description(
@@ -114,14 +114,27 @@ class InformationSchema:
             comment=loaded.metadata.properties.get("comment", ""),
             owner=_owner(table),
             cluster_by=_cluster_by(loaded),
-            columns=columns_of(loaded),
+            columns=await self.columns_of(loaded) if with_columns else (),
         )
 
-    async def describe_all(self, listed: Sequence[Listed]) -> list[Description]:
-        """Return what the caller may know of tables, in order."""
+    async def columns_of(self, loaded: tables.LoadedTable) -> list[ColumnDescription]:
+        """Return a table's columns as they are now; of a wide table, from a thread."""
+        if len(loaded.metadata.current_schema()["fields"]) > limits.COLUMNS_HERE_MAX:
+            return await asyncio.to_thread(columns_of, loaded)
+        return columns_of(loaded)
+
+    async def describe_all(
+        self, listed: Sequence[Listed], *, with_columns: bool
+    ) -> list[Description]:
+        """Return what the caller may know of tables, in order. Raises SqlError for too many."""
         descriptions = []
+        columns = 0
         for each in listed:
-            descriptions.append(await self.describe(each))
+            description = await self.describe(each, with_columns=with_columns)
+            descriptions.append(description)
+            columns += len(description.columns)
+            if columns > limits.DESCRIBED_COLUMNS_MAX:
+                raise errors.information_schema_too_large()
             await asyncio.sleep(0)  # metadata that is small or cached is read without a pause
         return descriptions
 
@@ -143,25 +156,39 @@ class InformationSchema:
         self, gathered: Gathered, name: str
     ) -> tuple[shapes.TableShape, engine.Relation]:
         """Return a view as a table and its rows."""
-        columns, rows = VIEWS[gathered.view]
-        descriptions = await self.describe_all(gathered.tables)
-        table = pa.Table.from_pylist(
-            [
-                dict(zip((column[0] for column in columns), row, strict=True))
-                for row in rows(gathered, descriptions)
-            ],
-            schema=pa.schema([(column[0], ARROW[column[1].kind]) for column in columns]),
+        columns, _ = VIEWS[gathered.view]
+        descriptions = await self.describe_all(
+            gathered.tables, with_columns=gathered.view == "columns"
         )
+        size = len(gathered.namespaces) + sum(1 + len(each.columns) for each in descriptions)
+        if size > limits.ROWS_HERE_MAX:
+            table, encoded = await asyncio.to_thread(_table_of, gathered, descriptions)
+        else:
+            table, encoded = _table_of(gathered, descriptions)
         shape = shapes.TableShape(
             relation=name,
             path=(gathered.database, places.INFORMATION_SCHEMA, gathered.view),
             columns=tuple(shapes.ShapeColumn(name=column[0], type=column[1]) for column in columns),
             rows=table.num_rows,
         )
-        relation = engine.Relation(
-            name=name, schema=engine.ipc_schema(table.schema), rows=engine.ipc_rows(table)
-        )
+        relation = engine.Relation(name=name, schema=engine.ipc_schema(table.schema), rows=encoded)
         return shape, relation
+
+
+def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[pa.Table, bytes]:
+    """Return a view's rows, as they are and encoded; rows in Python are few at a time."""
+    columns, rows_of = VIEWS[gathered.view]
+    schema = pa.schema([(column[0], ARROW[column[1].kind]) for column in columns])
+    rows = iter(rows_of(gathered, descriptions))
+    batches = []
+    while some := list(itertools.islice(rows, limits.ROWS_AT_ONCE)):
+        arrays = [
+            pa.array(values, field.type)
+            for values, field in zip(zip(*some, strict=True), schema, strict=True)
+        ]
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    table = pa.Table.from_batches(batches, schema=schema)
+    return table, engine.ipc_rows(table)
 
 
 def list_tables(
@@ -180,7 +207,7 @@ def every_table(catalog: places.View, database: str) -> list[Listed]:
     for namespace in catalog.schemas(database):
         for table in list_tables(catalog, database, namespace):
             listed.append(table)
-            if len(listed) > TABLES_MAX:
+            if len(listed) > limits.DESCRIBED_TABLES_MAX:
                 raise errors.information_schema_too_large()
     return listed
 

@@ -18,12 +18,9 @@ import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from sql import errors
+from sql import errors, limits
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512")
-LEEWAY_SECONDS = 60
-LIFETIME_SECONDS_MAX = 3600
-TOKEN_LENGTH_MAX = 8192
 
 
 def check(
@@ -76,7 +73,7 @@ def check(
 
 
 def _decoded(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    if len(token) > TOKEN_LENGTH_MAX:
+    if len(token) > limits.KEYPAIR_TOKEN_LENGTH_MAX:
         raise _refused("394306", "The JWT is too long.")
     try:
         header = jwt.get_unverified_header(token)
@@ -99,11 +96,14 @@ def _check_times(claims: Mapping[str, Any], now: int) -> None:
     issued, expires = claims.get("iat"), claims.get("exp")
     if not isinstance(issued, int | float) or not isinstance(expires, int | float):
         raise _refused("394303", "The JWT has no issue or expiration time.")
-    if expires - issued > LIFETIME_SECONDS_MAX + LEEWAY_SECONDS or expires <= issued:
+    if (
+        expires - issued > limits.KEYPAIR_SECONDS_MAX + limits.KEYPAIR_LEEWAY_SECONDS
+        or expires <= issued
+    ):
         raise _refused("394303", "The JWT's expiration time is not within an hour of its issue.")
-    if now < issued - LEEWAY_SECONDS:
+    if now < issued - limits.KEYPAIR_LEEWAY_SECONDS:
         raise _refused("394302", "The JWT is not valid yet.")
-    if now > expires + LEEWAY_SECONDS:
+    if now > expires + limits.KEYPAIR_LEEWAY_SECONDS:
         raise _refused("394301", "The JWT has expired.")
 
 

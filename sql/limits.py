@@ -25,6 +25,14 @@ RELATIONS_MAX: Final = 1_000
 engine's planner copies them so, and 16 expressions that name the one before twice make 65,536."""
 JOINS_MAX: Final = 200
 """Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
+STOP_GRACE_SECONDS: Final = 1.0
+"""How long a worker that was asked to stop may go on before it is killed."""
+DEATH_SECONDS_MAX: Final = 1.0
+"""How long a worker whose socket closed may take to end, so that its exit code can be read."""
+GATHERED_BYTES: Final = 32 << 20
+"""Rows that are held before they are split by partition and written."""
+OPEN_FILES_MAX: Final = 64
+"""Files of partitions that are written at one time; the one used longest ago is finished first."""
 
 REPEATED_BYTES_MAX: Final = 1 << 30
 """What REPEAT makes of one batch of rows, all texts together."""
@@ -59,13 +67,32 @@ READING_SECONDS_MAX: Final = 30.0
 """Of each step in a child. The statement's own time limit covers reading as well."""
 READING_BYTES_MAX: Final = 1 << 30
 """By how much such a child may grow."""
+ANSWER_HERE_BYTES_MAX: Final = 64 << 10
+"""A larger answer of such a child is unpacked in a thread."""
 READER_KEPT_BYTES_MAX: Final = 256 << 20
 """A child that is larger after a statement is not kept for the next."""
+
+# Names and listings.
+NAMES_COMPARED_MAX: Final = 10_000
+"""Names of one level that are compared with an unquoted one which is stored in neither case. Beyond
+them such a name must be quoted."""
+SHOWN_ROWS_MAX: Final = 10_000
+"""Rows of SHOW."""
+DESCRIBED_TABLES_MAX: Final = 10_000
+DESCRIBED_COLUMNS_MAX: Final = 100_000
+"""Tables and columns of one database that INFORMATION_SCHEMA describes; a query is refused beyond
+them."""
+ROWS_HERE_MAX: Final = 250
+"""Rows of a listing beyond which they are made and encoded in a thread."""
+ROWS_AT_ONCE: Final = 10_000
+"""Rows of INFORMATION_SCHEMA that are Python values at one time."""
 
 # What is remembered of tables.
 FILES_AT_ONCE: Final = 250
 """Files of a table that are opened or grouped, some milliseconds, before other requests get their
 turn."""
+HISTORY_HERE_BYTES_MAX: Final = 256 << 10
+"""Of a table's snapshots and its log, as JSON; more is searched in a thread."""
 FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500
@@ -81,6 +108,18 @@ EQUALITY_READS_MAX: Final = 100_000
 """Equality delete files that a query reads, each once for every group that it applies to."""
 
 # Requests and what is kept of them.
+ANSWER_WITHIN_SECONDS: Final = 40.0
+"""Longest wait before a client is told to come back: a driver's socket gives up at 60."""
+BODY_THREAD_BYTES_MIN: Final = 256 << 10
+"""From this size on bodies are read and answers compressed in a thread."""
+GZIP_BYTES_MIN: Final = 4096
+"""Answers below this size are not worth compressing."""
+CONTROL_LENGTH_MAX: Final = 200
+"""A longer text is no RESULT_SCAN of a query and no SYSTEM$CANCEL_QUERY."""
+KEYPAIR_TOKEN_LENGTH_MAX: Final = 8192
+KEYPAIR_SECONDS_MAX: Final = 3600
+KEYPAIR_LEEWAY_SECONDS: Final = 60
+"""How long a token signed with a user's key may be valid, and how far clocks may differ."""
 LOGIN_BYTES_MAX: Final = 1 << 20
 TELEMETRY_BYTES_MAX: Final = 4 << 20
 QUERY_BODY_BYTES_MAX: Final = 16 << 20

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 
 PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
-NAME_LENGTH_MAX = 255
 
 ANY_ROLE = frozenset(
     {"ACCOUNTADMIN", "ORGADMIN", "PUBLIC", "SECURITYADMIN", "SYSADMIN", "USERADMIN"}

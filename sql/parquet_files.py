@@ -17,14 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sql import engine, partitioning
+from sql import engine, limits, partitioning
 from sql.dialect import sqltypes
 
-GATHER_BYTES = 32 << 20
-"""Rows held before they are split and written."""
-
 ROW_GROUP_ROWS = 1 << 20
-OPEN_FILES_MAX = 64
 
 
 async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> engine.Finished:
@@ -36,7 +32,7 @@ async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> e
         checked = _checked(batch, order, files.schema)
         held.append(checked)
         held_bytes += checked.nbytes
-        if held_bytes >= GATHER_BYTES:
+        if held_bytes >= limits.GATHERED_BYTES:
             files.add(pa.Table.from_batches(held, schema=files.schema))
             held, held_bytes = [], 0
     if held:
@@ -185,7 +181,7 @@ class _Files:
     def _file(self, partition: bytes) -> _File:
         file = self._open.get(partition)
         if file is None:
-            while len(self._open) >= OPEN_FILES_MAX:
+            while len(self._open) >= limits.OPEN_FILES_MAX:
                 self._close(next(iter(self._open)))
             path = Path(self._order.directory) / f"part-{self._started:05d}.parquet"
             self._started += 1

@@ -20,17 +20,11 @@ from catalog import idents, owners, records, rights
 from catalog import store as catalog_store
 from server.access import errors as access_errors
 from server.access import model as access_model
-from sql import errors
+from sql import errors, limits
 from sql.dialect import names
 from storage import batch
 
 INFORMATION_SCHEMA = "information_schema"
-
-NAMES_COMPARED_MAX = 10_000
-"""Names of one level that are compared with an unquoted one which is stored in neither case.
-
-Beyond them such a name must be quoted.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,7 +226,7 @@ class View:
                 return table
         if ident.quoted:
             return None
-        stored = self._table_names(place.database, place.namespace, NAMES_COMPARED_MAX, kind)
+        stored = self._table_names(place.database, place.namespace, limits.NAMES_COMPARED_MAX)
         positions = names.find(ident, stored)
         if not positions:
             return None
@@ -428,7 +422,7 @@ class View:
             namespace = tuple(spelling.split("."))
             if self._store.find_namespace(self._reading, place, namespace) is not None:
                 return namespace
-        stored = sorted(itertools.islice(self._namespaces(database), NAMES_COMPARED_MAX))
+        stored = sorted(itertools.islice(self._namespaces(database), limits.NAMES_COMPARED_MAX))
         positions = names.find(ident, [idents.dotted(namespace) for namespace in stored])
         return stored[positions[0]] if positions else None
 

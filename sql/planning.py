@@ -26,10 +26,11 @@ from sql import (
     relations,
     sessions,
     tabletypes,
+    threads,
     transactions,
     writes,
 )
-from sql.dialect import compilation, expressions, names, resolve, shapes
+from sql.dialect import compilation, expressions, names, resolve, shapes, sqltypes
 
 _Read = TypeVar("_Read")
 
@@ -147,14 +148,13 @@ class Planning:
 
         meant: the names of its query, looked up before.
         """
-        declared = tabletypes.declared_types(loaded.metadata.properties)
-        targets = [
-            tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields
-        ]
+        targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
         opened = await self._open(call, meant)
         environment = await self.environment(call, opened.shapes)
         query = await call.compiled.bind_into(environment, targets)
-        text = writes.plan_text(query, target, fields)
+        text = await threads.for_columns(
+            len(target.fields), writes.plan_text, query, target, fields
+        )
         return query, await self.query(call, query, opened, text=text)
 
     async def environment(
@@ -208,7 +208,7 @@ class Planning:
             if use.name not in loaded:
                 loaded[use.name] = await self._tables.fetch_at(place.ident, place.pointer)
             reader = self._readers.of(session.principal, loaded[use.name])
-            table = relations.snapshot_at(reader, use.moment)
+            table = await relations.find_snapshot(reader, use.moment)
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
             described.append(self._relations.shape(table, name, ends))
             stored.append(table)
@@ -300,6 +300,14 @@ class Planning:
         requested = int(call.parameters.get(name) or call.session.parameter(name))
         ours = self._limits.timeout_seconds
         return float(min(requested, ours) if requested else ours)
+
+
+def _types_of(
+    loaded: tables.LoadedTable, fields: Sequence[Mapping[str, Any]]
+) -> list[sqltypes.SqlType]:
+    """Return the types of a table's columns as they were declared."""
+    declared = tabletypes.declared_types(loaded.metadata.properties)
+    return [tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields]
 
 
 def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import hashlib
 import logging
 import uuid
@@ -543,8 +544,12 @@ class Queries:
         total = size_bytes = 0
         kept: list[Chunk] = []
         if outcome.rows is not None:
-            inline = encode.json_list(encode.json_cells(outcome.rows, columns))
             total = len(outcome.rows)
+            encoded_rows = functools.partial(_json_of_rows, outcome.rows, columns)
+            if total > limits.ROWS_HERE_MAX:
+                inline = await asyncio.to_thread(encoded_rows)
+            else:
+                inline = encoded_rows()
         elif outcome.batches is not None and not submission.describe_only:
             encoded = encode.arrow_stream if arrow else _json_rows
             try:
@@ -766,6 +771,15 @@ async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
                 yield group
         for group in cutter.finish():
             yield group
+
+
+def _json_of_rows(rows: Sequence[Sequence[Any]], columns: Sequence[outcomes.Column]) -> bytes:
+    """Return rows as JSON, some at a time: what is encoded at once keeps the event loop waiting."""
+    parts = []
+    for start in range(0, len(rows), limits.ROWS_HERE_MAX):
+        some = rows[start : start + limits.ROWS_HERE_MAX]
+        parts.append(encode.json_chunk(encode.json_list(encode.json_cells(some, columns))))
+    return b"[" + b",".join(parts) + b"]"
 
 
 def _json_rows(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:

@@ -466,6 +466,15 @@ async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
         yield items[start : start + limits.FILES_AT_ONCE]
 
 
+async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> Table:
+    """Do what `snapshot_at` does; a long history is searched in a thread."""
+    metadata = reader.table.metadata
+    history_bytes = len(metadata.snapshots.text) + len(metadata.snapshot_entries.text)
+    if moment is not None and history_bytes > limits.HISTORY_HERE_BYTES_MAX:
+        return await asyncio.to_thread(snapshot_at, reader, moment)
+    return snapshot_at(reader, moment)
+
+
 def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> Table:
     """Return the table at a moment; raises SqlError when there is no such snapshot any more."""
     loaded = reader.table

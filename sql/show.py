@@ -9,17 +9,17 @@ empty listings with their right columns. What a listing shows of a table comes f
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from catalog import idents, rights, tables
-from sql import errors, information_schema, outcomes, places, sessions
+from sql import errors, information_schema, limits, outcomes, places, sessions
 from sql import parameters as session_parameters
 from sql.dialect import functions, names, operations, sqltypes
 
-ROWS_MAX = 10_000
 Row = tuple[Any, ...]
 
 MOMENTS = frozenset({"created_on"})
@@ -101,15 +101,12 @@ class Shows:
         if listing.is_of_one_table and statement.scope_kind in ("table", "name"):
             rows = await self._columns_of_one(session, statement)
         elif listing.of_table is not None:
-            listed = await asyncio.to_thread(self._tables_of, session, statement)
-            described = await self._described.describe_all(listed)
-            rows = [row for table in described for row in listing.of_table(table)]
+            rows = await self._rows_of_tables(listing, listing.of_table, session, statement)
         else:
             rows = await asyncio.to_thread(self._rows, listing, session, statement)
-        columns = listing.columns
-        rows = _paged(rows, listing, statement)
-        if statement.terse and listing.has_terse:
-            rows, columns = _terse(rows, columns, statement.kind), TERSE
+        columns = TERSE if statement.terse and listing.has_terse else listing.columns
+        page = functools.partial(_page, rows, listing, statement)
+        rows = await asyncio.to_thread(page) if len(rows) > limits.ROWS_HERE_MAX else page()
         return outcomes.Outcome(
             columns=tuple(_column(name) for name in columns),
             rows=rows,
@@ -140,7 +137,7 @@ class Shows:
                 None,
                 None,
             )
-            for column in information_schema.columns_of(loaded)
+            for column in await self._described.columns_of(loaded)
         ]
         return outcomes.Outcome(
             columns=tuple(_column(name) for name in DESCRIBE_COLUMNS),
@@ -203,7 +200,33 @@ class Shows:
         self, session: sessions.Session, statement: operations.Show
     ) -> list[Row]:
         loaded = await self._load(session, statement.scope, kind="Table")
-        return list(_column_rows(loaded.ident, information_schema.columns_of(loaded)))
+        described = await self._described.columns_of(loaded)
+        return await asyncio.to_thread(lambda: list(_column_rows(loaded.ident, described)))
+
+    async def _rows_of_tables(
+        self,
+        listing: Listing,
+        of_table: Callable[[information_schema.Description], Iterator[Row]],
+        session: sessions.Session,
+        statement: operations.Show,
+    ) -> list[Row]:
+        """Return the rows that tables have in a listing, at least as many as are shown."""
+        listed = await asyncio.to_thread(self._tables_of, session, statement)
+        if listing.is_sorted:
+            described = await self._described.describe_all(listed, with_columns=False)
+            return await asyncio.to_thread(
+                lambda: [row for table in described for row in of_table(table)]
+            )
+        rows: list[Row] = []
+        for each in listed:
+            table = await self._described.describe(each, with_columns=True)
+            few = len(table.columns) <= limits.COLUMNS_HERE_MAX
+            page = functools.partial(_of_one_table, of_table, table, listing, statement)
+            rows += page() if few else await asyncio.to_thread(page)
+            if len(rows) >= limits.SHOWN_ROWS_MAX:
+                break
+            await asyncio.sleep(0)
+        return rows
 
     # What is listed
 
@@ -541,6 +564,24 @@ def _may_match(stored: str, statement: operations.Show) -> bool:
     return statement.starts_with is None or shown.startswith(statement.starts_with)
 
 
+def _page(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
+    """Return the rows that are shown, terse where that is asked."""
+    shown = _paged(rows, listing, statement)
+    if statement.terse and listing.has_terse:
+        return _terse(shown, listing.columns, statement.kind)
+    return shown
+
+
+def _of_one_table(
+    of_table: Callable[[information_schema.Description], Iterator[Row]],
+    table: information_schema.Description,
+    listing: Listing,
+    statement: operations.Show,
+) -> list[Row]:
+    """Return the rows of one table that may be shown, as the statement filters them."""
+    return _paged(list(of_table(table)), listing, statement)
+
+
 def _paged(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
     named_by = listing.columns.index(listing.named_by) if rows else 0
     page = sorted(rows, key=lambda row: str(row[named_by])) if listing.is_sorted else rows
@@ -551,8 +592,8 @@ def _paged(rows: list[Row], listing: Listing, statement: operations.Show) -> lis
         page = [row for row in page if str(row[named_by]).startswith(statement.starts_with)]
     if statement.limit_from is not None:
         page = [row for row in page if str(row[named_by]) > statement.limit_from]
-    limit = ROWS_MAX if statement.limit is None else min(statement.limit, ROWS_MAX)
-    return page[:limit]
+    shown_max = limits.SHOWN_ROWS_MAX
+    return page[: shown_max if statement.limit is None else min(statement.limit, shown_max)]
 
 
 def _terse(rows: list[Row], columns: Sequence[str], kind: str) -> list[Row]:

@@ -42,6 +42,7 @@ from sql import (
     sessions,
     show,
     tabletypes,
+    threads,
     transactions,
     writes,
 )
@@ -308,7 +309,10 @@ class Statements:
 
         table, meant = await self._planning.look_up(call, find_target)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
-        written, fields = writes.fields_for(loaded, statement.columns)
+        width = len(loaded.metadata.current_schema()["fields"])
+        written, fields = await threads.for_columns(
+            width, writes.fields_for, loaded, statement.columns
+        )
         if call.describe_only:
             environment = await self._planning.environment(call)
             return outcomes.Outcome(
@@ -317,7 +321,7 @@ class Statements:
                 bind_count=await call.compiled.bind_count(environment),
                 array_bind_supported=True,
             )
-        rows = writes.rows_committed(loaded, call.query_id)
+        rows = await writes.find_rows_committed(loaded, call.query_id)
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)

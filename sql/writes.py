@@ -32,7 +32,7 @@ from catalog import (
 )
 from catalog import errors as catalog_errors
 from server.access import model as access_model
-from sql import engine, errors, relations, tabletypes
+from sql import engine, errors, limits, relations, tabletypes, threads
 from sql.dialect import names, operations, resolve, sqltypes
 from storage import blobs, disk
 from storage import model as storage_model
@@ -100,7 +100,7 @@ class Writes:
         await asyncio.to_thread(self._disk.make_folder, folder)
         named: list[str] = []
         try:
-            write = _order(target, folder)
+            write = await threads.for_columns(len(target.fields), _order, target, folder)
             results = await self._engine.run(_writing(query, write))
             _, finished = await engine.collect(results)
             files = []
@@ -165,7 +165,7 @@ class Writes:
             catalog_errors.NoSuchTable,
         ):
             return False
-        return rows_committed(loaded, query_id) is not None
+        return await find_rows_committed(loaded, query_id) is not None
 
     async def discard(self, staged: Staged) -> None:
         """Remove files that no commit will name."""
@@ -177,9 +177,22 @@ class Writes:
         """Make a finished local file an object below the table's location."""
         path = Path(written.path)
         metadata = target.loaded.metadata
-        footer = await asyncio.to_thread(pq.read_metadata, path)
         partition = _partition(written)
         uri = _file_uri(target, partition, name=f"{self._new_id()}.parquet")
+
+        def describe() -> manifests.DataFile:
+            return parquet_stats.data_file(
+                pq.read_metadata(path),
+                path=uri,
+                size_bytes=written.size_bytes,
+                schema=metadata.current_schema(),
+                spec_id=metadata.default_spec_id,
+                partition=partition,
+                sort_order_id=metadata.default_sort_order_id if _sort_keys(target) else None,
+                properties=metadata.properties,
+            )
+
+        described = await asyncio.to_thread(describe)
         await self._files.put(
             uri,
             await self._blobs.adopt(path),
@@ -187,16 +200,7 @@ class Writes:
             owner=by,
             content_type="application/vnd.apache.parquet",
         )
-        return parquet_stats.data_file(
-            footer,
-            path=uri,
-            size_bytes=written.size_bytes,
-            schema=metadata.current_schema(),
-            spec_id=metadata.default_spec_id,
-            partition=partition,
-            sort_order_id=metadata.default_sort_order_id if _sort_keys(target) else None,
-            properties=metadata.properties,
-        )
+        return described
 
     async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
         for uri in uris:
@@ -219,6 +223,13 @@ def _same_table(target: Target) -> owners.Judge:
         raise catalog_errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
 
     return check
+
+
+async def find_rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
+    """Do what `rows_committed` does; a long history is searched in a thread."""
+    if len(loaded.metadata.snapshots.text) > limits.HISTORY_HERE_BYTES_MAX:
+        return await asyncio.to_thread(rows_committed, loaded, query_id)
+    return rows_committed(loaded, query_id)
 
 
 def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
@@ -380,15 +391,19 @@ def fields_for(
         chosen_fields = fields
     else:
         stored = [field["name"] for field in fields]
+        by_name = {name: index for index, name in enumerate(stored)}
         chosen_fields = []
+        chosen_ids = set()
         for ident in listed:
-            positions = names.find(ident, stored)
+            spelled = [name for name in names.spellings(ident) if name in by_name]
+            positions = [by_name[spelled[0]]] if spelled else names.find(ident, stored)
             if not positions:
                 raise errors.invalid_identifier(ident.folded)
             field = fields[positions[0]]
-            if any(other["id"] == field["id"] for other in chosen_fields):
+            if field["id"] in chosen_ids:
                 raise _duplicate_column(ident.folded)
             chosen_fields.append(field)
+            chosen_ids.add(field["id"])
     for field in chosen_fields:
         if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
             raise errors.unsupported(f"INSERT into column {field['name']} of a nested type or UUID")

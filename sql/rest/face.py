@@ -21,12 +21,6 @@ from sql import bindings, chunks, engine, errors, limits, queries, sessions
 from sql.rest import login, refusals, routes, wire
 from storage import model
 
-ANSWER_WITHIN_SECONDS = 40.0
-"""Longest wait before a client is told to come back: a driver's socket gives up at 60."""
-
-THREAD_BYTES_MIN = 256 << 10
-"""From this size on bodies are read and answers compressed in a thread."""
-
 
 class ReadBinds(Protocol):
     """Reads the bindings of a request from their JSON text; raises SqlError."""
@@ -49,7 +43,7 @@ class Services:
     logins: login.Logins
     chunk_key: bytes
     now_ms: model.NowMs
-    answer_within_seconds: float = ANSWER_WITHIN_SECONDS
+    answer_within_seconds: float = limits.ANSWER_WITHIN_SECONDS
     large_bodies: engine.Turns = field(
         default_factory=lambda: engine.Turns(limits.LARGE_BODIES_MAX)
     )
@@ -226,7 +220,7 @@ async def _body(request: asgi.Request, limit_bytes: int) -> bytes:
     encoding = request.headers.get("content-encoding")
     if encoding is None:
         return body
-    if len(body) < THREAD_BYTES_MIN // 8:
+    if len(body) < limits.BODY_THREAD_BYTES_MIN // 8:
         return wire.inflate(body, encoding, limit_bytes=limit_bytes)
     return await asyncio.to_thread(wire.inflate, body, encoding, limit_bytes=limit_bytes)
 
@@ -301,7 +295,7 @@ async def _compressed(answer: Mapping[str, Any], request: asgi.Request) -> asgi.
     accepted = request.headers.get("accept-encoding")
     if not wire.should_compress(len(body), accepted, request.client_ip):
         return asgi.Response(200, (refusals.JSON,), body)
-    if len(body) < THREAD_BYTES_MIN:
+    if len(body) < limits.BODY_THREAD_BYTES_MIN:
         body = wire.compress(body)
     else:
         body = await asyncio.to_thread(wire.compress, body)

@@ -19,9 +19,6 @@ import orjson
 
 from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
 
-GZIP_BYTES_MIN = 4096
-"""Answers below this size are not worth compressing."""
-
 JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET", "BOATHOUSESHELL"})
 """Clients that read no Arrow, by CLIENT_APP_ID in upper case."""
 
@@ -410,7 +407,7 @@ def should_compress(size_bytes: int, accept_encoding: str | None, client_ip: str
 
     A client on the same machine would only spend the time that it takes on both sides.
     """
-    if size_bytes < GZIP_BYTES_MIN or accept_encoding is None:
+    if size_bytes < limits.GZIP_BYTES_MIN or accept_encoding is None:
         return False
     accepted = {part.partition(";")[0].strip().lower() for part in accept_encoding.split(",")}
     return bool(accepted & {"gzip", "*"}) and not _is_loopback(client_ip)

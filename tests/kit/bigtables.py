@@ -101,6 +101,36 @@ def make(place: Any, namespace: str, name: str, sorts: Sorts) -> None:
     assert status == 200, answer
 
 
+def make_history(place: Any, namespace: str, name: str, *, snapshots: int, note: int) -> None:
+    """Register a table without rows whose metadata file has so many snapshots.
+
+    note: characters that each snapshot's summary says beside.
+    """
+    with rest.Client(place.running) as client:
+        metadata = client.make_table(namespace, name)["metadata"]
+    updates, _ = rest.append(metadata, 1)
+    snapshot = updates[0]["snapshot"]
+    snapshot["summary"]["note"] = "x" * note
+    began_ms = metadata["last-updated-ms"] - snapshots
+    metadata["snapshots"] = [
+        {**snapshot, "snapshot-id": n, "timestamp-ms": began_ms + n}
+        for n in range(1, snapshots + 1)
+    ]
+    metadata["snapshot-log"] = [
+        {"snapshot-id": n, "timestamp-ms": began_ms + n} for n in range(1, snapshots + 1)
+    ]
+    metadata["last-sequence-number"] = snapshot["sequence-number"]
+    location = f"{metadata['location']}/metadata/00001-{uuid.uuid4()}.metadata.json"
+    upload(place, {location: msgspec.json.encode(metadata)})
+    with rest.Client(place.running) as client:
+        path = f"namespaces/{namespace}/tables/{name}/unregister"
+        status, answer = client.ask("POST", path, {})
+        assert status == 200, answer
+        request = {"name": name, "metadata-location": location}
+        status, answer = client.ask("POST", f"namespaces/{namespace}/register", request)
+        assert status == 200, answer
+
+
 def _parts(entries: Sequence[Any]) -> Iterable[Sequence[Any]]:
     for start in range(0, len(entries), MANIFEST_ENTRIES):
         yield entries[start : start + MANIFEST_ENTRIES]

@@ -221,7 +221,74 @@ def use_a_table_of_many_files(place: stalls.Target) -> None:
         assert rows is None or answer["data"]["rowset"] == rows
 
 
+def make_a_long_history(place: stalls.Target) -> str:
+    name = f"h{uuid.uuid4().hex[:8]}"
+    bigtables.make_history(place, "long", name, snapshots=30_000, note=700)
+    return name
+
+
+def use_a_table_of_a_long_history(place: stalls.Target) -> None:
+    """The table has no rows, and its earlier states name manifest lists that are absent."""
+    connection = Connection(place)
+    table = f"lake.long.{place.prepared}"
+    for text, code in (
+        (f"select count(*) from {table}", None),
+        (f"select * from {table} at (timestamp => current_timestamp)", "091364"),
+        (f"select * from {table} at (offset => -1)", "091364"),
+        (f"select * from {table} at (statement => '{uuid.uuid4()}')", "000707"),
+        (f"describe table {table}", None),
+        (f"show columns in table {table}", None),
+        ("show tables in schema lake.long", None),
+        ("select count(*) from lake.information_schema.tables", None),
+        (f"insert into {table} values (1)", None),
+        (f"insert into {table} select id + 1 from {table}", None),
+        (f"select sum(id) from {table}", None),
+    ):
+        answer = connection.run(text)
+        assert answer["code"] == code, (text, str(answer)[:600])
+
+
+def make_many_wide_tables(place: stalls.Target) -> None:
+    """Twelve tables of 4,900 columns: 58,800 rows of COLUMNS."""
+    connection = Connection(place)
+    connection.run("create schema if not exists lake.broad")
+    columns = joined("c{0} int", 4_900)
+    for number in range(12):
+        answer = connection.run(f"create table if not exists lake.broad.t{number} ({columns})")
+        assert answer["success"], str(answer)[:600]
+
+
+def list_wide_tables(place: stalls.Target) -> None:
+    connection = Connection(place)
+    for text, rows in (
+        ("show columns in table lake.broad.t3", 4_900),
+        ("show columns in schema lake.broad", 10_000),
+        ("show columns like 'c77' in schema lake.broad", 12),
+        ("show tables in schema lake.broad", 12),
+        ("describe table lake.broad.t3", 4_900),
+    ):
+        answer = connection.run(text)
+        assert answer["success"], (text, str(answer)[:600])
+        assert answer["data"]["total"] == rows, (text, answer["data"]["total"])
+    answer = connection.run("select count(*) from lake.information_schema.columns")
+    assert answer["success"], str(answer)[:600]
+
+
 ROWS: Final = (
+    stalls.Hostile(
+        name="a-table-of-30000-snapshots",
+        principal=stalls.ROOT,
+        growth_mib=3 * GROWTH_MIB,
+        prepare=make_a_long_history,
+        send=use_a_table_of_a_long_history,
+    ),
+    stalls.Hostile(
+        name="twelve-tables-of-4900-columns",
+        principal=stalls.ROOT,
+        growth_mib=2 * GROWTH_MIB,
+        prepare=make_many_wide_tables,
+        send=list_wide_tables,
+    ),
     stalls.Hostile(
         name="a-table-of-1500-files-and-1500-delete-files",
         principal=stalls.ROOT,

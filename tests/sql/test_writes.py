@@ -17,7 +17,7 @@ import pytest
 
 from catalog import errors as catalog_errors
 from catalog import layout, records
-from sql import engine, errors, parquet_files, partitioning, tabletypes, writes
+from sql import engine, errors, limits, parquet_files, partitioning, tabletypes, writes
 from sql.dialect import names, operations, parse, sqltypes
 from storage import batch
 from tests.kit import lakes, sql_house
@@ -218,7 +218,7 @@ def test_a_file_is_closed_once_it_has_its_size(tmp_path: Path) -> None:
 
 
 def test_more_partitions_than_open_files_are_all_written(tmp_path: Path) -> None:
-    count = parquet_files.OPEN_FILES_MAX * 2 + 3
+    count = limits.OPEN_FILES_MAX * 2 + 3
     fields = [pa.field("k", pa.int64())]
     partition = engine.PartitionField(name="0", column=0, transform="identity", source_type="long")
     rows = pa.table({"k": pa.array(range(count), pa.int64())})
