@@ -226,7 +226,7 @@ class View:
                 return table
         if ident.quoted:
             return None
-        stored = self._table_names(place.database, place.namespace, limits.NAMES_COMPARED_MAX)
+        stored = self._table_names(place.database, place.namespace, limits.NAMES_COMPARED_MAX, kind)
         positions = names.find(ident, stored)
         if not positions:
             return None
