@@ -127,18 +127,23 @@ def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: s
         steps = await prepare(house)
         seen: set[int] = set()
         writing = True
+        answered = asyncio.Event()
 
         async def read() -> None:
             while writing:
                 ((left, right),) = await house.rows(text)
                 assert left == right
                 seen.add(int(left))
+                answered.set()
 
         async def write() -> None:
             nonlocal writing
             try:
-                for step in steps:
+                for number, step in enumerate(steps, start=1):
                     await house.lake.tables.commit_many(step, by=lakes.BY)
+                    if number % 4 == 0:  # however slow the readers are, they see some of it
+                        answered.clear()
+                        await answered.wait()
             finally:
                 writing = False
 
