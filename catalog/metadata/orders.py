@@ -89,7 +89,7 @@ def apply_add_sort_order(draft: Draft, update: Json) -> None:
         raise errors.BadUpdate(f"A table has at most {limits.ORDERS_MAX} sort orders")
     order_id = UNSORTED_ID
     if order["fields"]:
-        order_id = draft.orders.highest(default=0) + 1
+        order_id = reading.next_id(draft.orders.highest(default=0), what="a sort order")
     draft.orders.add(order_id, {**order, "order-id": order_id}, identity)
     draft.last_order_id = order_id
     draft.touch()

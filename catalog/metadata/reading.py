@@ -124,6 +124,16 @@ def get_text_map(source: Mapping[str, Any], name: str) -> dict[str, str]:
     return entries
 
 
+def next_id(highest: int, *, what: str) -> int:
+    """Return the id after the highest one. Raises BadUpdate if no 32-bit integer is left.
+
+    An id beyond that could be written, and no client could read the metadata again.
+    """
+    if highest >= INT_MAX:
+        raise errors.BadUpdate(f"Cannot add {what}: the highest id is {highest} already")
+    return highest + 1
+
+
 def _get_number(source: Mapping[str, Any], name: str, *, kind: str, limit: int) -> int:
     value = source.get(name)
     if _is_number(value, limit=limit):

@@ -238,7 +238,7 @@ def apply_add_schema(draft: Draft, update: Json) -> None:
         raise errors.BadUpdate(
             f"A table has at most {limits.SCHEMAS_MAX} schemas; remove those that no snapshot uses"
         )
-    schema_id = draft.schemas.highest(default=-1) + 1
+    schema_id = reading.next_id(draft.schemas.highest(default=-1), what="a schema")
     added = {**schema, "type": "struct", "schema-id": schema_id}
     draft.schemas.add(schema_id, added, identity)
     draft.last_schema_id = schema_id

@@ -128,7 +128,7 @@ def apply_add_spec(draft: Draft, update: Json) -> None:
     if len(draft.specs) >= limits.SPECS_MAX:
         raise errors.BadUpdate(f"A table has at most {limits.SPECS_MAX} partition specs")
     fields, draft.last_partition_id = _with_field_ids(draft, spec["fields"])
-    spec_id = draft.specs.highest(default=-1) + 1
+    spec_id = reading.next_id(draft.specs.highest(default=-1), what="a partition spec")
     draft.specs.add(spec_id, {**spec, "spec-id": spec_id, "fields": fields}, identity)
     draft.last_spec_id = spec_id
     draft.touch()

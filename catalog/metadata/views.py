@@ -353,7 +353,8 @@ def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
         raise errors.BadUpdate(
             f"A view has at most {limits.VIEW_SCHEMAS_MAX} schemas; keep fewer versions"
         )
-    schema_id = max((earlier["schema-id"] for earlier in draft.view.schemas), default=-1) + 1
+    highest = max((earlier["schema-id"] for earlier in draft.view.schemas), default=-1)
+    schema_id = reading.next_id(highest, what="a schema")
     added = {**schema, "type": "struct", "schema-id": schema_id}
     return draft.changed(schemas=(*draft.view.schemas, added)).noting(last_schema_id=schema_id)
 
@@ -371,7 +372,9 @@ def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
         if _says_the_same(earlier, version):
             return draft.noting(last_version_id=earlier["version-id"])
     highest = max((earlier["version-id"] for earlier in draft.view.versions), default=0)
-    version_id = version["version-id"] if version["version-id"] > highest else highest + 1
+    version_id = version["version-id"]
+    if version_id <= highest:
+        version_id = reading.next_id(highest, what="a view version")
     added = {**version, "version-id": version_id}
     return draft.changed(versions=(*draft.view.versions, added)).noting(
         last_version_id=version_id, added_version_ids=draft.added_version_ids | {version_id}

@@ -357,3 +357,66 @@ def test_any_json_gives_metadata_or_the_modules_one_error(changes: list[Any], ve
     assert json.loads(model.encode(model.decode(model.encode(made)))) == json.loads(
         model.encode(made)
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "update", "message"),
+    [
+        (
+            {"schemas": [{**kit.SCHEMA, "schema-id": 2**31 - 1}], "current-schema-id": 2**31 - 1},
+            {"action": "add-schema", "schema": {"type": "struct", "fields": []}},
+            "Cannot add a schema: the highest id is 2147483647 already",
+        ),
+        (
+            {
+                "partition-specs": [{"spec-id": 2**31 - 1, "fields": []}],
+                "default-spec-id": 2**31 - 1,
+            },
+            {
+                "action": "add-spec",
+                "spec": {"fields": [{"source-id": 1, "transform": "identity", "name": "p"}]},
+            },
+            "Cannot add a partition spec: the highest id is 2147483647 already",
+        ),
+        (
+            {
+                "sort-orders": [
+                    {
+                        "order-id": 2**31 - 1,
+                        "fields": [
+                            {
+                                "source-id": 1,
+                                "transform": "identity",
+                                "direction": "asc",
+                                "null-order": "nulls-first",
+                            }
+                        ],
+                    }
+                ],
+                "default-sort-order-id": 2**31 - 1,
+            },
+            {
+                "action": "add-sort-order",
+                "sort-order": {
+                    "order-id": 1,
+                    "fields": [
+                        {
+                            "source-id": 1,
+                            "transform": "identity",
+                            "direction": "desc",
+                            "null-order": "nulls-first",
+                        }
+                    ],
+                },
+            },
+            "Cannot add a sort order: the highest id is 2147483647 already",
+        ),
+    ],
+)
+def test_an_id_beyond_32_bits_is_never_given(
+    change: dict[str, Any], update: dict[str, Any], message: str
+) -> None:
+    fields = {**json.loads(model.encode(kit.table())), **change}
+    registered = model.decode(json.dumps(fields).encode())
+    with pytest.raises(errors.BadUpdate, match=message):
+        kit.apply(registered, update)

@@ -519,6 +519,22 @@ def test_a_refused_replacement_changes_nothing(
     assert (house.lake.log(), files(house)) == (log, keys)
 
 
+def test_a_view_whose_version_ids_are_used_up_takes_no_more_and_stays_usable(
+    house: houses.House,
+) -> None:
+    make_view(house)
+    last = version(("spark", "select 2"), version_id=2**31 - 1)
+    assert replace(house, *to_version(last)).status == 200
+    refused = replace(house, *to_version(version(("spark", "select 3"), version_id=2)))
+    assert refused.error == (
+        400,
+        "IllegalArgumentException",
+        "Cannot add a view version: the highest id is 2147483647 already",
+    )
+    assert replace(house, houses.set_property("a", "1")).status == 200
+    assert house.ask("GET", VIEW).json["metadata"]["current-version-id"] == 2**31 - 1
+
+
 def test_a_dialect_is_dropped_where_the_view_allows_it(house: houses.House) -> None:
     make_view(house, properties={"replace.drop-dialect.allowed": "true"})
     answer = replace(house, *to_version(version(("trino", "select 1"), version_id=2)))
