@@ -7,12 +7,13 @@ all others it looks like a table they may not touch.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from catalog import errors, guard, idents, locations, owners, properties, records, rights
 from catalog.store import CatalogStore
@@ -86,12 +87,13 @@ class Access:
             demands = self._on_object(account, ident, pointer.object_uuid, rights.COMMIT_ACTIONS)
             if creates:
                 first, *others = demands
-                demands = (dataclasses.replace(first, shown=self._shown(ident, action)), *others)
+                shown = self._shown(ident, action)
+                demands = (msgspec.structs.replace(first, shown=shown), *others)
             return demands, pointer
         if creates:
             first, *others = self.on_new_table(ident)
             shown = self._shown(ident, action)
-            return (dataclasses.replace(first, shown=shown), *others), None
+            return (msgspec.structs.replace(first, shown=shown), *others), None
         return (self._listing(ident, action),), None
 
     def on_object(
@@ -178,7 +180,7 @@ class Access:
             self.check(
                 principal,
                 tuple(
-                    dataclasses.replace(demand, shown=f"{demand.action} on {where}")
+                    msgspec.structs.replace(demand, shown=f"{demand.action} on {where}")
                     for demand in demands
                 ),
             )
@@ -223,7 +225,7 @@ class Access:
     def _listing(self, ident: idents.TableIdent, action: str) -> model.Demand:
         """Return the demand for learning that a table does not exist. action: what was asked."""
         demand = self.on_namespace(ident.table_bucket, ident.namespace, "ListTables")
-        return dataclasses.replace(demand, shown=self._shown(ident, action))
+        return msgspec.structs.replace(demand, shown=self._shown(ident, action))
 
     def _shown(self, ident: idents.TableIdent, action: str) -> str:
         """Return an action on a table as refusals show it, by names, whether it exists or not."""

@@ -33,6 +33,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import lmdb
+import msgspec
 
 from storage import batch as batches
 from storage import errors
@@ -488,8 +489,7 @@ class Index:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting committer. decision: plans the Batch; then `batch` only carries makes_room."""
 
     batch: Batch
@@ -498,8 +498,7 @@ class _Waiting:
     decision: Decision[Any] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Settled:
+class _Settled(msgspec.Struct, frozen=True, kw_only=True):
     """A committer's outcome: error, or result."""
 
     waiting: _Waiting

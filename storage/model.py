@@ -174,8 +174,7 @@ ALWAYS = Precondition()
 """No condition."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True, kw_only=True):
     """A body that is durable but not yet named. digests: algorithm -> raw digest bytes."""
 
     body: Body

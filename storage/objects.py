@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+import msgspec
+
 from storage import (
     bodies,
     buckets,
@@ -683,8 +685,7 @@ class _ShownRows(_Rows):
         return not any(map(records.is_tombstoned, [value for _, value in rows]))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Born:
+class _Born(msgspec.Struct, frozen=True, kw_only=True):
     """A new object, except for the segments of its body."""
 
     size_bytes: int

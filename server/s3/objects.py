@@ -28,19 +28,29 @@ COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
 def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
-    info, status, headers, byte_range = _read(services, operation, call)
+    read = operation.read
+    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
+    if read is fields.PLAIN_READ:
+        pieces = services.objects.pieces(info)
+        holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
+        return asgi.Response(200, (), pieces, holding, services.lines.of(info))
+    status, headers, byte_range = _read(info, read, call)
     pieces = services.objects.pieces(info, byte_range)
     # One file is open from the first byte to the last; of several, each only in its turn.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
-    return asgi.Response(status, tuple(headers), pieces, holding)
+    return asgi.Response(status, headers, pieces, holding)
 
 
 def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.HeadObject = call.value
-    info, status, headers, byte_range = _read(services, operation, call)
+    read = operation.read
+    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
+    if read is fields.PLAIN_READ:
+        length = ("content-length", str(info.size_bytes))
+        return asgi.Response(200, (length,), prepared=services.lines.of(info))
+    status, headers, byte_range = _read(info, read, call)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
-    headers.append(("content-length", str(size_bytes)))
-    return asgi.Response(status, tuple(headers))
+    return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))
 
 
 async def put_object(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -248,15 +258,9 @@ def find_source(
 
 
 def _read(
-    services: engines.Services,
-    operation: operations.GetObject | operations.HeadObject,
-    call: calls.Call,
-) -> tuple[model.ObjectInfo, int, list[tuple[str, str]], model.ByteRange | None]:
-    """Return the object, the status, the headers but for the length, and which bytes to send."""
-    read = operation.read
-    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
-    if read is fields.PLAIN_READ:
-        return info, 200, wire.object_headers(info), None
+    info: model.ObjectInfo, read: fields.Read, call: calls.Call
+) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None]:
+    """Return the status, the headers but for the length, and which bytes to send."""
     if read.overrides and call.principal.kind == "anonymous":
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
@@ -275,10 +279,10 @@ def _read(
     if read.part_number is not None and info.attributes.part_sizes_bytes:
         headers.append(("x-amz-mp-parts-count", str(len(info.attributes.part_sizes_bytes))))
     if byte_range is None:
-        return info, 200, headers, None
+        return 200, tuple(headers), None
     span = f"bytes {byte_range.start}-{byte_range.stop - 1}/{info.size_bytes}"
     headers.append(("content-range", span))
-    return info, 206, headers, byte_range
+    return 206, tuple(headers), byte_range
 
 
 def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,7 +186,7 @@ def test_what_is_not_known_to_read_writes(action, expected):
 
 def test_condition_values_come_from_connection_principal_demand_and_clock():
     who = principal(context={"aws:SourceIp": "10.0.0.1"})
-    demand = dataclasses.replace(READ, context={"s3:Prefix": "a", "s3:tags": ("x", "y")})
+    demand = msgspec.structs.replace(READ, context={"s3:Prefix": "a", "s3:tags": ("x", "y")})
     assert decide.condition_values(who, demand, now_ms=1_763_740_800_000) == {
         "aws:sourceip": ("10.0.0.1",),
         "s3:prefix": ("a",),
@@ -201,7 +202,7 @@ def test_condition_values_come_from_connection_principal_demand_and_clock():
 
 
 def test_nobody_can_pretend_a_principals_keys():
-    demand = dataclasses.replace(READ, context={"aws:username": "bob", "AWS:PrincipalArn": "x"})
+    demand = msgspec.structs.replace(READ, context={"aws:username": "bob", "AWS:PrincipalArn": "x"})
     values = decide.condition_values(principal(), demand)
     assert values["aws:username"] == ("alice",)
     assert values["aws:principalarn"] == (principal().arn,)

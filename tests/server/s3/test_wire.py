@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.s3 import wire
+from server import asgi
+from server.s3 import engines, wire
 from storage import model, records
 
 
@@ -133,6 +134,23 @@ def test_object_headers_hold_what_was_stored_and_no_checksum_unasked() -> None:
         "x-amz-tagging-count": "2",
     }
     assert len(headers) == len(dict(headers))
+
+
+def test_remembered_lines_are_those_of_the_same_object_alone() -> None:
+    lines = engines.ObjectLines()
+    first, second = info(headers={"content-type": "a/b"}), info(headers={"content-type": "c/d"})
+    for _ in range(2):
+        assert lines.of(first) == asgi.encode_headers(wire.object_headers(first))
+        assert lines.of(second) == asgi.encode_headers(wire.object_headers(second))
+    assert b"content-type: a/b\r\n" in lines.of(first)
+
+
+def test_no_more_lines_are_remembered_than_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "LINES_REMEMBERED_MAX", 3)
+    lines = engines.ObjectLines()
+    objects = [info(headers={"content-type": f"a/{number}"}) for number in range(10)]
+    for number, each in enumerate([*objects, *objects]):
+        assert b"content-type: a/%d\r\n" % (number % 10) in lines.of(each)
 
 
 def test_an_object_without_a_checksum_of_its_own_shows_its_crc64nvme() -> None:
