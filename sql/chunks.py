@@ -73,7 +73,7 @@ def path(key: bytes, query_id: str, index: int, expires_at_ms: int) -> str:
 def is_genuine(
     key: bytes, query_id: str, index: int, expires_at_ms: int, signature: str, *, now_ms: int
 ) -> bool:
-    """Say whether this is an address that `path` made, and has not expired."""
+    """Return whether this is a URL of `path` that has not expired."""
     expected = _signature(key, query_id, index, expires_at_ms)
     return hmac.compare_digest(expected.encode(), signature.encode()) and now_ms < expires_at_ms
 

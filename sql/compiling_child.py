@@ -1,10 +1,10 @@
-"""engine: the child process that reads large statements: from its socket, back over it.
+"""engine: the child process that parses and binds large statements.
 
 Started as `python -m sql.compiling_child FD GROWTH_BYTES`. A message is its length and a pickle. A
-request is the step's name and its arguments; an answer is whether it went well, the result or the
+request is a step's name and its arguments; an answer is whether it succeeded, the result or the
 SqlError's parts, and the process's resident size. Both sides are this program, and statements are
-only text here. It ends when its socket does, or when it has grown by more than GROWTH_BYTES, and
-opens nothing.
+only text here. It ends when its socket closes, or when it has grown by more than GROWTH_BYTES, and
+opens no file.
 """
 
 from __future__ import annotations

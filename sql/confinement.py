@@ -1,10 +1,10 @@
-"""engine: the memory that a child process may use, kept from inside it.
+"""engine: bounds a child process's memory, from inside it.
 
-Where the kernel keeps a limit on address space (Linux), an allocation beyond it fails, and the
-process ends by its own abort. Address space is more than memory, because threads and allocators
-reserve what they never touch, so a thread also compares the resident size with the bound many times
-a second and ends the process. On macOS, whose kernel does not keep RLIMIT_AS, that thread is the
-only guard, and looks at the largest resident size so far. Nothing here can be undone.
+Where the kernel enforces a limit on address space (Linux), an allocation beyond it fails, and the
+process aborts. Address space is larger than memory, because threads and allocators reserve more
+than they use, so a thread also compares the resident size with the bound many times a second and
+ends the process. On macOS, whose kernel does not enforce RLIMIT_AS, that thread is the only check,
+and reads the largest resident size so far. These settings cannot be undone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 def confine(growth_bytes: int) -> None:
-    """Let this process grow by growth_bytes from what it is now, and end it if it grows further."""
+    """Let this process grow by growth_bytes from its current size; end it if it grows further."""
     address_bytes, begins_at_bytes = _sizes()
     if address_bytes:
         wanted = address_bytes + growth_bytes + limits.ADDRESS_SPACE_SPARE_BYTES
@@ -43,12 +43,12 @@ def confine(growth_bytes: int) -> None:
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process has now; on macOS, the most it had so far."""
+    """Return this process's memory; on macOS, its maximum so far."""
     return _sizes()[1]
 
 
 def yield_to_others() -> None:
-    """Let the serving process go first wherever both want a processor."""
+    """Give the serving process priority when both need a processor."""
     os.nice(5)
 
 

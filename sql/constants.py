@@ -1,8 +1,8 @@
-"""rule: the one row of a SELECT whose items are all constants, as the engine would give it.
+"""rule: the row of a SELECT of constants, with the engine's types.
 
-Drivers and BI tools ask for `select 1` and `select current_version()` all the time. What the binder
-knows the value of already needs no engine; the Arrow types are those that the engine's own answer
-has. A value that does not fit its type is left to the engine, whose fault it then is.
+Drivers and BI tools often send `select 1` and `select current_version()`. The binder knows these
+values, so no engine is needed; the Arrow types are those of the engine. A value that does not fit
+its type is left to the engine, which raises its fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sql.dialect import sqltypes
 def row(
     names: Sequence[str], types: Sequence[sqltypes.SqlType], values: Sequence[Any], *, zone: str
 ) -> pa.RecordBatch | None:
-    """Return the row, or None where only the engine can tell. zone: the session's."""
+    """Return the row, or None if only the engine can compute it. zone: the session's."""
     arrays = []
     for kind, value in zip(types, values, strict=True):
         arrow = _arrow_type(kind, zone)

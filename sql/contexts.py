@@ -1,10 +1,10 @@
-"""engine: the database and schema a session starts in, as the catalog has them.
+"""engine: the database and schema in which a session starts.
 
-A login may name what is not there, or not for this caller: the session looks the same in both
-cases. A database that the caller may not see is none, unless the caller may see the schema that is
-named in it. A schema that the caller may not see is current as it was named, there or not. A login
-that names no database gets the server's default, and one that names no schema the schema `public`,
-where the caller may see one.
+A login may name a database or schema that does not exist, or is hidden from the caller: the session
+is the same in both cases. A database that the caller may not see becomes none, unless the caller
+may see the named schema in it. A schema that the caller may not see stays current under its name,
+whether it exists or not. A login without a database gets the server's default, and one without a
+schema gets the schema `public`, if the caller may see it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_SCHEMA = "public"
 
 
 class Contexts:
-    """Looks up what logins ask for. default_database: a table bucket, or None."""
+    """Resolves the names of logins. default_database: a table bucket, or None."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Contexts:
     def resolve(
         self, principal: model.Principal, database: str, schema: str
     ) -> tuple[str | None, str | None]:
-        """Return stored names of a database and a schema; None for what there is not."""
+        """Return the stored names of a database and a schema; None for missing ones."""
         wanted = database or self._default_database
         if not wanted:
             return None, None
@@ -56,7 +56,7 @@ class Contexts:
     def _permits(
         self, principal: model.Principal, table_bucket: str, namespace: tuple[str, ...]
     ) -> bool:
-        """Say whether principal may see a table bucket, or a namespace in it, there or not."""
+        """Return whether principal may see a table bucket, or a namespace, which may not exist."""
         if namespace:
             demand = self._access.on_namespace(table_bucket, namespace, "GetNamespace")
         else:

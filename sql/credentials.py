@@ -1,7 +1,7 @@
-"""engine: what the access model knows, as the Snowflake face asks for it.
+"""engine: authentication for the Snowflake face.
 
-Adds nothing of its own but the names: a SQL password is a principal's secret key, a programmatic
-token is an access token of the OAuth endpoint.
+It maps Snowflake's names to the access model: a SQL password is a principal's secret key, a
+programmatic token is an access token of the OAuth endpoint.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Credentials:
         self._open_to_all = open_to_all
 
     def check_password(self, user: str, password: str) -> model.Principal:
-        """Return who has this name (or access key) and secret key. Raises WrongPassword."""
+        """Return the principal of a name (or access key) and secret key. Raises WrongPassword."""
         if self._open_to_all:
             return self._principals.root
         return self._principals.check_password(user, password)
 
     def check_token(self, token: str) -> model.Principal:
-        """Return whom an access token stands for. Raises InvalidToken or ExpiredToken."""
+        """Return the principal of an access token. Raises InvalidToken or ExpiredToken."""
         if self._open_to_all:
             return self._principals.root
         claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())
@@ -57,7 +57,7 @@ class Credentials:
         return (user, ()) if entry is None else (entry.principal.name, entry.public_keys)
 
     def principal_of(self, name: str, context: model.Context) -> model.Principal | None:
-        """Return the principal of a name as it is now, in a connection's context."""
+        """Return the current principal with a name, in a connection's context."""
         entry = self._principals.by_name(name)
         if entry is None:
             return None

@@ -1,8 +1,8 @@
-"""rule: cells: from an engine's Arrow batches or Python values to the wire's Arrow and JSON.
+"""rule: encodes an engine's Arrow batches or Python values as the protocol's Arrow and JSON cells.
 
-A cell that is wrong here does not fail a request: it crashes the driver that reads it. So each type
-has exactly one wire form, the one that every driver reads, and whatever an engine computes with is
-brought to it. Nothing here decides which format a client gets.
+A wrong cell does not fail a request: it crashes the driver that reads it. So each type has exactly
+one encoding, which every driver reads, and all of an engine's types are converted to it. The caller
+chooses the format.
 
 Arrow: NUMBER travels as its unscaled value in int64 when all of the stream's values fit, else as
 decimal128; times and timestamps as integers in units of their scale; nanosecond timestamps as
@@ -24,7 +24,7 @@ import pyarrow.compute
 from sql import outcomes, rowtypes
 
 Arrow: TypeAlias = Any
-"""A pyarrow array: its stubs know too few of its types and functions to check more."""
+"""A pyarrow array; pyarrow's stubs lack too many types and functions for a stricter type."""
 
 pc: Any = pyarrow.compute
 

@@ -1,9 +1,9 @@
-"""rule: what can be wrong with a statement, as Snowflake names it: code, SQLSTATE, message.
+"""rule: the errors of statements, as Snowflake has them: code, SQLSTATE, message.
 
-One class, because a driver tells faults apart by their number, not by our types; one constructor
-per fault, so that a number is written once. A message never holds a path of this machine. Line and
-position count from 1 and from 0, as Snowflake does. The faults of login and of tokens are
-`SessionFault`, which never carries a query.
+One class, because drivers distinguish errors by number, not by our types; one constructor per
+error, so that each number is written once. A message never contains a path of this machine. Line
+counts from 1 and position from 0, as in Snowflake. Errors of login and of tokens are
+`SessionFault`, which has no query.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def syntax_error(line: int, position: int, unexpected: str) -> SqlError:
 
 
 def empty_select_list() -> SqlError:
-    """SELECT with nothing behind it."""
+    """SELECT without a select list."""
     return _compilation("001003", "42000", "syntax error: a SELECT has no select list")
 
 
@@ -94,7 +94,7 @@ def unsupported(feature: str, line: int | None = None, position: int | None = No
 
 
 def too_complex(detail: str) -> SqlError:
-    """The statement is beyond a bound on its form; detail names the bound. 54001 is SQL's own."""
+    """The statement exceeds a bound; detail names it. 54001 is the SQL standard's."""
     return _compilation("000625", "54001", f"The statement is too complex: {detail}.")
 
 
@@ -399,7 +399,7 @@ class SessionFault(Exception):
 
 
 def login_refused(message: str = "Incorrect username or password was specified.") -> SessionFault:
-    """Unknown user, wrong secret, or a way of logging in that is not served."""
+    """Unknown user, wrong secret, or a login method that is not supported."""
     return SessionFault("390100", message, "28000")
 
 

@@ -1,7 +1,7 @@
-"""rule: the frames that pass between the serving process and an engine child.
+"""rule: the frames between the serving process and an engine child.
 
-A frame is one byte that says its kind, eight bytes of length, and the payload. A query, a schema
-and batches travel as they are; a fault as the arguments of `EngineFault`.
+A frame is one byte with its kind, eight bytes of length, and the payload. A query, a schema and
+batches are sent as they are; a fault as the arguments of `EngineFault`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ HEADER = struct.Struct(">BQ")
 PAYLOAD_BYTES_MAX = 1 << 30
 """One record batch, or one query with its inline rows."""
 BUFFER_BYTES = 4 << 20
-"""What a side reads ahead; beyond it the other side waits."""
+"""How much a side reads ahead; beyond it the other side waits."""
 
 
 class Kind(enum.IntEnum):
-    """What a frame holds."""
+    """The content of a frame."""
 
     QUERY = 1
     CANCEL = 2
@@ -29,7 +29,7 @@ class Kind(enum.IntEnum):
 
 
 class Reader(Protocol):
-    """The one thing asked of a stream."""
+    """The method of a stream that frames use."""
 
     async def readexactly(self, n: int, /) -> bytes: ...
 
@@ -41,7 +41,7 @@ def encode(kind: Kind, payload: bytes | memoryview) -> tuple[bytes, bytes | memo
 
 
 class Incoming:
-    """The frames of one side, in order. A `next` that is cancelled loses nothing."""
+    """The frames of one side, in order. Cancelling `next` loses none."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

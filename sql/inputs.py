@@ -1,6 +1,6 @@
-"""rule: what comes beside a text, binds and session variables, as the dialect and engine take it.
+"""rule: the inputs beside a text, binds and session variables, for the dialect and the engine.
 
-A single bind is a constant of the query; array binds are one relation, a row for each value.
+A single bind is a constant of the query; array binds are one relation with a row for each value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def variable(value: sessions.Variable) -> bounds.Bound:
 
 
 def variable_text(value: Any) -> str | None:
-    """Return a value as a session variable keeps it; None is NULL."""
+    """Return a value as it is stored in a session variable; None is NULL."""
     match value:
         case None:
             return None

@@ -1,9 +1,9 @@
-"""rule: Snowflake's semantics as Arrow functions, where the engine has none of its own.
+"""rule: Snowflake's semantics as Arrow functions, where the engine has no equivalent.
 
-A kernel is known by its name, which may carry parameters (`_to_fixed_38_2`), so that a query only
-says names. Text that must be parsed or formatted by a person's rules is handled once per distinct
-value. A value that cannot be had raises `ValueError("[[code|value]]")`, which the engine turns into
-Snowflake's error; the `_try_` form gives NULL instead.
+A kernel is selected by its name, which may contain parameters (`_to_fixed_38_2`), so that a query
+only contains names. Text is parsed or formatted once per distinct value. An invalid value raises
+`ValueError("[[code|value]]")`, which the engine turns into Snowflake's error; the `_try_` form
+returns NULL instead.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kernel:
 
 
 def kernel(name: str) -> Kernel:
-    """Return the kernel of that name; raises KeyError for a name that is none."""
+    """Return the kernel with that name; raises KeyError for an unknown one."""
     for pattern, make in FAMILIES:
         match = pattern.fullmatch(name)
         if match is not None:
@@ -76,7 +76,7 @@ def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Dec
 
 
 def coded(code: str, value: str) -> ValueError:
-    """Return the exception that carries Snowflake's number through the engine."""
+    """Return the exception that passes Snowflake's number through the engine."""
     return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
 
 
@@ -127,7 +127,7 @@ DOMAINS: dict[str, tuple[float, float, bool]] = {
 
 
 def _domain(match: re.Match[str]) -> Kernel:
-    """Return its argument; fails where the engine would give NaN or infinity."""
+    """Return its argument; raises where the engine returns NaN or infinity."""
     name = match.group(1)
     low, high, closed = DOMAINS[name]
     under: Any = pc.less if closed else pc.less_equal
@@ -474,7 +474,7 @@ def _not_negative(_: re.Match[str]) -> Kernel:
 
 
 def _text_length(_: re.Match[str]) -> Kernel:
-    """The length that a text shall have, if a text can have it."""
+    """The length of a resulting text, if a text can have it."""
 
     def function(lengths: Any) -> Any:
         _check_lengths(lengths)

@@ -1,8 +1,8 @@
-"""wiring: joins the parts that run statements, from what the floors below offer.
+"""wiring: builds the services that run statements.
 
-`open_statements` gives what `sql.queries` asks for and the engine behind it, which must be closed.
-`Compiler.split` is what `sql.queries` takes as its Split. Nothing starts here: the first query
-starts the first child.
+`open_statements` returns the statements for `sql.queries` and the engine behind them, which must be
+closed. `Compiler.split` is the Split of `sql.queries`. Nothing starts here: the first query starts
+the first child.
 """
 
 from __future__ import annotations

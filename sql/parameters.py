@@ -1,8 +1,8 @@
-"""rule: session parameters: names, defaults, and how a value is read.
+"""rule: session parameters: names, defaults, parsing of values.
 
-A parameter stands here when Boathouse honours it, or when a client reads it. ALTER SESSION of any
-other name is refused, because a setting that is accepted and ignored is a lie. `CLIENT_PARAMETERS`
-are those that travel with a login and with every answer: drivers format values by them.
+A parameter is listed if Boathouse honours it, or if a client reads it. ALTER SESSION refuses any
+other name, so that no setting is accepted and ignored. `CLIENT_PARAMETERS` are sent with a login
+and with every answer: drivers format values by them.
 """
 
 from __future__ import annotations

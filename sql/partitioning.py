@@ -1,6 +1,6 @@
 """rule: partition values of Arrow columns, by Iceberg's transforms.
 
-Dates and times are calculated as whole columns; buckets and truncations, whose rules stand in
+Dates and times are computed as whole columns; buckets and truncations, whose rules are in
 `catalog.transforms`, once per distinct value. NULL stays NULL in every transform. Results have the
 transform's own type: int32 for bucket, year, month and hour, date32 for day, the source's type for
 identity, truncate and void.

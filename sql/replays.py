@@ -1,13 +1,13 @@
-"""engine: whether a statement was done already, when its request comes again.
+"""engine: detects repeated requests of statements that were already executed.
 
-A driver that hears no answer repeats its request, and a repeated request has the id of the first,
-also after a restart. What DDL does is remembered in the very transaction that does it, so there is
-no moment in which a statement is done and not known. Rows need no memory of their own: their
-snapshot says the id (`sql.writes.rows_committed`).
+A driver that gets no answer repeats its request, and a repeated request has the id of the first,
+also after a restart. The outcome of DDL is stored in the transaction of its effect, so neither
+exists without the other. Rows need no stored outcome: their snapshot contains the id
+(`sql.writes.rows_committed`).
 
-A receipt is kept for as long as those of the Iceberg face (`catalog.receipts`): 30 minutes and 5 of
-grace, longer than a driver goes on repeating. Its key is of a space of its own, so that no
-Idempotency-Key of that face can stand for a statement, or be spent by one.
+A receipt is kept as long as those of the Iceberg face (`catalog.receipts`): 30 minutes and 5 of
+grace, longer than a driver repeats. Its key has a separate prefix, so that an Idempotency-Key of
+that face never matches a statement's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from catalog import receipts, records, store
 
 KEY_PREFIX: Final = b"s"
-"""What sets a statement's receipts apart from those of the Iceberg face."""
+"""Prefix that separates statements' receipts from those of the Iceberg face."""
 
 DONE_STATUSES: Final = range(200, 300)
 """What a receipt says of a transaction that did its work; others remember refusals."""
@@ -31,7 +31,7 @@ class Replays:
         self._store = store
 
     def receipt(self, database: str, query_id: str, *, by: str) -> receipts.Receipt:
-        """Return what the statement's transaction shall remember. by: ARN of who runs it."""
+        """Return the receipt to store in the statement's transaction. by: ARN of its principal."""
         place = self._store.place(database)
         return receipts.Receipt(
             key=KEY_PREFIX + records.idempotency_key(place.bucket_id, by, query_id),
@@ -40,7 +40,7 @@ class Replays:
         )
 
     def is_done(self, receipt: receipts.Receipt) -> bool:
-        """Say whether the transaction of that receipt is committed."""
+        """Return whether the transaction of that receipt is committed."""
         with self._store.index.view() as view:
             row = receipts.find(view, receipt.key, now_ms=receipt.now_ms)
         return row is not None and row.status in DONE_STATUSES

@@ -1,9 +1,9 @@
-"""rule: Arrow forms that the wire's encoder takes, from those that an engine computes with.
+"""rule: converts an engine's Arrow types to those that the encoder accepts.
 
-Views become plain strings (a view batch drags its whole buffers along), 256-bit decimals become
-128-bit ones, durations become integers of their unit, and nested values become JSON text, keys
-sorted, as VARIANT, OBJECT and ARRAY cells are. A map is an object whose names are its keys, as
-Snowflake renders a MAP.
+Views become plain strings (a view batch keeps its whole buffers alive), 256-bit decimals become
+128-bit ones, durations become integers of their unit, and nested values become JSON text with
+sorted keys, as in VARIANT, OBJECT and ARRAY cells. A map is an object with its keys as names, as
+in Snowflake.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""rule: result columns as the wire names them: `rowtype` entries and Arrow field metadata.
+"""rule: the protocol's descriptions of result columns: `rowtype` and Arrow field metadata.
 
-Drivers crash on an absent key sooner than on a wrong value, so every key is always there, null
-where it does not apply. Knows nothing of cells; `sql.encode` does.
+Drivers crash on an absent key, so every key is always present, null if it does not apply.
+`sql.encode` encodes the cells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 from sql import outcomes
 
 FRACTION_DIGITS = 9
-"""Digits of the second when a column does not say."""
+"""Digits of the second if a column has none."""
 
 NUMBER_PRECISION = 38
 
@@ -105,7 +105,7 @@ def field_metadata(column: outcomes.Column) -> dict[str, str]:
 
 
 def column_of(name: str, arrow_type: pa.DataType, *, nullable: bool = True) -> outcomes.Column:
-    """Return the column that an Arrow type amounts to when nothing better is known.
+    """Return the column for an Arrow type without further information.
 
     Integers report the digits of their width, as Iceberg's do; nested types report as ARRAY or
     OBJECT, and then need JSON text as their values. Raises TypeError for a type without a match.

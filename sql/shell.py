@@ -1,8 +1,8 @@
 """face: `mini.py sql "select ..."`: one query against a running server, printed.
 
-A client like any other: it logs in over HTTP, asks for JSON rows, fetches chunks and slow results,
-and logs out. A fault is one line on the error stream and exit code 1. Knows no server module, so
-that it starts quickly; the cell rules it undoes are those of the protocol.
+It logs in over HTTP like any client, requests JSON rows, fetches chunks and slow results, and logs
+out. An error is one line on standard error and exit code 1. Imports no server module, so that it
+starts quickly; it decodes cells by the protocol's rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NUMBERS = frozenset({"fixed", "real", "decfloat"})
 
 
 class ShellError(Exception):
-    """The query cannot be answered; str() is one line for a person."""
+    """The query failed; str() is one line for the user."""
 
 
 def run(

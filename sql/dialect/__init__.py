@@ -1,1 +1,1 @@
-"""Snowflake text to DataFusion text; the only place that knows sqlglot."""
+"""Translates Snowflake SQL to DataFusion SQL; the only package that uses sqlglot."""

@@ -1,7 +1,7 @@
 """rule: aggregate and window functions.
 
-A SUM of whole numbers stays in 64 bits only when the bounds of the summand and of the number of
-rows say that it cannot overflow; the engine would wrap without a word.
+A SUM of whole numbers stays in 64 bits only if the bounds of the summand and of the number of rows
+prove that it cannot overflow, because the engine wraps silently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sql.dialect.bound import Bound
 from sql.dialect.calls import Call
 
 ROWS_MAX = 1 << 40
-"""More rows than any query here could add up in a day."""
+"""More rows than any query here can add up in a day."""
 
 COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
@@ -80,7 +80,7 @@ def total(call: Call) -> Bound:
 
 
 def average(call: Call) -> Bound:
-    """AVG: of NUMBER a NUMBER of more decimals, six or with OVER three: its SUM over its COUNT."""
+    """AVG: of a NUMBER, a NUMBER with six more decimals (three with OVER): SUM divided by COUNT."""
     operand = rewrites.as_number(call.arg(0))
     if operand.type.kind == "real":
         sql = f"avg({_operand(call, operand)}){call.over}"
@@ -99,7 +99,7 @@ def average(call: Call) -> Bound:
 
 
 def same_type(engine_name: str) -> calls.Builder:
-    """Return the builder of an aggregate that gives one of its values."""
+    """Return the builder of an aggregate whose result is one of its values."""
 
     def build(call: Call) -> Bound:
         operand = call.arg(0)
@@ -277,7 +277,7 @@ def _offset(engine_name: str) -> calls.Builder:
         if nulls and len(arguments) > 1:
             ahead = int(arguments[1]) if engine_name == "lead" else -int(arguments[1])
             if ahead > 1:
-                # The engine loses its way over NULLs when it looks further ahead than one row.
+                # The engine handles NULLs wrongly if it looks further ahead than one row.
                 raise call.refuse("IGNORE NULLS more than one row ahead")
         sql = f"{engine_name}({', '.join(arguments)}){nulls}{call.over}"
         return call.aggregated(sql, value.type, [value])

@@ -1,7 +1,7 @@
-"""rule: a bound expression: text in the engine's SQL, its Snowflake type, and what is known of it.
+"""rule: a bound expression: text in the engine's SQL, its Snowflake type, and its properties.
 
-`sql` is always an operand: a name, a literal, a call or a parenthesis, so that expressions are put
-together without thinking of precedence. Rewrites take and give Bounds; nothing else does.
+`sql` is always an operand: a name, a literal, a call or a parenthesis, so that expressions can be
+combined without regard to precedence. Rewrites take and return Bounds; nothing else does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Literal: TypeAlias = (
 
 
 class Unknown:
-    """The literal of an expression that is none: one object in every process."""
+    """The literal of an expression that is not constant: one object in every process."""
 
     def __reduce__(self) -> str:
         return "UNKNOWN"
@@ -54,7 +54,7 @@ class Bound:
 def derived(
     sql: str, kind: sqltypes.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
 ) -> Bound:
-    """Return an expression over parts; nullable None means: when any part is."""
+    """Return an expression over parts; nullable None: it is nullable if any part is."""
     operands = tuple(parts)
     return Bound(
         sql=sql,
@@ -85,12 +85,12 @@ def joined(parts: Sequence[str], word: str) -> str:
 
 
 def retyped(bound: Bound, kind: sqltypes.SqlType) -> Bound:
-    """Return the same expression under another type that is held alike."""
+    """Return the same expression under another type with the same representation."""
     return dataclasses.replace(bound, type=kind)
 
 
 def quoted_text(text: str) -> str:
-    """Return text as a string literal of the engine's SQL, which knows no backslash escapes."""
+    """Return text as a string literal of the engine's SQL, which has no backslash escapes."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -113,7 +113,7 @@ def boolean(value: bool) -> Bound:
 
 
 def integer(value: int) -> Bound:
-    """Return a whole number: 64 bits when it fits, else a decimal. Raises ValueError past 38."""
+    """Return a whole number: 64 bits if it fits, else a decimal. Raises ValueError past 38."""
     digits = max(len(str(abs(value))), 1)
     if digits > sqltypes.PRECISION_MAX:
         raise ValueError("more than 38 digits")

@@ -1,7 +1,7 @@
-"""rule: one function call on its way to the engine.
+"""rule: one function call while it is bound.
 
-A builder asks a Call for bound arguments; some arguments are words rather than values (DATEADD's
-first), so they are bound only when asked for.
+A builder gets bound arguments from a Call. Some arguments are words, not values (DATEADD's first),
+so each is bound only when the builder requests it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Call:
         """Return an argument as text, dates and times in the session's form."""
         argument = self.arg(index)
         if argument.type.kind == "binary":
-            # Snowflake works on its bytes, and gives bytes; the engine's functions know only text.
+            # Snowflake's functions accept bytes and return bytes; the engine's accept only text.
             raise self.refuse("a BINARY argument")
         return rewrites.cast(argument, sqltypes.TEXT, forms=self.context.forms)
 
@@ -94,7 +94,7 @@ class Call:
         return errors.unsupported(f"{self.name} with {what}")
 
     def invalid(self) -> errors.SqlError:
-        """Return the error of arguments that the function does not take."""
+        """Return the error of arguments that the function does not accept."""
         return errors.SqlError(
             "001044",
             "42P13",
@@ -130,7 +130,7 @@ Builder: TypeAlias = Callable[[Call], Bound]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Function:
-    """An allowed function: how many arguments, what it is, how it is built."""
+    """An allowed function: its number of arguments, its sort, its builder."""
 
     build: Builder
     low: int

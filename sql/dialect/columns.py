@@ -1,7 +1,7 @@
-"""rule: sqlglot's trees of CREATE TABLE and INSERT, and data types, as plain values.
+"""rule: plain values of sqlglot's trees of CREATE TABLE, INSERT and data types.
 
-Whatever a tree holds beyond what is read here is refused by name: a default, a key or a policy
-that is accepted and dropped would be a lie.
+Other parts of a tree are refused by name: a default, a key or a policy must not be accepted and
+ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOMENTS = {
 
 
 def ident(node: Any) -> names.Ident:
-    """Return the identifier of an Identifier, or of a Column or Table that is but one."""
+    """Return the identifier of an Identifier, or of a Column or Table of one part."""
     if isinstance(node, exp.Identifier):
         return names.Ident(text=node.name, quoted=bool(node.args.get("quoted")))
     if isinstance(node, exp.Column | exp.Table) and isinstance(node.this, exp.Identifier):
@@ -81,7 +81,7 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
 
 
 def _fraction(parameters: list[int]) -> int:
-    # Iceberg keeps microseconds; TIMESTAMP(9), Snowflake's default when nothing is said, is that.
+    # Iceberg stores microseconds; TIMESTAMP(9), Snowflake's default, becomes that.
     if parameters and parameters[0] > 9:
         raise errors.unsupported(f"fractional seconds of {parameters[0]} digits")
     return 6
@@ -95,7 +95,7 @@ def _parameter(node: Any) -> int:
 
 
 def create_table(tree: Any) -> operations.CreateTable:
-    """Return what a Create tree says, or refuse what it says beyond that."""
+    """Return the operation of a Create tree; refuse everything else in it."""
     if not isinstance(tree, exp.Create) or tree.kind != "TABLE":
         raise errors.unsupported(f"CREATE {getattr(tree, 'kind', '')}".strip())
     _refuse_arguments(
@@ -157,7 +157,7 @@ def _properties(
     for item in node.expressions if node is not None else ():
         match item:
             case exp.TransientProperty() | exp.IcebergProperty():
-                pass  # Boathouse's tables are permanent Iceberg tables, whatever they are called
+                pass  # Boathouse's tables are always permanent Iceberg tables
             case exp.SchemaCommentProperty():
                 comment = item.this.name
             case exp.PartitionedByProperty():
@@ -192,7 +192,7 @@ def _called_transform(node: exp.Anonymous) -> tuple[str, names.Ident]:
 
 
 def insert(tree: exp.Insert) -> operations.Insert:
-    """Return what an Insert tree says, or refuse what it says beyond that."""
+    """Return the operation of an Insert tree; refuse everything else in it."""
     _refuse_arguments(tree, "INSERT", {"this", "expression", "overwrite", "with_"})
     target = tree.this
     table = target.this if isinstance(target, exp.Schema) else target

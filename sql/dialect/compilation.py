@@ -1,7 +1,7 @@
-"""rule: one statement, from its text to what the engine is asked, in the steps that need its tree.
+"""rule: one statement from its text to a bound query, in the steps that need its tree.
 
-A tree lives in one process alone: what asks about it sees the operation, the tables it names and
-the bound query, all of which are values that can travel.
+A tree exists in one process only. Other processes get the operation, the tables it names and the
+bound query, all of which are values that can be sent.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Needs:
-    """What must be looked up before a statement is bound. See `references` for each member."""
+    """What must be read from the catalog before a statement is bound. See `references`."""
 
     uses: tuple[shapes.TableUse, ...]
     wants_bounds: bool
 
 
 class Statement:
-    """A parsed statement. Mutable: looking for its tables numbers them in its tree."""
+    """A parsed statement. Mutable: finding its tables numbers them in its tree."""
 
     def __init__(self, text: str) -> None:
         self.operation = parse.parse(text)
@@ -39,10 +39,10 @@ class Statement:
         return dataclasses.replace(self.operation, **changes)
 
     def needs(self, environment: shapes.Environment) -> Needs:
-        """Return what the query of the statement names; raises SqlError."""
+        """Return the tables and names of the statement's query; raises SqlError."""
         uses = references.references(self._tree, environment)
         return Needs(
-            # Arguments are trees, which stay here.
+            # Arguments are trees, which stay in this process.
             uses=tuple(
                 dataclasses.replace(use, arguments=()) if use.arguments else use for use in uses
             ),
@@ -50,18 +50,18 @@ class Statement:
         )
 
     def bind_count(self, environment: shapes.Environment) -> int:
-        """Return how many values the placeholders want; raises SqlError as `needs` does."""
+        """Return the number of values for the placeholders; raises SqlError as `needs` does."""
         self.needs(environment)
         return references.bind_count(self._tree)
 
     def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
-        """Return the query bound; raises SqlError. `needs` came first."""
+        """Return the query bound; raises SqlError. Call `needs` first."""
         return resolve.bind_query(self._tree, environment)
 
     def bind_into(
         self, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
     ) -> resolve.BoundQuery:
-        """Return the query bound as rows of these types; raises SqlError. `needs` came first."""
+        """Return the query bound as rows of these types; raises SqlError. Call `needs` first."""
         return resolve.bind_into(self._tree, environment, targets)
 
 

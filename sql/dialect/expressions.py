@@ -21,7 +21,7 @@ from sql.dialect.bound import Bound
 
 
 class Scope(Protocol):
-    """Where names mean something."""
+    """Resolves names for an expression."""
 
     @property
     def environment(self) -> shapes.Environment: ...
@@ -51,7 +51,7 @@ def bind(node: Any, scope: Scope) -> Bound:
 
 
 def _check_growth(node: Any, bound: Bound) -> None:
-    """Refuse text that is long because operands of operands stand in it many times over."""
+    """Refuse text that is long because operands are repeated in it many times."""
     room = limits.EXPANDED_MAX
     for part in node.walk():
         if isinstance(part, exp.Query):
@@ -63,7 +63,7 @@ def _check_growth(node: Any, bound: Bound) -> None:
 
 
 def construct_name(node: Any) -> str:
-    """Return how a refusal names a construct: JSONExtract -> JSON EXTRACT."""
+    """Return a construct's name in a refusal: JSONExtract -> JSON EXTRACT."""
     name = type(node).__name__
     return CONSTRUCTS.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
 
@@ -77,7 +77,7 @@ CONSTRUCTS: Mapping[str, str] = {
     "AtTimeZone": "AT TIME ZONE",
     "Collate": "COLLATE",
 }
-"""How refusals name what sqlglot's words for it would not tell a user."""
+"""Names in refusals of constructs for which sqlglot's own names are unknown to users."""
 
 
 # Constants

@@ -1,8 +1,8 @@
 """rule: Snowflake's date and time format models as the engine's (strftime-like) patterns.
 
-A model is read greedily, longest element first, without regard to case; what is no element and no
-letter is itself, as is text in double quotes. A letter that belongs to no element is refused, so
-that no format silently means something else.
+A model is read greedily, longest element first, case-insensitively. Other characters than letters
+stand for themselves, and so does text in double quotes. A letter that belongs to no element is
+refused, so that no format silently means something else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sql import errors
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Forms:
-    """How values become text where no format is given: the session's output formats."""
+    """The session's output formats, by which values become text."""
 
     date: str = "YYYY-MM-DD"
     time: str = "HH24:MI:SS"
@@ -57,7 +57,7 @@ def engine_pattern(model: str) -> str:
 
 
 def strptime_pattern(model: str) -> str:
-    """Return the pattern with which text is read by model, in Python's words."""
+    """Return the pattern for reading text by model, as a Python pattern."""
     return _pattern(model, PARSED)
 
 

@@ -1,8 +1,8 @@
 """rule: the functions that user text may call; every other name is 002140.
 
 The engine has functions that Snowflake lacks, one of which shows paths of this machine. So a name
-reaches the engine only through this table, and what is sent there is what the table's builder
-writes, never the user's own call.
+reaches the engine only through this table, as the text that its builder writes, never as the
+user's own call.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def build(call: Call) -> Bound:
 
 
 def is_known(name: str) -> bool:
-    """Say whether user text may call name."""
+    """Return whether user text may call name."""
     return name.upper() in FUNCTIONS
 
 
 def is_aggregate(name: str) -> bool:
-    """Say whether name is an aggregate function."""
+    """Return whether name is an aggregate function."""
     function = FUNCTIONS.get(name.upper())
     return function is not None and function.kind == "aggregate"
 
 
 def signature(name: str) -> str:
-    """Return a function's arguments and result as SHOW FUNCTIONS writes them.
+    """Return a function's arguments and result as in SHOW FUNCTIONS.
 
     The table of functions declares numbers of arguments and no types, so every type is ANY;
     arguments that may be absent stand in brackets.
@@ -78,7 +78,7 @@ def _arity(call: Call, function: calls.Function) -> errors.SqlError:
 
 
 def _texts(template: str) -> calls.Builder:
-    """Return the builder of a function of texts that gives a text."""
+    """Return the builder of a function from texts to a text."""
 
     def build_one(call: Call) -> Bound:
         parts = call.texts()
@@ -96,7 +96,7 @@ def _text_predicate(name: str) -> calls.Builder:
 
 
 def _count_of(argument: Bound) -> Bound:
-    """Return a length argument as a whole number that is not below zero."""
+    """Return a length argument as a whole number of at least zero."""
     number = rewrites.round_half_away(argument)
     if isinstance(number.literal, int):
         return bounds.integer(max(number.literal, 0))
@@ -107,7 +107,7 @@ def _count_of(argument: Bound) -> Bound:
 
 
 def _length_of(argument: Bound) -> Bound:
-    """Return how long a text shall become; raises SqlError for what no text can be."""
+    """Return the length of a resulting text; raises SqlError if no text can have it."""
     if isinstance(argument.literal, int) and argument.literal > outcomes.TEXT_LENGTH_MAX:
         raise errors.too_long(f"... of {argument.literal} characters")
     count = _count_of(argument)
@@ -311,7 +311,7 @@ def _regexp_substr(call: Call) -> Bound:
 
 
 def _groups(call: Call, pattern: str) -> int:
-    """Return how many groups a pattern captures."""
+    """Return the number of groups in a pattern."""
     try:
         return re.compile(pattern).groups
     except re.error:
@@ -455,7 +455,7 @@ def _bitxor(call: Call) -> Bound:
 
 def _div0(call: Call) -> Bound:
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
-    # The divisor is made harmless first: a CASE alone does not keep the division from running.
+    # The divisor is made non-zero first: a CASE alone does not prevent the division.
     safe = bounds.derived(f"nullif({divisor.sql}, 0)", divisor.type, [divisor], nullable=True)
     quotient = rewrites.divide(dividend, safe)
     zero = rewrites.cast(bounds.integer(0), quotient.type)

@@ -1,9 +1,8 @@
 """rule: Snowflake's grammar as sqlglot reads it for Boathouse.
 
-What differs from stock sqlglot: every function call stays a call by its own name (the allow-list
-is ours, and names must survive), every item of a select list remembers its own text (Snowflake
-names columns by it), a construct that sqlglot would swallow as opaque text is refused, and a fault
-knows where it is.
+Differences from stock sqlglot: every function call keeps its own name (for the allow-list), every
+item of a select list keeps its own text (Snowflake names columns by it), a construct that sqlglot
+would accept as opaque text is refused, and an error has its position.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LITERAL_TYPES = (
 
 
 class Fault(sqlglot_errors.ParseError):
-    """The text is not SQL; token is where reading stopped."""
+    """The text is not SQL; token is where parsing stopped."""
 
     def __init__(self, message: str, token: Token | None) -> None:
         super().__init__(message)
@@ -39,7 +38,7 @@ class Fault(sqlglot_errors.ParseError):
 
 
 class Opaque(Exception):
-    """A statement whose head sqlglot knows and whose rest it does not."""
+    """A statement whose first words sqlglot parses, but not the rest."""
 
     def __init__(self, head: str) -> None:
         super().__init__(head)
@@ -50,7 +49,7 @@ FUNCTION_PARSERS_KEPT = ("CAST", "TRY_CAST", "EXTRACT", "POSITION")
 
 
 class Boathouse(snowflake.Snowflake):
-    """The dialect that is read. Nothing is ever written in it."""
+    """The dialect for parsing. It is never used for writing."""
 
     class Tokenizer(snowflake.Snowflake.Tokenizer):
         COMMANDS: ClassVar[Any] = set()

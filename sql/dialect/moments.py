@@ -62,7 +62,7 @@ TIME_PARTS = ("hour", "minute", "second", "millisecond", "microsecond", "nanosec
 
 
 def part_of(word: str) -> str:
-    """Return the one name of a date or time part; raises SqlError for no part."""
+    """Return the canonical name of a date or time part; raises SqlError for any other."""
     part = PARTS.get(word.lower())
     if part is None:
         raise errors.SqlError(
@@ -89,7 +89,7 @@ def as_moment(operand: Bound) -> Bound:
 
 
 def _local(operand: Bound) -> Bound:
-    """Return a moment without a zone: its calendar fields are those of the session's zone."""
+    """Return a moment without a zone: its calendar fields in the session's zone."""
     if operand.type.kind == "timestamp_ltz":
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
@@ -227,7 +227,7 @@ def _moved_time(unit: str, count: Bound, moment: Bound) -> Bound:
 
 
 def date_diff(call: Call) -> Bound:
-    """DATEDIFF(part, from, to): how many boundaries of the part lie between."""
+    """DATEDIFF(part, from, to): the number of boundaries of the part in between."""
     return difference(part_of(call.word(0)), call.arg(1), call.arg(2))
 
 
@@ -318,7 +318,7 @@ def named(pattern: str) -> calls.Function:
 
 def date_from_parts(call: Call) -> Bound:
     year, month, day = (rewrites.round_half_away(argument) for argument in call.args)
-    # Months and days beyond their range move the date on, as Snowflake lets them.
+    # Months and days beyond their range move the date on, as in Snowflake.
     first = f"make_date(arrow_cast({year.sql}, 'Int32'), 1, 1)"
     start = Bound(sql=first, type=sqltypes.DATE)
     moved_months = rewrites.add_units(
@@ -385,7 +385,7 @@ def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlTy
 
 
 def to_timestamp(call: Call) -> Bound:
-    """TO_TIMESTAMP: of the type that TIMESTAMP means in this session."""
+    """TO_TIMESTAMP: with the session's meaning of TIMESTAMP."""
     mapping = call.context.timestamp_mapping
     target = {"TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ}.get(
         mapping

@@ -1,11 +1,11 @@
-"""rule: how Snowflake names find stored names, and how stored names are shown.
+"""rule: resolves Snowflake names to stored names, and formats stored names.
 
 Tables of other engines have lower-case names; Snowflake folds unquoted ones to upper case. So a
-stored name that is plain lower case is shown, and found, as if it were upper case; any other name
-is itself. New unquoted names are stored lower case, so an unquoted name finds the lower-case form
-first: a name that another client stores in upper case never takes its place. Then it finds the
-upper-case form, and then anything that differs in case alone. A quoted name finds its own spelling,
-or the upper-case form of a lower-case name.
+stored name that is plain lower case is shown, and resolved, as if it were upper case; any other
+name is not changed. New unquoted names are stored in lower case, so an unquoted name resolves to
+the lower-case form first: a name that another client stores in upper case never replaces it. Then
+it resolves to the upper-case form, and then to any that differs in case only. A quoted name
+resolves to its own spelling, or to the upper-case form of a lower-case name.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ PLAIN_UPPER = re.compile(r"[A-Z_][A-Z0-9_$]*")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ident:
-    """One identifier as it was written."""
+    """One identifier as written."""
 
     text: str
     quoted: bool = False
 
     @property
     def folded(self) -> str:
-        """The name that Snowflake understands."""
+        """The name in Snowflake's terms."""
         return self.text if self.quoted else self.text.upper()
 
     @property
     def stored(self) -> str:
-        """The name under which something new of this name is stored."""
+        """The stored name of a new object of this name."""
         return self.text if self.quoted else self.text.lower()
 
 
@@ -45,7 +45,7 @@ def shown(stored: str) -> str:
 
 
 def find(ident: Ident, stored: Sequence[str]) -> list[int]:
-    """Return the positions of the stored names that ident means; more than one is ambiguous."""
+    """Return the positions of the stored names that ident refers to; several are ambiguous."""
     if ident.quoted:
         exact = [index for index, name in enumerate(stored) if name == ident.text]
         return exact or [index for index, name in enumerate(stored) if shown(name) == ident.text]
@@ -58,7 +58,7 @@ def find(ident: Ident, stored: Sequence[str]) -> list[int]:
 
 
 def spellings(ident: Ident) -> tuple[str, ...]:
-    """Return the stored names that ident means first, in order; `find` looks at all others."""
+    """Return the stored names to which ident resolves first, in order; `find` tries all others."""
     if not ident.quoted:
         return ident.text.lower(), ident.text.upper()
     lower = ident.text.lower()
@@ -66,7 +66,7 @@ def spellings(ident: Ident) -> tuple[str, ...]:
 
 
 def dotted(name: Sequence[Ident]) -> str:
-    """Return the name as messages show it: folded, joined by dots."""
+    """Return the name as in messages: folded, joined by dots."""
     return ".".join(ident.folded for ident in name)
 
 

@@ -14,7 +14,7 @@ Tree: TypeAlias = Any
 """A sqlglot expression; opaque outside `sql.dialect`."""
 
 ELSEWHERE: Final = "elsewhere"
-"""Stands for a tree that another process holds."""
+"""Stands for a tree in another process."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class Explain:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnDefinition:
-    """One column of CREATE TABLE. type None: a CTAS column list that only gives names.
+    """One column of CREATE TABLE. type None: a CTAS column list with names only.
 
     declared: the type as it is declared, when the stored type does not say it.
     """

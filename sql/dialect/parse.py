@@ -59,7 +59,7 @@ def split(text: str) -> list[str]:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the tokens of text; comments are none."""
+    """Return the tokens of text, without comments."""
     if len(text) > limits.TEXT_LENGTH_MAX:
         raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     try:
@@ -92,7 +92,7 @@ def _split_numbers(tokens: list[Token]) -> list[Token]:
 
 
 def _parts(token: Token) -> list[Token]:
-    """Return a number that the tokenizer read too far, `1e3-2`, as the number and what follows."""
+    """Return a number with trailing text, `1e3-2`, as the number and the rest."""
     run_on = RUN_ON.fullmatch(token.text) if token.token_type is TokenType.NUMBER else None
     if run_on is None:
         return [token]
@@ -134,8 +134,8 @@ def _tree(reader: reading.Reader) -> Any:
         raise errors.unsupported(opaque.head) from None
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
-    except Exception:  # noqa: BLE001 - becomes the one error of a text that is no SQL
-        # Bad text makes the parser slip in many ways; each of them means that it is no SQL.
+    except Exception:  # noqa: BLE001 - becomes the one error for a text that is not SQL
+        # Bad text makes the parser fail in many ways; each of them means that it is not SQL.
         raise reader.unexpected(rest[0]) from None
     if len(trees) != 1 or trees[0] is None:
         raise reader.unexpected(rest[0])
@@ -171,7 +171,7 @@ def _use(reader: reading.Reader) -> operations.Operation:
 
 
 def _set(reader: reading.Reader) -> operations.Operation:
-    # A variable has one name: what is qualified would be a setting of some engine.
+    # A variable has one name; a qualified one would be a setting of the engine.
     start = reader.mark()
     reader.accept("SET")
     named = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
@@ -311,7 +311,7 @@ def _insert(reader: reading.Reader) -> operations.Operation:
 
 
 def _refused_name(reader: reading.Reader) -> str:
-    """Return the statement's first words, as the refusal names it: `ALTER TABLE`."""
+    """Return the statement's first words, for a refusal: `ALTER TABLE`."""
     words = [reader.next_word()]
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
         # sqlglot makes one token of some pairs, such as FILE FORMAT.

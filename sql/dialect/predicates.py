@@ -1,8 +1,8 @@
-"""rule: conditions of WHERE that say something about one stored column, for pruning files.
+"""rule: conditions of WHERE on one stored column, for pruning files.
 
-A condition is only a hint: what it cannot express is left out, and the engine filters again. It is
-taken from conjuncts of one SELECT over the columns of its own tables, compared with constants of
-the column's own kind.
+A condition is only a hint: a condition that cannot be expressed is left out, and the engine filters
+again. Conditions come from conjuncts of one SELECT on columns of its own tables that are compared
+with constants of the column's own type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUERIES = (exp.Query, exp.Tuple, exp.Any, exp.All)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """column: its index in the table's shape. values: Python values of the column's kind."""
+    """column: its index in the table's shape. values: Python values of the column's type."""
 
     column: int
     operator: Operator
@@ -41,7 +41,7 @@ class Condition:
 
 
 def conditions(node: Any, scope: Any, *, null_rejecting: bool) -> list[tuple[int, Condition]]:
-    """Return (table use, condition) pairs that a conjunct implies; none if it says nothing simple.
+    """Return (table use, condition) pairs that a conjunct implies; none if it is not simple.
 
     null_rejecting: an outer join is near, so only what no NULL passes may be used: files that an
     IS NULL would drop could hold the very rows whose match keeps an outer row away.
@@ -101,7 +101,7 @@ def _compared(column: Bound, value: Bound, operator: Operator) -> tuple[int, Con
 
 
 def _constant(column: Bound, value: Bound) -> Any:
-    """Return value as the column's own kind of Python value, or None."""
+    """Return value as a Python value of the column's type, or None."""
     if value.literal is None or not value.is_literal:
         return None
     converted = rewrites.comparable(column, value)[1]

@@ -1,4 +1,4 @@
-"""rule: a cursor over tokens, for the statements that are read word by word."""
+"""rule: a cursor over tokens, for statements that are parsed word by word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def place_of(text: str, start: int) -> tuple[int, int]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a table that is written as prose."""
+    """Return the words of a table that is written as text."""
     return tuple(text.split())
 
 
@@ -32,7 +32,7 @@ class Reader:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing but semicolons is left."""
+        """Whether only semicolons are left."""
         return all(token.token_type is TokenType.SEMICOLON for token in self._tokens[self._index :])
 
     def mark(self) -> int:
@@ -64,7 +64,7 @@ class Reader:
         return word
 
     def accept(self, *words: str) -> bool:
-        """Go past these words if they come next."""
+        """Skip these words if they come next."""
         # sqlglot joins some pairs of words into one token; compare word by word.
         wanted = " ".join(word.upper() for word in words)
         taken = ""
@@ -156,7 +156,7 @@ class Reader:
         return errors.syntax_error(line, position, self.text[token.start : token.end + 1])
 
     def unexpected_end(self) -> errors.SqlError:
-        """Return the syntax error of a text that stops too early."""
+        """Return the syntax error of a text that ends too early."""
         line, position = place_of(self.text, len(self.text.rstrip()))
         return errors.syntax_error(line, position, "<EOF>")
 

@@ -1,8 +1,8 @@
-"""rule: which tables a text names, at which moment, before anything of it is bound.
+"""rule: the tables that a text names, and at which moment, before the text is bound.
 
-Every place that names a table is marked with its number, so that the binder finds the table that
-was looked up for it. AT and BEFORE may hold constants and arithmetic on them: which state of a
-table is meant must be known before the table is.
+Every reference to a table is marked with a number, by which the binder finds the table that was
+looked up for it. AT and BEFORE may contain constants and arithmetic on them, because the moment
+must be known before the table is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ USE = "use"
 
 
 class Constants:
-    """A scope without tables: only constants mean something in it."""
+    """A scope without tables: only constants are allowed in it."""
 
     def __init__(self, environment: shapes.Environment) -> None:
         self.environment = environment
@@ -58,7 +58,7 @@ def references(tree: Any, environment: shapes.Environment) -> tuple[shapes.Table
 
 
 def wants_bounds(tree: Any) -> bool:
-    """Say whether knowing what whole numbers lie within could spare the query wider arithmetic."""
+    """Return whether bounds of whole numbers could spare the query wider arithmetic."""
     for node in tree.walk():
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg):
             return True
@@ -68,7 +68,7 @@ def wants_bounds(tree: Any) -> bool:
 
 
 def bind_count(tree: Any) -> int:
-    """Return how many values the text's placeholders want."""
+    """Return the number of values for the text's placeholders."""
     return len(
         {
             str(node.this) if node.this else f"?{node.meta.get('position')}"
@@ -120,7 +120,7 @@ ARGUMENT_ORDER = {
 
 
 def _collect(tree: Any, uses: list[shapes.TableUse], environment: shapes.Environment) -> None:
-    # Without recursion: a condition of a thousand terms is a tree as deep.
+    # Without recursion: a condition of a thousand terms is a tree of that depth.
     stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while stack:
         node, common_names = stack.pop()
@@ -188,7 +188,7 @@ def table_function(node: exp.Table) -> exp.Anonymous:
 
 
 def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment | None:
-    """Return AT or BEFORE of a table node, its value worked out."""
+    """Return AT or BEFORE of a table node, with its value."""
     when = node.args.get("when")
     if when is None:
         return None
@@ -217,7 +217,7 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
 
 
 def constant(node: Any, environment: shapes.Environment) -> Bound:
-    """Return a constant expression worked out; literals, arithmetic, casts, DATEADD, now."""
+    """Return the value of a constant expression: literals, arithmetic, casts, DATEADD, now."""
     return _evaluate(node, Constants(environment))
 
 

@@ -1,8 +1,8 @@
-"""rule: a query tree, the tables it names and their shapes -> the engine's text.
+"""rule: binds a query tree, with the shapes of its tables, to the engine's text.
 
-`references` said which tables a text names, and they were looked up; here every name gets its
-meaning. Each place that names a table is a relation of its own, known to the engine under a unique
-alias. What the binder does not know is refused: no part of a tree reaches the engine unread.
+`references` listed the tables of a text, and they were looked up; here every name is resolved. Each
+reference to a table is a separate relation, with a unique alias in the engine. A construct that the
+binder does not support is refused: no part of a tree reaches the engine unchecked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sql.dialect.scopes import Output, OutputScope, QueryScope, Text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundQuery:
-    """What a query became. filters: per table use, conditions that its rows must meet.
+    """A bound query. filters: per table use, conditions that its rows must meet.
 
     unnamed: columns that are called by their expression's text alone. constants: the values of the
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
@@ -69,7 +69,7 @@ def bind_query(tree: Any, environment: shapes.Environment) -> BoundQuery:
 def bind_into(
     tree: Any, environment: shapes.Environment, targets: Sequence[sqltypes.SqlType]
 ) -> BoundQuery:
-    """Return tree bound, its columns as the targets' types, as INSERT converts them.
+    """Return tree bound, its columns converted to the targets' types like by INSERT.
 
     VALUES are converted cell by cell. With array binds, VALUES is one row per bound row.
     """
@@ -108,7 +108,7 @@ def _check_width(width: int, wanted: int) -> None:
 
 
 class Binder:
-    """One statement being bound: what its parts share."""
+    """One statement while it is bound: the state that its parts share."""
 
     def __init__(self, environment: shapes.Environment) -> None:
         self.environment = environment
@@ -123,7 +123,7 @@ class Binder:
         return f"{wanted}#{self._aliases}"
 
     def add_relations(self, count: int) -> None:
-        """Count what the engine will read; raises SqlError beyond the bound."""
+        """Count the relations that the engine will read; raises SqlError beyond the bound."""
         self.relations += count
         if self.relations > limits.RELATIONS_MAX:
             raise errors.too_complex(
@@ -251,7 +251,7 @@ class Binder:
         return self.converted(text, targets)
 
     def _tail(self, tree: Any, text: Text, scope: QueryScope) -> str:
-        """Return ORDER BY, LIMIT and OFFSET of a query that is no SELECT of its own."""
+        """Return ORDER BY, LIMIT and OFFSET of a query that is not a SELECT."""
         outputs = OutputScope(scope, text.outputs)
         return scopes.order_by(tree, outputs) + self.limit(tree, scope)
 
@@ -418,7 +418,7 @@ def _trimmed(node: Any, cell: Bound) -> Bound:
 
 
 def _check_mixed(cells: Sequence[Sequence[Bound]], targets: Sequence[sqltypes.SqlType]) -> None:
-    """Refuse numbers beside texts that are none in one column of VALUES: it is one of numbers."""
+    """Refuse a column of VALUES with numbers and texts that are not numbers."""
     for index, target in enumerate(targets):
         column = [row[index] for row in cells]
         if target.kind != "text" or all(cell.type.kind != "fixed" for cell in column):

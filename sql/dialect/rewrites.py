@@ -1,8 +1,8 @@
-"""rule: Snowflake's semantics in the engine's words: casts, arithmetic, comparison, patterns.
+"""rule: Snowflake's semantics in the engine's SQL: casts, arithmetic, comparison, patterns.
 
-Each function takes bound operands and returns one. Where the engine would differ silently (whole
-number division, wrapping sums, NULL in CONCAT, backslash in LIKE, unanchored regular expressions)
-the difference is written out; where no words exist, it is refused.
+Each function takes bound operands and returns one. Where the engine differs silently (whole number
+division, wrapping sums, NULL in CONCAT, backslash in LIKE, unanchored regular expressions) the
+rewrite makes the difference explicit; a construct that cannot be expressed is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def call(name: str, *arguments: Bound) -> str:
 
 
 def as_arrow(operand: Bound, kind: sqltypes.SqlType) -> str:
-    """Return operand in exactly the engine's type of kind; kernels take no other."""
+    """Return operand in exactly the engine's type of kind; kernels accept no other."""
     return sqltypes.exactly(operand.sql, kind)
 
 
@@ -65,7 +65,7 @@ def cast(
 def implicit(
     operand: Bound, target: sqltypes.SqlType, forms: formats.Forms = formats.DEFAULT
 ) -> Bound:
-    """Return operand as target where Snowflake does so unasked; nothing is lost or cut."""
+    """Return operand as target if Snowflake converts it implicitly, without loss."""
     if sqltypes.same_in_engine(operand.type, target):
         return operand
     if target.kind == "fixed" and target.is_integer and operand.type.is_integer:
@@ -74,7 +74,7 @@ def implicit(
 
 
 def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], sqltypes.SqlType]:
-    """Return operands as the one type they share; raises SqlError when there is none."""
+    """Return operands as their common type; raises SqlError if there is none."""
     kind = sqltypes.unified([operand.type for operand in operands])
     if kind is None:
         shown = ", ".join(sqltypes.shown(operand.type) for operand in operands)
@@ -139,7 +139,7 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
 def _instant_literal(moment: datetime.datetime, target: sqltypes.SqlType) -> Bound:
     if moment.tzinfo is not None:
         return bounds.timestamp(moment)
-    # Which instant it is depends on the session's zone, which the engine knows.
+    # The instant depends on the session's zone, which only the engine has.
     sql = sqltypes.exactly(bounds.quoted_text(moment.isoformat()), target)
     return Bound(sql=sql, type=target, nullable=False)
 
@@ -166,7 +166,7 @@ def _cast_fixed(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
     if source.is_integer and target.scale == 0:
         low, high = -(10**target.precision) + 1, 10**target.precision - 1
         if low <= source.low and source.high <= high:
-            # It stays a 64-bit integer; only what is told of it changes.
+            # It stays a 64-bit integer; only its declared type changes.
             kind = sqltypes.integer(target.precision, source.low, source.high)
             return bounds.retyped(operand, kind)
     wide = dataclasses.replace(target, wide=True)
@@ -332,7 +332,7 @@ CASTS = {
 
 
 def as_number(operand: Bound) -> Bound:
-    """Return operand as something to calculate with."""
+    """Return operand as a number for arithmetic."""
     match operand.type.kind:
         case "fixed" | "real":
             return operand
@@ -360,7 +360,7 @@ def _number_literal(operand: Bound) -> Bound:
 
 
 def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
-    """Return left + right, or left - right; dates take and give days."""
+    """Return left + right, or left - right; a date plus or minus days is a date."""
     sign = "-" if negative else "+"
     if right.type.kind == "interval" or left.type.kind == "interval":
         return _add_interval(left, right, sign)
@@ -377,7 +377,7 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
         return bounds.chained(left, sign, right, kind)
     left, right = _widened(left), _widened(right)
     if kind == left.type and kind.precision == sqltypes.PRECISION_MAX:
-        # No sum grows wider than this, so that the engine's own type needs no settling.
+        # No sum becomes wider than this, so that the engine's own type can stay.
         return bounds.chained(left, sign, right, kind)
     result = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
     return _settled(result, kind)
@@ -416,7 +416,7 @@ def _add_interval(left: Bound, right: Bound, sign: str) -> Bound:
 def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False) -> Bound:
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
     if moment.type.kind == "timestamp_ltz" and unit in ("day", "month"):
-        # Days and months are the calendar's, which knows summer time; hours are the clock's.
+        # Days and months follow the calendar, with summer time; hours are fixed durations.
         local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
         return cast(local, moment.type)
     count = round_half_away(count)
@@ -542,7 +542,7 @@ def negate(operand: Bound) -> Bound:
 
 
 def round_half_away(operand: Bound) -> Bound:
-    """Return a number as a whole one, as function arguments that want integers take it."""
+    """Return a number as a whole one, as for function arguments that are integers."""
     operand = as_number(operand)
     if operand.type.is_integer:
         return operand
@@ -623,7 +623,7 @@ def _whole_digits(kind: sqltypes.SqlType) -> int:
 
 
 def _real_side(operand: Bound) -> Bound:
-    # Left alone, the engine makes decimals of both: 1e-16 would be 0, and 1e300 an error.
+    # By default the engine makes decimals of both: 1e-16 would be 0, and 1e300 an error.
     if isinstance(operand.literal, int | decimal.Decimal):
         return bounds.real(float(operand.literal))
     return cast(operand, sqltypes.REAL)
@@ -726,7 +726,7 @@ def any_null(operands: Sequence[Bound]) -> str:
 
 
 def extreme(operands: Sequence[Bound], name: str) -> Bound:
-    """Return GREATEST or LEAST: NULL as soon as one operand is."""
+    """Return GREATEST or LEAST: NULL if an operand is."""
     parts, kind = unify(operands, name.upper())
     sql = call(name, *parts)
     if any(part.nullable for part in parts):
@@ -735,7 +735,7 @@ def extreme(operands: Sequence[Bound], name: str) -> Bound:
 
 
 def concat(operands: Sequence[Bound], forms: formats.Forms = formats.DEFAULT) -> Bound:
-    """Return the operands joined: NULL as soon as one is."""
+    """Return the operands joined: NULL if one is."""
     if operands and all(operand.type.kind == "binary" for operand in operands):
         raise errors.unsupported("concatenation of BINARY")
     parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]

@@ -1,7 +1,7 @@
-"""rule: what names mean in one SELECT: its sources, its WITH, its select list; then outside it.
+"""rule: resolves the names of one SELECT: its sources, its WITH, its select list, outer queries.
 
 A scope looks a column up in its own sources first, then among the aliases of its select list, then
-in the query around it. It binds the queries inside expressions by asking the binder that made it.
+in the outer query. The binder of the statement binds the queries inside expressions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sql.dialect.bound import Bound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """A column of a query. name: as Snowflake reports it. unique: as the engine knows it.
+    """A column of a query. name: as Snowflake reports it. unique: its name in the engine.
 
     is_named: it is a column or has an alias; else its name is only its expression's text.
     is_null: it is NULL in every row, and has its type only for want of another.
@@ -77,7 +77,7 @@ class Source:
 
 
 class Binder(Protocol):
-    """What a scope asks of the binder of its statement."""
+    """The binder's methods that a scope uses."""
 
     @property
     def environment(self) -> shapes.Environment: ...
@@ -96,7 +96,7 @@ class Binder(Protocol):
 
 
 class QueryScope:
-    """What names mean in one SELECT: its sources, its WITH, its select list; then its parent's."""
+    """The names of one SELECT: its sources, its WITH, its select list; then its parent's."""
 
     def __init__(self, *, binder: Binder, parent: QueryScope | None) -> None:
         self.binder = binder
@@ -135,7 +135,7 @@ class QueryScope:
 
     @property
     def for_from(self) -> QueryScope:
-        """The scope of a query in FROM: it sees WITH and what is outside, not its neighbours."""
+        """The scope of a query in FROM: it sees WITH and outer names, not its neighbours."""
         child = QueryScope(binder=self.binder, parent=self.parent)
         child.common = self.common
         return child
@@ -143,7 +143,7 @@ class QueryScope:
     # Names
 
     def column(self, node: exp.Column) -> Bound:
-        """Return what a column's name means here; raises SqlError 000904 or 002026."""
+        """Return the column to which a name resolves; raises SqlError 000904 or 002026."""
         if not isinstance(node.this, exp.Identifier):
             raise errors.unsupported(expressions.construct_name(node.this))
         wanted = columns.ident(node.this)
@@ -165,7 +165,7 @@ class QueryScope:
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
 
     def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
-        """Return what a name means in this scope alone: a source's column, then an alias."""
+        """Return the column of a name in this scope alone: a source's column, then an alias."""
         column = self.from_sources(wanted, path)
         if column is None and not path:
             column = self.from_aliases(wanted)
@@ -223,14 +223,14 @@ class QueryScope:
                 phase="COMPILATION",
             )
         sql = text.sql
-        if sql.startswith("("):  # the engine takes "((" for the start of an expression
+        if sql.startswith("("):  # the engine parses "((" as the start of an expression
             sql = f"SELECT * FROM ({sql}) AS {names.quoted(self.binder.alias('scalar'))}"
         return Bound(sql=f"({sql})", type=output.type, nullable=True)
 
     def exists(self, node: Any) -> Bound:
         inner = _inner(node.this)
         if not self.is_filtering and _counts_plainly(inner):
-            # The engine knows EXISTS only in filters; a count says the same.
+            # The engine supports EXISTS only in filters; a count is equivalent.
             counted = inner.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
@@ -342,7 +342,7 @@ def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
 
 
 def _uses_of_names(tree: Any) -> Counter[str]:
-    """Return how often each name stands alone for a table, by folded name."""
+    """Return the number of references to each name as a table, by folded name."""
     return Counter(
         columns.ident(table.this).folded
         for table in tree.find_all(exp.Table)

@@ -1,8 +1,8 @@
-"""rule: one SELECT on its way to the engine's text.
+"""rule: binds one SELECT to the engine's text.
 
-FROM first, which makes the scope; then the select list, stars spread out; then the clauses, whose
-conditions on stored columns are kept for pruning. Every output gets a unique name, because the
-engine takes no duplicates; Snowflake's names stand beside.
+FROM comes first, because it makes the scope; then the select list, with stars expanded; then the
+clauses, whose conditions on stored columns are kept for pruning. Every output gets a unique name,
+because the engine refuses duplicates; Snowflake's names are kept beside it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sql.dialect.scopes import Column, Output, QueryScope, Source, Text
 
 
 class Binder(scopes.Binder, Protocol):
-    """What a SELECT asks of the binder of its statement besides."""
+    """The binder's further methods that a SELECT uses."""
 
     @property
     def filters(self) -> dict[int, list[predicates.Condition]]: ...
@@ -47,7 +47,7 @@ class Binder(scopes.Binder, Protocol):
 
 
 class SelectBinder:
-    """One SELECT on its way: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
+    """One SELECT: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
 
     def __init__(self, binder: Binder, tree: exp.Select, scope: QueryScope) -> None:
         self._binder = binder
@@ -98,7 +98,7 @@ class SelectBinder:
         )
 
     def _counted(self) -> int | None:
-        """Return the stored table whose rows are counted, if the query does nothing else."""
+        """Return the stored table whose rows are counted, if the query only does that."""
         if {name for name, value in self._tree.args.items() if value} != {"expressions", "from_"}:
             return None
         table = self._tree.args["from_"].this
@@ -147,7 +147,7 @@ class SelectBinder:
         return f" FROM {sql}" if sql else ""
 
     def _joined(self, node: Any) -> str:
-        """Return one item of FROM, with the joins that hang on it."""
+        """Return one item of FROM, with its joins."""
         sql = self._source(node)
         for join in node.args.get("joins") or ():
             sql = self._join(sql, join)
@@ -381,7 +381,7 @@ class SelectBinder:
     # The select list
 
     def _select_list(self) -> list[tuple[str, Any]]:
-        """Return (name, tree or Bound) of each item, stars spread out; fill in the aliases."""
+        """Return (name, tree or Bound) of each item, with stars expanded; fill in the aliases."""
         items: list[tuple[str, Any]] = []
         for node in self._tree.expressions:
             star = (
@@ -547,7 +547,7 @@ class SelectBinder:
         for use, condition in predicates.conditions(
             node, self._scope, null_rejecting=self._outer_join
         ):
-            # A name of an outer query filters no rows there.
+            # A name of an outer query does not filter rows here.
             if use in own:
                 self._binder.filters.setdefault(use, []).append(condition)
 
@@ -671,7 +671,7 @@ def _counts_rows(node: Any) -> bool:
 
 
 def check_plain(bound: Bound, place: str) -> None:
-    """Raise SqlError where an aggregate or window function cannot stand."""
+    """Raise SqlError for an aggregate or window function where none is allowed."""
     if bound.aggregate or bound.window:
         raise errors.SqlError(
             "002035",

@@ -1,7 +1,7 @@
-"""rule: what the binder is told: tables, binds, variables and the session's context.
+"""rule: the binder's inputs: tables, binds, variables and the session's context.
 
-Everything a statement's meaning depends on arrives as one value, so that binding is a function:
-the clock, the user and the current names are arguments too.
+All inputs are one value, so that binding is a function: the clock, the user and the current names
+are arguments too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sql.dialect import formats, names, sqltypes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShapeColumn:
-    """A column of a table. name: as it is stored. selectable: its values can be computed with."""
+    """A column of a table. name: as stored. selectable: its values can be computed with."""
 
     name: str
     type: sqltypes.SqlType
@@ -26,7 +26,7 @@ class ShapeColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableShape:
-    """A table as one reference of the text sees it.
+    """A table as one reference of the text uses it.
 
     relation: the name under which the engine knows it. path: its stored database, schema and name.
     rows: how many it has at most, when that is known.
@@ -40,7 +40,7 @@ class TableShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableUse:
-    """One place of the text that names a table. moment: AT or BEFORE, if it is there."""
+    """One reference to a table in the text. moment: AT or BEFORE, if present."""
 
     index: int
     name: names.Name
@@ -80,7 +80,7 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """All that a text may refer to. binds None: the statement is only described.
+    """Everything that a text may refer to. binds None: the statement is only described.
 
     columns_max: how many columns its parts may have together before binding ends with ManyColumns.
     binds and variables hold bound literals by name ("1" for the first `?`). rows_relation: array
@@ -96,4 +96,4 @@ class Environment:
 
 
 class ManyColumns(Exception):
-    """A statement has more columns than its environment allows, and fewer than any may have."""
+    """A statement has more columns than its environment allows, but fewer than the maximum."""

@@ -1,8 +1,8 @@
 """rule: the grammar of SHOW and DESCRIBE.
 
-Comments may stand anywhere (the tokenizer drops them); TERSE, HISTORY, LIKE, IN, STARTS WITH and
-LIMIT ... FROM come in Snowflake's order. Any words may name what is listed: `sql.show` has the
-table of what Boathouse lists, and refuses the rest by name.
+Comments are allowed anywhere (the tokenizer drops them); TERSE, HISTORY, LIKE, IN, STARTS WITH and
+LIMIT ... FROM come in Snowflake's order. Any words may name the listing: `sql.show` has the table
+of Boathouse's listings, and refuses others by name.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sql.dialect import names, operations, reading
 
 KIND_WORDS_MAX = 4
 CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
-"""Words that end the name of what is listed."""
+"""Words that end the name of the listing."""
 
 SCOPES: tuple[Literal["database", "schema", "table"], ...] = ("database", "schema", "table")
 
 
 def read_show(reader: reading.Reader) -> operations.Show:
-    """Return the SHOW statement that begins here."""
+    """Return the SHOW statement that starts here."""
     reader.expect("SHOW")
     terse = reader.accept("TERSE")
     kind = _read_kind(reader)
@@ -51,7 +51,7 @@ def read_show(reader: reading.Reader) -> operations.Show:
 
 
 def _read_kind(reader: reading.Reader) -> str:
-    """Return the words that name what is listed: `PRIMARY KEYS`."""
+    """Return the words that name the listing: `PRIMARY KEYS`."""
     words: list[str] = []
     while len(words) < KIND_WORDS_MAX and _is_of_kind(reader.peek_word()):
         words += reader.next_word().split()
@@ -83,7 +83,7 @@ def _read_scope(
 
 
 def read_describe(reader: reading.Reader) -> operations.Describe:
-    """Return the DESCRIBE statement that begins here."""
+    """Return the DESCRIBE statement that starts here."""
     _ = reader.accept("DESCRIBE") or reader.accept("DESC")
     reader.accept("ICEBERG")
     for word, kind in DESCRIBED:

@@ -1,9 +1,9 @@
-"""rule: Snowflake's types as the binder knows them, and the arithmetic on them.
+"""rule: Snowflake's types in the binder, and the arithmetic on them.
 
-A NUMBER of scale 0 is computed as a 64-bit integer as long as its bounds say that nothing can
-overflow, else as a 128-bit decimal (`wide`). The engine's 64-bit arithmetic wraps silently, so the
-bounds of every integer expression are carried along: exact for literals and for columns whose
-files say their bounds, the type's own otherwise.
+A NUMBER of scale 0 is computed as a 64-bit integer as long as its bounds prove that no operation
+overflows, else as a 128-bit decimal (`wide`). The engine's 64-bit arithmetic wraps silently, so
+every integer expression has bounds: exact for literals and for columns whose files have bounds,
+otherwise the type's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SqlType:
 
     @property
     def is_integer(self) -> bool:
-        """Whether values are held as 64-bit integers."""
+        """Whether values are stored as 64-bit integers."""
         return self.kind == "fixed" and not self.wide
 
     @property
@@ -80,7 +80,7 @@ def text(length: int | None) -> SqlType:
 
 
 def arrow_name(kind: SqlType) -> str:
-    """Return the type as the engine's arrow_cast takes it."""
+    """Return the type's name for the engine's arrow_cast."""
     unit = "Nanosecond" if kind.scale > 6 else "Microsecond"
     match kind.kind:
         case "fixed":
@@ -109,13 +109,13 @@ def exactly(sql: str, kind: SqlType, *, lenient: bool = False) -> str:
     sum(x) and sum(CAST(x AS ...)) for one name.
     """
     if kind.kind == "timestamp_ltz":
-        # Held in the session's zone, which only the engine knows by this name.
+        # In the session's zone, which only the engine knows by this name.
         return f"{'TRY_CAST' if lenient else 'CAST'}({sql} AS TIMESTAMP(6) WITH TIME ZONE)"
     return f"{'arrow_try_cast' if lenient else 'arrow_cast'}({sql}, '{arrow_name(kind)}')"
 
 
 def shown(kind: SqlType) -> str:
-    """Return the type as DESCRIBE and messages show it."""
+    """Return the type as in DESCRIBE and messages."""
     match kind.kind:
         case "fixed":
             return f"NUMBER({kind.precision},{kind.scale})"
@@ -179,7 +179,7 @@ def negated(kind: SqlType) -> SqlType:
 
 
 def unified(kinds: list[SqlType]) -> SqlType | None:
-    """Return the type that all of kinds become in one column, or None if there is none."""
+    """Return the common type of kinds in one column, or None if there is none."""
     unified = NULL
     for kind in kinds:
         pair = _unified_pair(unified, kind)
@@ -198,7 +198,7 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
     if pair == {"fixed", "real"}:
         return REAL
     if "text" in pair:
-        # Snowflake turns the text into the other type, and fails on text that is none.
+        # Snowflake converts the text to the other type, and fails on invalid text.
         other = left if right.kind == "text" else right
         if other.kind in ("variant", "object", "array", "interval"):
             return None
@@ -232,7 +232,7 @@ def _same_kind(left: SqlType, right: SqlType) -> SqlType:
 
 
 def same_in_engine(left: SqlType, right: SqlType) -> bool:
-    """Say whether values of both are held alike, so that no cast is needed."""
+    """Return whether values of both have the same representation, so that no cast is needed."""
     if left.kind != right.kind:
         return False
     if left.kind == "fixed":
@@ -245,7 +245,7 @@ def same_in_engine(left: SqlType, right: SqlType) -> bool:
 
 
 def column(name: str, kind: SqlType, *, nullable: bool = True) -> outcomes.Column:
-    """Return the result column of that type."""
+    """Return the result column of this type."""
     if kind.kind == "null":
         kind = TEXT
     assert kind.kind != "interval"
