@@ -28,6 +28,9 @@ READS_AT_ONCE_MAX: Final = 4
 CHUNK_ENTRIES: Final = 250
 """Entries looked at without a pause: some milliseconds when their metrics are unpacked."""
 
+MANIFEST_COST_ENTRIES: Final = 5
+"""What a manifest costs beside its entries, in entries."""
+
 HEADER_BYTES_MAX: Final = 256 * 1024
 """How far the header of a manifest may reach where nothing else of it is read."""
 READ_HERE_BYTES_MAX: Final = 256 * 1024
@@ -101,13 +104,15 @@ class Scans:
         listed = () if wanted is None else await self.manifests_of(reader, wanted)
         filters = _Filters(table, predicate, schema)
         chosen: list[ManifestFile] = []
+        turns = _Turns()
         for start in range(0, len(listed), CHUNK_ENTRIES):
+            if turns.are_over(min(CHUNK_ENTRIES, len(listed) - start)):
+                await asyncio.sleep(0)
             chosen += [
                 manifest
                 for manifest in listed[start : start + CHUNK_ENTRIES]
                 if manifest.has_live_files and filters.may_match_manifest(manifest)
             ]
-            await asyncio.sleep(0)
         read = await self._read_manifests(chosen, reader)
         index = deletes.DeleteIndex(
             unpartitioned=[spec["spec-id"] for spec in table.partition_specs if not spec["fields"]]
@@ -115,16 +120,18 @@ class Scans:
         for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DELETES:
                 for chunk in live.chunks:
+                    if turns.are_over(len(chunk.entries)):
+                        await asyncio.sleep(0)
                     index.add(chunk.entries)
-                    await asyncio.sleep(0)
         tasks: list[FileTask] = []
         considered = 0
         for manifest, live in zip(chosen, read, strict=True):
             if manifest.content == ManifestContent.DATA:
                 considered += len(live.entries)
                 for chunk in live.chunks:
+                    if turns.are_over(len(chunk.entries)):
+                        await asyncio.sleep(0)  # other requests wait for one chunk at most
                     tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
-                    await asyncio.sleep(0)  # other requests wait for one chunk at most
         return ScanPlan(
             schema=schema,
             snapshot_id=wanted,
@@ -247,19 +254,40 @@ class Scans:
         read: list[_Entries] = []
         files_left = LIVE_FILES_MAX
         for start in range(0, len(chosen), MANIFESTS_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
             part = chosen[start : start + MANIFESTS_AT_ONCE]
-            read += await asyncio.gather(*(self._read_manifest(one, reader) for one in part))
+            if len(part) == 1:
+                read.append(await self._read_manifest(part[0], reader))
+            else:
+                read += await self._read_some(part, reader)
             files_left -= sum(len(live.entries) for live in read[start:])
             if files_left < 0:
                 raise errors.InvalidMetadataFile(
                     f"A snapshot with more than {LIVE_FILES_MAX} files is not read"
                 )
-            await asyncio.sleep(0)
         return read
+
+    async def _read_some(
+        self, part: Sequence[ManifestFile], reader: readers.Reader
+    ) -> list[_Entries]:
+        """Return the live entries of some manifests; those that are not kept are read at once."""
+        kept: list[_Entries | None] = []
+        for manifest in part:
+            file = self._files.open(reader.file(manifest.manifest_path))
+            kept.append(self._cache.get(file, _inherited(manifest)))
+        missing = [place for place, entries in enumerate(kept) if entries is None]
+        read = await asyncio.gather(
+            *(self._read_manifest(part[place], reader) for place in missing)
+        )
+        by_place = dict(zip(missing, read, strict=True))
+        return [
+            by_place[place] if entries is None else entries for place, entries in enumerate(kept)
+        ]
 
     async def _read_manifest(self, manifest: ManifestFile, reader: readers.Reader) -> _Entries:
         file = self._files.open(reader.file(manifest.manifest_path))
-        inherited = (manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id)
+        inherited = _inherited(manifest)
         kept: _Entries | None = self._cache.get(file, inherited)
         if kept is not None:
             return kept
@@ -299,6 +327,29 @@ def head_of(table: TableMetadata, branch: str = MAIN_BRANCH) -> int | None:
     ref = table.refs.get(branch)
     snapshot_id: int | None = None if ref is None else ref["snapshot-id"]
     return snapshot_id
+
+
+def _inherited(manifest: ManifestFile) -> tuple[Any, ...]:
+    """Return what the entries of a manifest inherit; beside its body they depend on nothing."""
+    return (manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id)
+
+
+class _Turns:
+    """Counts what was looked at since other requests had their turn. Mutable.
+
+    A turn of the event loop costs some ten microseconds: small plans take none.
+    """
+
+    def __init__(self) -> None:
+        self._entries = 0
+
+    def are_over(self, entries: int) -> bool:
+        """Say whether others are to have a turn before so many entries more; count these."""
+        self._entries += entries + MANIFEST_COST_ENTRIES
+        if self._entries <= CHUNK_ENTRIES + MANIFEST_COST_ENTRIES:
+            return False
+        self._entries = entries + MANIFEST_COST_ENTRIES
+        return True
 
 
 class _Filters:
