@@ -355,9 +355,9 @@ class WorkerEngine:
 
     async def _all(self, steps: Iterable[Awaitable[None]]) -> None:
         """Go through all steps of the closing, whatever goes wrong in one of them."""
-        for found in await asyncio.gather(*steps, return_exceptions=True):
-            if isinstance(found, BaseException):
-                self._log.warning("a child was not closed in order: %r", found)
+        for outcome in await asyncio.gather(*steps, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                self._log.warning("a child was not closed in order: %r", outcome)
 
     async def _take_child(self) -> _Child:
         while self._idle:
@@ -696,7 +696,7 @@ class _ChildResults:
 
     async def _drain(self) -> None:
         while not self._over:
-            if self._reading:  # somebody else waits for the next frame and will see the end
+            if self._reading:  # another task waits for the next frame and will see the end
                 await self._ended.wait()
                 return
             try:

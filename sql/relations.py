@@ -107,19 +107,21 @@ class Relations:
         bounds: Mapping[int, tuple[int, int]] | None = None,
     ) -> shapes.TableShape:
         """Return what the binder is told. bounds: of whole-number columns, by field id."""
-        found = []
+        shape_columns = []
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):
             ends = (bounds or {}).get(field["id"])
             kind = column.type
             if ends is not None and kind.is_integer:
                 kind = sqltypes.integer(kind.precision, *ends)
-            found.append(shapes.ShapeColumn(name=column.name, type=kind, nullable=column.nullable))
+            shape_columns.append(
+                shapes.ShapeColumn(name=column.name, type=kind, nullable=column.nullable)
+            )
         ident = table.loaded.ident
         return shapes.TableShape(
             relation=relation,
             path=(ident.table_bucket, ".".join(ident.namespace), ident.name),
-            columns=tuple(found),
+            columns=tuple(shape_columns),
             rows=_rows_of(table),
         )
 
@@ -356,11 +358,11 @@ class Relations:
         fields, projection = [], []
         for number, field in enumerate(wanted):
             name = field["name"] if number < len(table.fields) else _hidden(field["id"])
-            found = by_id.get(field["id"])
-            if found is not None:
-                kind = _read_type(field["type"], found, zone)
-                fields.append(pa.field(found.name, kind))
-                projection.append((name, _column(found, field["type"])))
+            file_column = by_id.get(field["id"])
+            if file_column is not None:
+                kind = _read_type(field["type"], file_column, zone)
+                fields.append(pa.field(file_column.name, kind))
+                projection.append((name, _column(file_column, field["type"])))
             elif not tabletypes.is_computable(field["type"]):
                 # The engine gives NULLs of any type for a column that a file does not have.
                 absent = _absent_nested(field, read)
@@ -501,16 +503,16 @@ def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | Non
         case "version":
             if not str(moment.value).lstrip("-").isdecimal():
                 raise _no_moment(loaded, f"version {moment.value} does not exist")
-            found = int(str(moment.value))
-            if found not in metadata.snapshot_ids:
-                raise _no_moment(loaded, f"version {found} does not exist")
+            snapshot_id = int(str(moment.value))
+            if snapshot_id not in metadata.snapshot_ids:
+                raise _no_moment(loaded, f"version {snapshot_id} does not exist")
         case "ref":
             ref = metadata.refs.get(str(moment.value))
             if ref is None:
                 raise _no_moment(loaded, f"there is no branch or tag '{moment.value}'")
-            found = int(ref["snapshot-id"])
+            snapshot_id = int(ref["snapshot-id"])
         case "statement":
-            found = _snapshot_of_query(loaded, str(moment.value))
+            snapshot_id = _snapshot_of_query(loaded, str(moment.value))
         case "timestamp":
             assert not isinstance(moment.value, int | str)
             at_ms = int(moment.value.timestamp() * 1000)
@@ -518,11 +520,11 @@ def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | Non
         case _:
             raise errors.unsupported(f"AT ({moment.kind.upper()} => ...)")
     if not moment.before:
-        return found
-    snapshot = metadata.snapshot(found)
+        return snapshot_id
+    snapshot = metadata.snapshot(snapshot_id)
     parent = None if snapshot is None else snapshot.get("parent-snapshot-id")
     if parent is not None and parent not in metadata.snapshot_ids:
-        raise _no_moment(loaded, f"the state before version {found} has expired")
+        raise _no_moment(loaded, f"the state before version {snapshot_id} has expired")
     return parent
 
 
@@ -552,12 +554,12 @@ def _newest_before(loaded: tables.LoadedTable, at_ms: int) -> int | None:
 
 def _no_moment(loaded: tables.LoadedTable, reason: str) -> errors.SqlError:
     oldest = min((entry["timestamp-ms"] for entry in loaded.metadata.snapshot_log), default=None)
-    known = "" if oldest is None else f" The oldest available time is {_iso(oldest)}."
+    oldest_time = "" if oldest is None else f" The oldest available time is {_iso(oldest)}."
     return errors.SqlError(
         "000707",
         "02000",
         "SQL compilation error:\nTime travel data is not available for table "
-        f"{loaded.ident.name}: {reason}.{known}",
+        f"{loaded.ident.name}: {reason}.{oldest_time}",
         phase="COMPILATION",
     )
 
@@ -610,12 +612,12 @@ def _part(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.
             op="null" if condition.operator == "is null" else "not-null", column=column
         )
     plain = [tabletypes.plain_value(kind, value) for value in condition.values]
-    known = tuple(value for value in plain if value is not None)
-    if len(known) != len(plain):
+    values = tuple(value for value in plain if value is not None)
+    if len(values) != len(plain):
         return None
     if condition.operator == "in":
-        return pruning.Membership(column=column, values=known)
-    return pruning.Comparison(op=OPERATORS[condition.operator], column=column, value=known[0])
+        return pruning.Membership(column=column, values=values)
+    return pruning.Comparison(op=OPERATORS[condition.operator], column=column, value=values[0])
 
 
 # Columns
@@ -644,14 +646,16 @@ def _nested_type(kind: Any, zone: str) -> pa.DataType:
     return pa.map_(_nested_type(kind["key"], zone), _nested_type(kind["value"], zone))
 
 
-def _read_type(kind: Any, found: pa.Field[Any], zone: str) -> pa.DataType:
+def _read_type(kind: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
     """Return the Arrow type in which a file's column is read as an Iceberg type."""
     if not isinstance(kind, dict):
         return tabletypes.engine_type(kind, zone)
-    if not _same_form(kind, found.type):
-        raise errors.unsupported(f"column {found.name}, which a file holds as {found.type}")
-    if not _same_children(kind, found.type):
-        raise errors.unsupported(f"column {found.name}, whose nested fields were renamed")
+    if not _same_form(kind, file_column.type):
+        raise errors.unsupported(
+            f"column {file_column.name}, which a file holds as {file_column.type}"
+        )
+    if not _same_children(kind, file_column.type):
+        raise errors.unsupported(f"column {file_column.name}, whose nested fields were renamed")
     return _nested_type(kind, zone)
 
 
@@ -666,27 +670,27 @@ def _is_list(arrow_type: pa.DataType) -> bool:
     )
 
 
-def _same_form(kind: Any, found: Any) -> bool:
+def _same_form(kind: Any, arrow_type: Any) -> bool:
     """Say whether a file's column is nested as the table's is."""
     if not isinstance(kind, dict):
-        return not pa.types.is_nested(found)
-    if kind["type"] == "struct" and pa.types.is_struct(found):
+        return not pa.types.is_nested(arrow_type)
+    if kind["type"] == "struct" and pa.types.is_struct(arrow_type):
         by_id = {field["id"]: field for field in kind["fields"]}
         return all(
             _same_form(by_id[_field_id(child)]["type"], child.type)
-            for child in (found.field(index) for index in range(found.num_fields))
+            for child in (arrow_type.field(index) for index in range(arrow_type.num_fields))
             if _field_id(child) in by_id
         )
-    if kind["type"] == "list" and _is_list(found):
-        return _same_form(kind["element"], found.value_type)
-    if kind["type"] == "map" and pa.types.is_map(found):
-        return _same_form(kind["key"], found.key_type) and _same_form(
-            kind["value"], found.item_type
+    if kind["type"] == "list" and _is_list(arrow_type):
+        return _same_form(kind["element"], arrow_type.value_type)
+    if kind["type"] == "map" and pa.types.is_map(arrow_type):
+        return _same_form(kind["key"], arrow_type.key_type) and _same_form(
+            kind["value"], arrow_type.item_type
         )
     return False
 
 
-def _same_children(kind: Any, found: Any) -> bool:
+def _same_children(kind: Any, arrow_type: Any) -> bool:
     """Whether the children that a file has are called as the table calls them, by field id.
 
     The column has the form of kind (`_same_form`).
@@ -695,8 +699,8 @@ def _same_children(kind: Any, found: Any) -> bool:
         return True
     if kind["type"] == "struct":
         by_id = {field["id"]: field for field in kind["fields"]}
-        for index in range(found.num_fields):
-            child = found.field(index)
+        for index in range(arrow_type.num_fields):
+            child = arrow_type.field(index)
             field = by_id.get(_field_id(child))
             if field is None:
                 if any(other["name"] == child.name for other in kind["fields"]):
@@ -705,14 +709,14 @@ def _same_children(kind: Any, found: Any) -> bool:
                 return False
         return True
     if kind["type"] == "list":
-        return _same_children(kind["element"], found.value_type)
-    return _same_children(kind["key"], found.key_type) and _same_children(
-        kind["value"], found.item_type
+        return _same_children(kind["element"], arrow_type.value_type)
+    return _same_children(kind["key"], arrow_type.key_type) and _same_children(
+        kind["value"], arrow_type.item_type
     )
 
 
-def _column(found: pa.Field[Any], kind: Any) -> str:
-    return engine.quoted(found.name)
+def _column(file_column: pa.Field[Any], kind: Any) -> str:
+    return engine.quoted(file_column.name)
 
 
 def _absent_nested(field: Mapping[str, Any], read: pa.Schema) -> str:
