@@ -44,9 +44,6 @@ from storage import errors as storage_errors
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
-TOO_SHORT = "001008"
-"""Code of a fault: `value|column|length`, where a column takes exactly so many bytes."""
-
 FaultKind = Literal[
     "plan",
     "value",
@@ -742,25 +739,6 @@ class _ChildResults:
 def quoted(name: str) -> str:
     """Return name as an identifier of the engine's language."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def ipc_schema(schema: pa.Schema) -> bytes:
-    """Return schema as the bytes that Relation, Group and Write hold."""
-    return bytes(schema.serialize())
-
-
-def ipc_rows(table: pa.Table) -> bytes:
-    """Return table as the bytes that Relation.rows holds."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def read_rows(data: bytes) -> pa.Table:
-    """Return what ipc_rows wrote."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
 
 
 async def collect(results: Results) -> tuple[pa.Table, Finished]:

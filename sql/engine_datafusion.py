@@ -21,7 +21,7 @@ import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import deletes, engine, kernels, parquet_files, rowforms
+from sql import deletes, engine, ipc, kernels, parquet_files, rowforms
 
 CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 """How our kernels put Snowflake's number into an exception that passes through the engine."""
@@ -275,7 +275,7 @@ def _frugal(query: engine.Query) -> engine.Query:
 
 def _without_views(schema: bytes) -> bytes:
     read = pa.ipc.read_schema(pa.py_buffer(schema))
-    return engine.ipc_schema(
+    return ipc.encode_schema(
         pa.schema(
             [
                 pa.field(field.name, pa.string()) if pa.types.is_string_view(field.type) else field
@@ -374,7 +374,7 @@ FOOTERS = pa.schema({"path": pa.string(), "schema": pa.binary()})  # type: ignor
 
 
 def _footers(paths: Sequence[str]) -> pa.RecordBatch:
-    schemas = [engine.ipc_schema(_without_metadata(pq.read_schema(path))) for path in paths]
+    schemas = [ipc.encode_schema(_without_metadata(pq.read_schema(path))) for path in paths]
     return pa.RecordBatch.from_arrays(
         [pa.array(paths, pa.string()), pa.array(schemas, pa.binary())], schema=FOOTERS
     )
@@ -408,9 +408,7 @@ def _register(context: Any, relation: engine.Relation, prefix: str) -> list[str]
         taken.append(name)
         parts.append(_group_text(context, group, name, columns, taken))
     if relation.rows is not None or not parts:
-        rows = (
-            engine.read_rows(relation.rows) if relation.rows is not None else schema.empty_table()
-        )
+        rows = ipc.read_rows(relation.rows) if relation.rows is not None else schema.empty_table()
         if not parts:
             context.register_record_batches(relation.name, [_batches(rows)])
             return taken

@@ -8,9 +8,13 @@ counts from 1 and position from 0, as in Snowflake. Errors of login and of token
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Phase = Literal["COMPILATION", "RUNTIME"]
+
+
+TOO_SHORT: Final = "001008"
+"""Code of a fault: `value|column|length`, where a column takes exactly so many bytes."""
 
 
 class SqlError(Exception):

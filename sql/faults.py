@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from catalog import errors as catalog_errors
 from catalog.metadata import errors as metadata_errors
 from server import errortables
 from server.access import errors as access_errors
-from sql import engine, errors
+from sql import errors
 from storage import errors as storage_errors
+
+if TYPE_CHECKING:
+    from sql import engine
 
 Fault: TypeAlias = Callable[[str], errors.SqlError]
 
@@ -109,7 +112,7 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.null_into_not_null(value)
         case "100078":
             return errors.too_long(value)
-        case engine.TOO_SHORT:
+        case errors.TOO_SHORT:
             shown, column, length = value.rsplit("|", 2)
             return errors.SqlError(
                 "001008",

@@ -21,7 +21,7 @@ import pyarrow as pa
 from catalog import errors as catalog_errors
 from catalog import idents, tables
 from catalog.metadata import errors as metadata_errors
-from sql import engine, errors, limits, outcomes, places, tabletypes
+from sql import engine, errors, ipc, limits, outcomes, places, tabletypes
 from sql.dialect import names, shapes, sqltypes
 from storage import errors as storage_errors
 
@@ -171,7 +171,7 @@ class InformationSchema:
             columns=tuple(shapes.ShapeColumn(name=column[0], type=column[1]) for column in columns),
             rows=table.num_rows,
         )
-        relation = engine.Relation(name=name, schema=engine.ipc_schema(table.schema), rows=encoded)
+        relation = engine.Relation(name=name, schema=ipc.encode_schema(table.schema), rows=encoded)
         return shape, relation
 
 
@@ -188,7 +188,7 @@ def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[
         ]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
     table = pa.Table.from_batches(batches, schema=schema)
-    return table, engine.ipc_rows(table)
+    return table, ipc.encode_rows(table)
 
 
 def list_tables(

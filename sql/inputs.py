@@ -8,14 +8,17 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pyarrow as pa
 
-from sql import bindings, engine, errors, kernels, limits, sessions
+from sql import bindings, errors, ipc, kernels, limits
 from sql.dialect import bound as bounds
 from sql.dialect import expressions, names, rewrites, sqltypes
+
+if TYPE_CHECKING:
+    from sql import sessions
 
 BINDS_RELATION: Final = "__binds"
 
@@ -59,16 +62,11 @@ def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
     return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
 
 
-def binds_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
-    """Return array binds as the relation that INSERT ... VALUES reads, one row per value."""
+def bound_rows(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> pa.Table:
+    """Return array binds as the rows that INSERT ... VALUES reads, one for each value."""
     count = max(binding.rows for binding in binding_by_name.values() if binding.is_array)
-    table = pa.table(
+    return pa.table(
         {name: _arrow(binding, count, zone) for name, binding in binding_by_name.items()}
-    )
-    return engine.Relation(
-        name=BINDS_RELATION,
-        schema=engine.ipc_schema(table.schema),
-        rows=engine.ipc_rows(table),
     )
 
 
@@ -94,14 +92,14 @@ def _packed(binding: bindings.Binding) -> bindings.Binding:
         kind = _fixed_type(binding)
         scale = None if kind.is_integer else kind.scale
     table = pa.table({"": _arrow(binding, binding.rows, "UTC")})
-    column = bindings.Column(rows=binding.rows, scale=scale, data=engine.ipc_rows(table))
+    column = bindings.Column(rows=binding.rows, scale=scale, data=ipc.encode_rows(table))
     return bindings.Binding(type=binding.type, values=(), is_array=True, column=column)
 
 
 def _arrow(binding: bindings.Binding, count: int, zone: str) -> Any:
     """Return count values of a bind as a chunked array."""
     if binding.column is not None:
-        packed = engine.read_rows(binding.column.data).column(0)
+        packed = ipc.read_rows(binding.column.data).column(0)
         is_instant = binding.type in ("timestamp_ltz", "timestamp_tz")
         return packed.cast(pa.timestamp("us", zone)) if is_instant else packed
     values = binding.values if binding.is_array else binding.values * count

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sql import engine, limits, partitioning
+from sql import engine, errors, ipc, limits, partitioning
 from sql.dialect import sqltypes
 
 ROW_GROUP_ROWS = 1 << 20
@@ -116,7 +116,7 @@ def _check_length(array: Any, check: engine.Check, *, exact: bool) -> None:
         raise engine.EngineFault(
             "value",
             f"{_shown(array, lengths, ends['min'])}|{check.name}|{check.length_max}",
-            engine.TOO_SHORT,
+            errors.TOO_SHORT,
         )
 
 
@@ -173,7 +173,7 @@ class _Files:
         parts = []
         start = 0
         for end in _run_ends(sorted_code):
-            partition = engine.ipc_rows(sorted_values.slice(start, 1))
+            partition = ipc.encode_rows(sorted_values.slice(start, 1))
             parts.append((partition, sorted_rows.slice(start, end - start)))
             start = end
         return parts

@@ -20,6 +20,7 @@ from sql import (
     errors,
     information_schema,
     inputs,
+    ipc,
     limits,
     parameters,
     places,
@@ -259,7 +260,7 @@ class Planning:
         await call.compiled.close()
         relations = await self._relations_of(call, query, opened, empty=purpose == "describe")
         if any(binding.is_array for binding in call.bindings.values()):
-            rows = await asyncio.to_thread(inputs.binds_relation, call.bindings, call.zone)
+            rows = await asyncio.to_thread(_bound_relation, call.bindings, call.zone)
             relations = (*relations, rows)
         return engine.Query(
             text=query.sql if text is None else text,
@@ -308,6 +309,15 @@ def _types_of(
     """Return the types of a table's columns as they were declared."""
     declared = tabletypes.declared_types(loaded.metadata.properties)
     return [tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields]
+
+
+def _bound_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> engine.Relation:
+    rows = inputs.bound_rows(binding_by_name, zone)
+    return engine.Relation(
+        name=inputs.BINDS_RELATION,
+        schema=ipc.encode_schema(rows.schema),
+        rows=ipc.encode_rows(rows),
+    )
 
 
 def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:

@@ -32,7 +32,7 @@ from catalog import (
     values,
 )
 from catalog import errors as catalog_errors
-from sql import engine, errors, limits, tabletypes
+from sql import engine, errors, ipc, limits, tabletypes
 from sql.dialect import predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
@@ -222,7 +222,7 @@ class Relations:
             await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
             for key, members in grouped.items()
         ]
-        return engine.Relation(name=name, schema=engine.ipc_schema(schema), groups=tuple(groups))
+        return engine.Relation(name=name, schema=ipc.encode_schema(schema), groups=tuple(groups))
 
     async def count_rows(self, table: Table) -> int | None:
         """Return how many rows table has as its manifests say; None where rows were deleted.
@@ -260,7 +260,7 @@ class Relations:
     def empty(self, table: Table, name: str, *, zone: str = "UTC") -> engine.Relation:
         """Return table without rows, for planning alone."""
         schema = _engine_schema(table.fields, zone)
-        return engine.Relation(name=name, schema=engine.ipc_schema(schema))
+        return engine.Relation(name=name, schema=ipc.encode_schema(schema))
 
     # Files
 
@@ -404,7 +404,7 @@ class Relations:
             }
         return engine.Group(
             directory=str(directory),
-            schema=engine.ipc_schema(pa.schema(list(way.fields))),
+            schema=ipc.encode_schema(pa.schema(list(way.fields))),
             projection=way.projection,
             data_files=data_files,
             position_deletes=position_deletes,

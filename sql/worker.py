@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from sql import confinement, engine, engine_datafusion, frames
+from sql import confinement, engine, engine_datafusion, frames, ipc
 
 REST_SECONDS_MAX = 0.5
 REST_STEP_SECONDS = 0.02
@@ -52,7 +52,7 @@ async def _answer(
     try:
         run = await planner.start(query)
         await run.prepare()
-        await _send(writer, frames.Kind.SCHEMA, engine.ipc_schema(run.schema))
+        await _send(writer, frames.Kind.SCHEMA, ipc.encode_schema(run.schema))
         async for batch in engine_datafusion.batches_again(planner, query, run):
             await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
         await _send(writer, frames.Kind.DONE, msgspec.msgpack.encode(run.finished))

@@ -32,7 +32,7 @@ from catalog import (
 )
 from catalog import errors as catalog_errors
 from server.access import model as access_model
-from sql import engine, errors, limits, relations, tabletypes, threads
+from sql import engine, errors, ipc, limits, relations, tabletypes, threads
 from sql.dialect import names, operations, resolve, sqltypes
 from storage import blobs, disk
 from storage import model as storage_model
@@ -281,7 +281,7 @@ def _order(target: Target, folder: Path) -> engine.Write:
     size = metadata.properties.get(FILE_SIZE, "")
     return engine.Write(
         directory=str(folder),
-        schema=engine.ipc_schema(tabletypes.write_schema(list(target.fields))),
+        schema=ipc.encode_schema(tabletypes.write_schema(list(target.fields))),
         checks=tuple(_check(field, declared.get(field["id"])) for field in target.fields),
         partition=tuple(partition),
         file_size_bytes=int(size) if size.isdecimal() and int(size) > 0 else FILE_SIZE_DEFAULT,
@@ -302,7 +302,7 @@ def _check(field: Mapping[str, Any], declared: str | None) -> engine.Check:
 def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
     if not written.partition:
         return ()
-    row = engine.read_rows(written.partition)
+    row = ipc.read_rows(written.partition)
     return tuple(tabletypes.plain_list(column.combine_chunks())[0] for column in row.columns)
 
 

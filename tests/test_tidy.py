@@ -97,22 +97,6 @@ ENTRY_POINTS = ("mini", "pipeline.__main__")
 UNREACHED: dict[str, str] = {}
 """Modules that no entry point reaches yet, and what they wait for."""
 
-ACROSS_STRATA = {
-    ("catalog.rest.credentials", "server.exchange"),
-    ("catalog.rest.idempotency", "server.asgi"),
-    ("catalog.rest.service", "catalog.rest.oauth"),
-    ("catalog.rest.wire", "server.asgi"),
-    ("catalog.rest.wire_errors", "server.asgi"),
-    ("server.auth.verify", "server.asgi"),
-    ("server.s3.wire_errors", "server.asgi"),
-    ("sql.faults", "sql.engine"),
-    ("sql.inputs", "sql.engine"),
-    ("sql.inputs", "sql.sessions"),
-    ("sql.rest.wire", "sql.queries"),
-    ("sql.rest.wire", "sql.sessions"),
-}
-"""Imports of our own that go up a stratum. A pair that is mended leaves this list."""
-
 
 def test_every_module_is_reached_from_an_entry_point() -> None:
     named = {dotted(path): path for path in modules()}
@@ -144,7 +128,7 @@ def test_imports_between_our_modules_go_down_the_strata() -> None:
         for other in own_imports(path, named)
         if stratum_of(named[other]) in above.get(stratum_of(path) or "", ())
     }
-    assert across == ACROSS_STRATA
+    assert across == set()
 
 
 def dotted(path: Path) -> str:

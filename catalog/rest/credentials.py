@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog import access, idents, properties, records, rights
-from server import exchange
 from server.access import model, tokens
+from server.auth import callers
 from storage import model as storage_model
 
 LIFETIME_SECONDS: Final = 60 * 60
@@ -66,7 +66,7 @@ class Credentials:
         self._kept: OrderedDict[tuple[str, str, bool, int], tokens.VendedKeys] = OrderedDict()
 
     def grant(
-        self, caller: exchange.Caller, ident: idents.TableIdent, pointer: records.Pointer
+        self, caller: callers.Caller, ident: idents.TableIdent, pointer: records.Pointer
     ) -> Grant | None:
         """Return the caller's rights on a table's files, None if there are none."""
         demands = self._access.on_object(ident, pointer.object_uuid, rights.FILE_ACTIONS)
@@ -80,7 +80,7 @@ class Credentials:
         )
 
     def vend(
-        self, caller: exchange.Caller, grant: Grant, *, origin: str, refresh_path: str
+        self, caller: callers.Caller, grant: Grant, *, origin: str, refresh_path: str
     ) -> Vended:
         """Return keys for a grant, with the client's other settings.
 

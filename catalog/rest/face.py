@@ -9,7 +9,7 @@ from __future__ import annotations
 from catalog import access
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
-from catalog.rest import credentials, errors, idempotency, oauth, rows, wire_errors
+from catalog.rest import credentials, errors, idempotency, oauth, rows, wire, wire_errors
 from catalog.rest.service import Service
 from catalog.store import CatalogStore
 from catalog.tables import Tables
@@ -54,7 +54,7 @@ class IcebergFace:
             credentials=credentials.Credentials(
                 ring=ring, access=asking, region=region, now_ms=now_ms, new_id=new_id
             ),
-            idempotency=idempotency.Idempotency(store=store),
+            idempotency=idempotency.Idempotency(store=store, refuse=wire.encode_error),
             default_warehouse=default_warehouse,
             region=region,
             tokens=oauth.TokenEndpoint(
@@ -79,21 +79,21 @@ class IcebergFace:
         """Return an error in the catalog's form, or in OAuth's for the token endpoint."""
         if isinstance(error, errors.TokenRefused):
             status = 401 if error.error == "invalid_client" else 400
-            return wire_errors.encode_oauth(status, error.error, str(error))
+            return wire.encode_oauth(status, error.error, str(error))
         if isinstance(error, auth_errors.TooManyFailures):
-            return wire_errors.encode_oauth(
+            return wire.encode_oauth(
                 429, "slow_down", str(error), retry_after_seconds=error.retry_after_seconds
             )
         status, error_type, message = wire_errors.describe(error)
         row = _row_of(request)
         if row is not None and row.name == "getToken":
             word = "invalid_request" if status < 500 else "server_error"
-            return wire_errors.encode_oauth(status, word, message)
+            return wire.encode_oauth(status, word, message)
         unforeseen = error_type == wire_errors.INTERNAL[1] and not catalog_errors.is_certain(error)
         if unforeseen and row is not None and row.commits:
             # The commit may have happened: the client must not delete its files.
             error_type = wire_errors.WIRE_ERRORS[catalog_errors.CommitStateUnknown][1]
-        return wire_errors.encode(status, error_type, message)
+        return wire.encode_error(status, error_type, message)
 
 
 def _row_of(request: asgi.Request) -> rows.Row | None:

@@ -12,16 +12,22 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from catalog import errors, receipts, records
 from catalog.rest import errors as rest_errors
 from catalog.rest import wire_errors
 from catalog.store import CatalogStore
-from server import asgi
 from storage import errors as storage_errors
 
-Work = Callable[[receipts.Receipt | None], Awaitable[asgi.Response]]
-Replay = Callable[[records.IdempotencyRow], Awaitable[asgi.Response]]
+if TYPE_CHECKING:
+    from server import asgi
+
+Work = Callable[[receipts.Receipt | None], Awaitable["asgi.Response"]]
+Refuse = Callable[[int, str, str], "asgi.Response"]
+"""Encodes a refusal: status, type, message."""
+
+Replay = Callable[[records.IdempotencyRow], Awaitable["asgi.Response"]]
 
 HEADER = "idempotency-key"
 
@@ -29,8 +35,9 @@ HEADER = "idempotency-key"
 class Idempotency:
     """The requests under way, by key; everything else is in the index."""
 
-    def __init__(self, *, store: CatalogStore) -> None:
+    def __init__(self, *, store: CatalogStore, refuse: Refuse) -> None:
         self._store = store
+        self._refuse = refuse
         self._running: dict[bytes, asyncio.Future[None]] = {}
 
     async def run(
@@ -65,7 +72,7 @@ class Idempotency:
                 raise errors.IdempotencyKeyReused(
                     f"The idempotency key {key} was used for another request"
                 )
-            return await _answer(done, replay)
+            return await self._answer(done, replay)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running[row_key] = ended
         receipt = receipts.Receipt(
@@ -84,6 +91,12 @@ class Idempotency:
         with self._store.index.view() as view:
             return receipts.find(view, row_key, now_ms=self._store.now_ms())
 
+    async def _answer(self, done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
+        if done.error is not None:
+            error_type, message = done.error
+            return self._refuse(done.status, error_type, message)
+        return await replay(done)
+
     async def _remember_refusal(self, receipt: receipts.Receipt, error: Exception) -> None:
         status, error_type, message = wire_errors.describe(error)
         if not 400 <= status < 500 or status in (401, 403, 413):
@@ -96,13 +109,6 @@ class Idempotency:
 def key_of(request: asgi.Request) -> str | None:
     """Return the key that the client gave a request."""
     return request.headers.get(HEADER)
-
-
-async def _answer(done: records.IdempotencyRow, replay: Replay) -> asgi.Response:
-    if done.error is not None:
-        error_type, message = done.error
-        return wire_errors.encode(done.status, error_type, message)
-    return await replay(done)
 
 
 def _row_key(place: records.Place, principal: str, key: str) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog import access, errors, idents, owners, records
 from catalog.metadata import reading
 from catalog.namespaces import Namespaces
-from catalog.rest import credentials, idempotency, oauth
+from catalog.rest import credentials, idempotency
 from catalog.rest.idempotency import Replay, Work
 from catalog.store import CatalogStore
 from catalog.tables import Tables
@@ -21,6 +21,7 @@ from catalog.views import Views
 from server import calls
 
 if TYPE_CHECKING:
+    from catalog.rest import oauth
     from server import asgi
 
 _ARN = re.compile(r"arn:aws[-a-z0-9]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")

@@ -1,4 +1,4 @@
-"""rule: bodies of the REST catalog: JSON in, JSON out.
+"""face: bodies of the REST catalog: JSON in, JSON out.
 
 A request's body is decoded once, with exact integers of any size, and every member is read by its
 type. A response with a table is composed of the bytes of its metadata file, which are never decoded
@@ -170,3 +170,25 @@ def etag_matches(header: str | None, etag: str) -> bool:
 def format_idents(names: Sequence[tuple[idents.Namespace, str]]) -> list[dict[str, Any]]:
     """Return the names of tables or views as in listings."""
     return [{"namespace": namespace, "name": name} for namespace, name in names]
+
+
+def encode_error(status: int, error_type: str, message: str) -> asgi.Response:
+    """Return an error as clients expect it."""
+    content = {"error": {"message": message, "type": error_type, "code": status}}
+    headers = [JSON]
+    if status == 401:
+        headers.append(("www-authenticate", "Bearer"))
+    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
+
+
+def encode_oauth(
+    status: int, error: str, description: str, *, retry_after_seconds: int | None = None
+) -> asgi.Response:
+    """Return a refusal of the token endpoint, in OAuth's form (RFC 6749, section 5.2)."""
+    content = {"error": error, "error_description": description}
+    headers = [JSON, ("cache-control", "no-store")]
+    if status == 401:
+        headers.append(("www-authenticate", 'Basic realm="Boathouse"'))
+    if retry_after_seconds is not None:
+        headers.append(("retry-after", str(retry_after_seconds)))
+    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))

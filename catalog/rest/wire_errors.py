@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from catalog import errors
 from catalog.metadata import errors as metadata_errors
 from catalog.rest import errors as rest_errors
-from server import asgi, errortables
 from server import errors as kit_errors
+from server import errortables
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
 from server.s3 import guard
@@ -78,25 +76,3 @@ def describe(error: Exception) -> tuple[int, str, str]:
     """Return the status, type and message of an error; an unknown one has no details."""
     row = errortables.find(error, WIRE_ERRORS)
     return INTERNAL if row is None else (*row, str(error))
-
-
-def encode(status: int, error_type: str, message: str) -> asgi.Response:
-    """Return an error as clients expect it."""
-    content = {"error": {"message": message, "type": error_type, "code": status}}
-    headers = [("content-type", "application/json")]
-    if status == 401:
-        headers.append(("www-authenticate", "Bearer"))
-    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))
-
-
-def encode_oauth(
-    status: int, error: str, description: str, *, retry_after_seconds: int | None = None
-) -> asgi.Response:
-    """Return a refusal of the token endpoint, in OAuth's form (RFC 6749, section 5.2)."""
-    content = {"error": error, "error_description": description}
-    headers = [("content-type", "application/json"), ("cache-control", "no-store")]
-    if status == 401:
-        headers.append(("www-authenticate", 'Basic realm="Boathouse"'))
-    if retry_after_seconds is not None:
-        headers.append(("retry-after", str(retry_after_seconds)))
-    return asgi.Response(status, tuple(headers), msgspec.json.encode(content))

@@ -21,13 +21,16 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Coroutine, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from server import asgi, config, dispatch, limits
+from server import config, dispatch, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
 from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4, throttle
 from storage import model as storage_model
+
+if TYPE_CHECKING:
+    from server import asgi
 
 SERVICES: Final = {
     dispatch.S3: ("s3",),

@@ -1,4 +1,4 @@
-"""rule: what S3 answers for each error of this floor and those below: code, status, message.
+"""face: what S3 answers for each error of this floor and those below: code, status, message.
 
 One row per class, looked up along the error's own ancestry; a test walks every class. AWS's message
 stands in the row where clients or people know it by heart; elsewhere the fact's own sentence is

@@ -1,4 +1,4 @@
-"""rule: request and answer bodies of the Snowflake protocol, as values.
+"""face: request and answer bodies of the Snowflake protocol, as values.
 
 Every answer is `{"data", "success", "code", "message"}`. Faults always fill `data`, because a
 driver that finds none reports no SQLSTATE. Bodies come gzipped or plain, and both are bounded:

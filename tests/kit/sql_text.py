@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sql import engine, engine_datafusion, outcomes
+from sql import engine, engine_datafusion, ipc, outcomes
 from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
 
 NOW = datetime.datetime(2024, 5, 6, 7, 8, 9, tzinfo=datetime.UTC)
@@ -95,7 +95,7 @@ def bind(
         )
         relations.append(
             engine.Relation(
-                name=name, schema=engine.ipc_schema(table.schema), rows=engine.ipc_rows(table)
+                name=name, schema=ipc.encode_schema(table.schema), rows=ipc.encode_rows(table)
             )
         )
     environment = shapes.Environment(context=given, tables=tuple(found), **more)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sql import bindings, compiler, engine, errors, inputs, limits
+from sql import bindings, compiler, errors, inputs, ipc, limits
 from sql.dialect import expressions, operations, shapes, sqltypes
 from tests.kit import sql_text
 
@@ -274,8 +274,8 @@ def test_large_binds_are_read_to_the_same_rows_as_small_ones(children: int) -> N
     for name in raw:
         assert inputs.bind_column(name, large[name]) == inputs.bind_column(name, small[name])
     for zone in ("UTC", "Asia/Tokyo"):
-        rows = [inputs.binds_relation(binds, zone).rows for binds in (large, small)]
-        tables = [engine.read_rows(each or b"") for each in rows]
+        rows = [ipc.encode_rows(inputs.bound_rows(binds, zone)) for binds in (large, small)]
+        tables = [ipc.read_rows(each or b"") for each in rows]
         assert tables[0].schema == tables[1].schema
         assert [str(row) for row in tables[0].to_pylist()] == [
             str(row) for row in tables[1].to_pylist()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sql import engine, engine_inline
+from sql import engine, engine_inline, ipc
 from storage import disk
 from storage import errors as storage_errors
 
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def relation(files: Path, name: str = "t") -> engine.Relation:
-    schema = engine.ipc_schema(SCHEMA)
+    schema = ipc.encode_schema(SCHEMA)
     group = engine.Group(directory=str(files), schema=schema)
     return engine.Relation(name=name, schema=schema, groups=(group,))
 
@@ -186,10 +186,10 @@ def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
             (right, (("id", '"Id"'),), 7),
         ):
             group = engine.Group(
-                directory=str(folder), schema=engine.ipc_schema(schema), projection=projection
+                directory=str(folder), schema=ipc.encode_schema(schema), projection=projection
             )
             made_relation = engine.Relation(
-                name="t", schema=engine.ipc_schema(wrong), groups=(group,)
+                name="t", schema=ipc.encode_schema(wrong), groups=(group,)
             )
             query = engine.Query(text='select "id" from t', relations=(made_relation,))
             assert await collected(made, query) == [{"id": expected}]
@@ -205,16 +205,16 @@ def test_groups_and_rows_of_one_relation_are_one_table(tmp_path: Path, files: Pa
         relation(files).groups[0],
         engine.Group(
             directory=str(folder),
-            schema=engine.ipc_schema(pa.schema([("old", pa.int64())])),
+            schema=ipc.encode_schema(pa.schema([("old", pa.int64())])),
             projection=(("id", '"old"'), ("v", "arrow_cast(NULL, 'Int64')"), ("s", "'new'")),
         ),
     )
     rows = pa.table({"id": [-1], "v": [0], "s": pa.array(["row"], pa.string_view())})
     made_relation = engine.Relation(
         name="t",
-        schema=engine.ipc_schema(SCHEMA),
+        schema=ipc.encode_schema(SCHEMA),
         groups=groups,
-        rows=engine.ipc_rows(rows),
+        rows=ipc.encode_rows(rows),
     )
 
     async def work(made: engine.Engine) -> None:
@@ -595,8 +595,8 @@ def wide_relation(tmp_path: Path) -> engine.Relation:
     )
     pq.write_table(table, folder / "0.parquet", row_group_size=50_000)
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string_view())])
-    group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
-    return engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+    group = engine.Group(directory=str(folder), schema=ipc.encode_schema(schema))
+    return engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
 
 
 @pytest.mark.parametrize("memory_mib", [24, 44, 64])
@@ -719,10 +719,10 @@ def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
     rows = pa.array([{"b": 1, "a": ["x", None]}, None], kind)
     pq.write_table(pa.table({"n": rows}), folder / "0.parquet")
     schema = pa.schema([("n", kind)])
-    group = engine.Group(directory=str(folder), schema=engine.ipc_schema(schema))
+    group = engine.Group(directory=str(folder), schema=ipc.encode_schema(schema))
 
     async def work(made: engine.Engine) -> None:
-        made_relation = engine.Relation(name="t", schema=engine.ipc_schema(schema), groups=(group,))
+        made_relation = engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
         query = engine.Query(text='select "n" from t', relations=(made_relation,))
         found = await collected(made, query)
         assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sql import engine, engine_datafusion, frames, worker
+from sql import engine, engine_datafusion, frames, ipc, worker
 
 LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
 
@@ -129,7 +129,7 @@ def test_a_cancelled_query_ends_with_one_fault_and_the_next_one_runs(child: Chil
 def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) -> None:
     rows = pa.table({"id": pa.array(range(20_000), pa.int64())})
     relation = engine.Relation(
-        name="t", schema=engine.ipc_schema(rows.schema), rows=engine.ipc_rows(rows)
+        name="t", schema=ipc.encode_schema(rows.schema), rows=ipc.encode_rows(rows)
     )
     text = "select count(*) from t a, t b, t c where (a.id * 7 + b.id * 11 + c.id * 13) % 99991 = 5"
     child.ask(text, relations=(relation,))

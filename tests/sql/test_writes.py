@@ -17,7 +17,7 @@ import pytest
 
 from catalog import errors as catalog_errors
 from catalog import layout, records
-from sql import engine, errors, limits, parquet_files, partitioning, tabletypes, writes
+from sql import engine, errors, ipc, limits, parquet_files, partitioning, tabletypes, writes
 from sql.dialect import names, operations, parse, sqltypes
 from storage import batch
 from tests.kit import lakes, sql_house
@@ -178,7 +178,7 @@ def order(
 ) -> engine.Write:
     return engine.Write(
         directory=str(tmp_path),
-        schema=engine.ipc_schema(pa.schema(list(fields))),
+        schema=ipc.encode_schema(pa.schema(list(fields))),
         checks=tuple(checks) or tuple(engine.Check(name=field.name) for field in fields),
         **more,
     )
@@ -195,7 +195,7 @@ def test_files_are_split_by_partition_and_closed_at_their_size(tmp_path: Path) -
 
     assert found.rows == 4
     by_partition = {
-        engine.read_rows(file.partition).column(0)[0].as_py(): pq.read_table(file.path).to_pylist()
+        ipc.read_rows(file.partition).column(0)[0].as_py(): pq.read_table(file.path).to_pylist()
         for file in found.files
     }
     assert by_partition == {

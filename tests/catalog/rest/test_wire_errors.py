@@ -11,7 +11,7 @@ import pytest
 from catalog import errors
 from catalog.metadata import errors as metadata_errors
 from catalog.rest import errors as rest_errors
-from catalog.rest import wire_errors
+from catalog.rest import wire, wire_errors
 
 
 def classes(module: ModuleType) -> list[type[Exception]]:
@@ -56,11 +56,11 @@ def test_a_subclass_speaks_as_its_nearest_kin() -> None:
 
 
 def test_the_form_is_the_specifications() -> None:
-    answer = wire_errors.encode(409, "CommitFailedException", "no")
+    answer = wire.encode_error(409, "CommitFailedException", "no")
     assert json.loads(answer.body) == {  # type: ignore[arg-type] - bytes
         "error": {"message": "no", "type": "CommitFailedException", "code": 409}
     }
-    assert ("www-authenticate", "Bearer") in wire_errors.encode(401, "x", "y").headers
+    assert ("www-authenticate", "Bearer") in wire.encode_error(401, "x", "y").headers
 
 
 def test_what_may_have_happened_is_never_a_client_error() -> None:
