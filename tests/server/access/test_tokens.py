@@ -50,46 +50,6 @@ def test_verified_token_says_what_was_issued():
     )
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(
-    key_id=st.text(st.characters(), max_size=20),
-    subject=st.text(st.characters(), max_size=20),
-    extra=st.dictionaries(
-        st.text().filter(lambda name: name not in tokens.RESERVED), JSON_VALUES, max_size=3
-    ),
-)
-@settings(deadline=None)
-def test_token_is_byte_for_byte_what_pyjwt_signs(key_id, subject, extra):
-    secret = b"s" * 32
-    ring = tokens.KeyRing(keys=(tokens.SigningKey(key_id=key_id, secret=secret),), master=b"m")
-    claims = {
-        **extra,
-        "iss": "boathouse",
-        "aud": "boathouse",
-        "sub": subject,
-        "typ": "sts",
-        "jti": "t1",
-        "iat": NOW_MS // 1000,
-        "exp": NOW_MS // 1000 + 60,
-    }
-    issued = tokens.issue(
-        ring,
-        typ="sts",
-        subject=subject,
-        token_id="t1",
-        now_ms=NOW_MS,
-        lifetime_seconds=60,
-        extra=extra,
-    )
-    assert issued == jwt.encode(claims, secret, algorithm="HS256", headers={"kid": key_id})
-
-
 def test_token_lives_until_its_end_and_not_longer():
     token = issue()
     assert verify(token, now_ms=NOW_MS + 3_599_999)
