@@ -550,7 +550,11 @@ def _header_value(value: str) -> bytes:
     try:
         return value.encode("latin-1")
     except UnicodeEncodeError:
+        pass
+    try:
         return value.encode()
+    except UnicodeEncodeError:
+        raise errors.MalformedRequest("a response header would be no UTF-8 text") from None
 
 
 _remembered_pairs = functools.lru_cache(limits.QUERIES_REMEMBERED_MAX)(_parse_pairs)

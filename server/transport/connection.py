@@ -213,7 +213,6 @@ class Connection(asyncio.Protocol):
         self._between = False
         self._in_head = True
         self._target = b""
-        self._headers = []
         self._expects = False
 
     def on_url(self, url: bytes) -> None:
@@ -256,6 +255,7 @@ class Connection(asyncio.Protocol):
             self._unanswered_bytes += head_bytes
         # Not before: what is raised above is answered as a head that cannot be read.
         self._in_head = False
+        self._headers = []
         self._head_bytes = 0
         self._stop_timer()
         text = path.decode("latin-1")
@@ -364,8 +364,6 @@ class Connection(asyncio.Protocol):
         if cycle.head_bytes:
             self._unanswered_bytes -= cycle.head_bytes
             cycle.scope["headers"] = ()  # an idle connection keeps its last request's scope
-            if cycle is self.newest:
-                self._headers = []
         if self._reported_bytes or cycle.sent_bytes > limits.HELD_BACK_BYTES_MIN:
             self._report()
         if self.transport.is_closing():
@@ -423,7 +421,8 @@ class Connection(asyncio.Protocol):
                 self._upgrading = False
                 self._resuming = True
                 self._parser = _new_parser(self)
-                self._parser.feed_data(_framing_of(self._headers))
+                assert self.newest is not None, "an upgrade has a head"
+                self._parser.feed_data(_framing_of(self.newest.scope["headers"]))
                 continue
             except httptools.HttpParserError:
                 if not self._dropping and not self.transport.is_closing():
@@ -517,6 +516,7 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         if self._answering is not None:  # its body is broken, and this is its answer
             self._answering.lose()
+            self._unstarted = None
         self._parser = _new_parser(self)
         self._headers = []
         self._target = b""

@@ -187,7 +187,7 @@ class Cycle:
 
     async def receive(self) -> dict[str, Any]:
         """Return ASGI's next event: bytes of the body, its end, or that the client is gone."""
-        if self.expects and not self._outlet.transport.is_closing():
+        if self.expects and not self.disconnected and not self._outlet.transport.is_closing():
             self.expects = False
             self._outlet.transport.write(CONTINUE)
         while not self._has_news():

@@ -241,6 +241,7 @@ def test_json_answer():
         ("x-a", "a\0b"),
         ("x-a", "a\rb"),
         ("x-a", "a\x7fb"),
+        ("x-a", "a\ud800b"),
         ("x-a: b\r\nx-c", "d"),
         ("x-a b", "c"),
         ("x-é", "a"),

@@ -812,3 +812,74 @@ def test_an_application_that_raises_before_it_awaits_is_answered_by_500(caplog):
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 500")
     assert "planted" in caplog.text
+
+
+class Echo:
+    """Answers at once with the names of the request's headers."""
+
+    def __init__(self):
+        self.begun = 0
+
+    async def __call__(self, scope, receive, send):
+        raise AssertionError("`begin` comes first")
+
+    def begin(self, scope, receive, send):
+        self.begun += 1
+        names = b",".join(name for name, _ in scope["headers"])
+        lines = b"content-length: %d\r\n" % len(names)
+        scope["extensions"][asgi.WRITER].send_now(200, lines, names)
+
+
+def test_a_head_keeps_the_headers_that_came_before_the_large_request_ahead_was_answered():
+    large = b"X-A: %b\r\n" % (b"a" * (2 * limits.HEAD_UNCOUNTED_BYTES_MAX))
+
+    async def talk():
+        async with serving(connection.Connection, Echo()) as (reader, writer):
+            first = b"GET / HTTP/1.1\r\nHost: a\r\n" + large + b"\r\n"
+            writer.write(first + b"GET / HTTP/1.1\r\nHost: a\r\nX-B: b\r\nX-C: c\r\n")
+            assert await asyncio.wait_for(reader.readuntil(b"host,x-a"), 20)
+            writer.write(b"X-D: d\r\n\r\n")
+            second = await asyncio.wait_for(reader.readuntil(b"x-d"), 20)
+            writer.close()
+            return second
+
+    assert asyncio.run(talk()).endswith(b"\r\n\r\nhost,x-b,x-c,x-d")
+
+
+def test_a_request_that_came_with_a_broken_body_is_not_begun():
+    app = Echo()
+
+    async def talk():
+        async with serving(connection.Connection, app) as (reader, writer):
+            writer.write(
+                b"DELETE / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n"
+            )
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            return answer
+
+    answer = asyncio.run(talk())
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert app.begun == 0
+
+
+def test_an_application_that_reads_a_broken_body_late_sends_no_continue_behind_the_answer():
+    app = Bodies()
+    app.proceed.clear()
+
+    async def talk():
+        async with serving(connection.Connection, app) as (reader, writer):
+            writer.write(
+                b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\n"
+            )
+            await asyncio.sleep(0.05)
+            writer.write(b"no\r\n")
+            answer = await asyncio.wait_for(reader.read(), 20)
+            app.proceed.set()
+            await until(lambda: app.disconnected)
+            writer.close()
+            return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
