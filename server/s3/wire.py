@@ -216,7 +216,7 @@ def list_objects_v2(
     key_count = len(page.objects) + len(page.common_prefixes)
     return _listing(
         f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
-        + _encoded("StartAfter", start_after if continuation_token is None else None, encode=encode)
+        + _encoded("StartAfter", start_after, encode=encode)
         + _element("ContinuationToken", continuation_token)
         + _element("NextContinuationToken", next_token)
         + f"<KeyCount>{key_count}</KeyCount><MaxKeys>{max_keys}</MaxKeys>"
@@ -253,9 +253,10 @@ def copy_result(root: str, *, etag: str, modified_at_ms: int, elements: str) -> 
 
 
 def tagging(tags: Mapping[str, str]) -> bytes:
+    """Return the tags in the order of their keys, as S3 shows them."""
     rows = [
         f"<Tag><Key>{xmltext.escape(name)}</Key><Value>{xmltext.escape(value)}</Value></Tag>"
-        for name, value in tags.items()
+        for name, value in sorted(tags.items())
     ]
     return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
 

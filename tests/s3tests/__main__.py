@@ -137,7 +137,9 @@ def _run(
     )
     outcomes: dict[str, dict[str, Any]] = json.loads(results.read_text())
     return {
-        nodeid.removeprefix("s3tests/functional/"): outcome for nodeid, outcome in outcomes.items()
+        nodeid.removeprefix("s3tests/functional/"): outcome
+        for nodeid, outcome in outcomes.items()
+        if not (only and outcome["outcome"] == "not run")
     }
 
 

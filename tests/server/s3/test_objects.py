@@ -556,3 +556,9 @@ def test_two_requests_share_a_connection_after_a_refusal(house: kit.House, bucke
             assert (answer.status, b"AccessDenied" in answer.read()) == (403, True)
     finally:
         connection.close()
+
+
+def test_tags_are_shown_in_the_order_of_their_keys(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"", Tagging="foo=bar&bar")
+    tags = s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"]
+    assert tags == [{"Key": "bar", "Value": ""}, {"Key": "foo", "Value": "bar"}]
