@@ -26,7 +26,7 @@ from catalog.metadata import checks as metadata_checks
 from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model as metadata_model
-from storage import batch, blobs, buckets, checksums, index, model, objects
+from storage import batch, blobs, buckets, index, model, objects
 from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 20
@@ -755,12 +755,7 @@ def find_repeated(
     key = locations.path_in(base.location, table_bucket=table_bucket)
     if not repeats or key is None:
         return None
-    return model.Repeated(
-        key=key,
-        size_bytes=len(base.data),
-        crc64nvme=checksums.crc64nvme(base.data),
-        repeats=tuple(repeats),
-    )
+    return model.Repeated(key=key, repeats=tuple(repeats))
 
 
 def is_compressed(location: str) -> bool:

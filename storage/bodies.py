@@ -96,8 +96,8 @@ def name_repeating(
     """Do what `name_new` does, for a body that repeats bytes of another; None if it gains little.
 
     other: the segments of the other body, which are named at this moment. Only long runs in the
-    index are shared; all other bytes go into one new row, so that a body never has many segments.
-    Raises as `recount` does.
+    index are shared, and only after a comparison of their bytes; all other bytes go into one new
+    row, so that a body never has many segments. Raises as `recount` does.
     """
     segments: list[Segment] = []
     shared: list[Segment] = []
@@ -116,7 +116,11 @@ def name_repeating(
     for repeat in repeats:
         start = repeat.start
         for piece in cut(other, ByteRange(start=repeat.other, stop=repeat.other + repeat.length)):
-            if piece.indexed and piece.length >= SHARED_BYTES_MIN:
+            if (
+                piece.indexed
+                and piece.length >= SHARED_BYTES_MIN
+                and _repeats(data, start, reading, piece)
+            ):
                 keep_own(start)
                 segments.append(piece)
                 shared.append(piece)
@@ -177,6 +181,13 @@ def released_before(what: Released, time_ms: int) -> bytes:
 def blob_key(segment: Segment) -> bytes:
     """Return the key of a blob's count in Store.BLOBS."""
     return (b"i" if segment.indexed else b"f") + bytes.fromhex(segment.blob)
+
+
+def _repeats(data: bytes, start: int, reading: Reading, segment: Segment) -> bool:
+    """Return whether data has the bytes of a segment in the index from start on."""
+    row = reading.get(Store.BODIES, bytes.fromhex(segment.blob)) or b""
+    stored = memoryview(row)[segment.offset : segment.offset + segment.length]
+    return len(stored) == segment.length and data.startswith(stored, start)
 
 
 def _recount_one(reading: Reading, segment: Segment, change: int, now_ms: int) -> tuple[Write, ...]:

@@ -81,14 +81,12 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
-    """Which bytes of a new body an object of the same bucket holds already.
+    """Which bytes of a new body the object at key, in the same bucket, should hold already.
 
-    key, size_bytes, crc64nvme: of that object as its bytes were compared. repeats: in order.
+    The transaction compares the bytes and stores what differs. repeats: in order.
     """
 
     key: str
-    size_bytes: int
-    crc64nvme: int
     repeats: tuple[Repeat, ...]
 
 

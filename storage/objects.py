@@ -724,14 +724,11 @@ def _name_repeating(
     value = find(reading, bucket_id, repeated.key)
     if value is None:
         return None
-    other = records.decode_object(value)
-    if (other.size_bytes, other.crc64nvme) != (repeated.size_bytes, repeated.crc64nvme):
-        return None
     return bodies.name_repeating(
         reading,
         body.data,
         repeats=repeated.repeats,
-        other=other.segments,
+        other=records.decode_object(value).segments,
         row=born.row,
         now_ms=born.now_ms,
     )
