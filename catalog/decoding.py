@@ -99,11 +99,13 @@ class ChildDecoder:
     async def decode_metadata(self, data: bytes, *, is_foreign: bool) -> model.TableMetadata:
         """Return large table metadata, decoded in steps; that of a client is checked wholly.
 
-        Raises InvalidMetadata, also if the child dies of the file.
+        Raises InvalidMetadata, and Undecoded if the child dies of the file.
         """
         work = Work.FOREIGN_METADATA if is_foreign else Work.METADATA
         try:
             packed = await self._decoded(work, b"", data, lambda frame: [frame])
+        except manifests.DecoderDied as error:
+            raise metadata_errors.Undecoded(str(error)) from error
         except manifests.InvalidManifest as error:
             raise metadata_errors.InvalidMetadata(str(error)) from error
         return await asyncio.to_thread(_assemble, data, packed)
@@ -126,7 +128,7 @@ class ChildDecoder:
                         decoded += unpack(content)
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
                 await self._end()
-                raise manifests.InvalidManifest("the decoder died of the file") from error
+                raise manifests.DecoderDied("the decoder died of the file") from error
             except manifests.InvalidManifest:
                 raise
             except BaseException:

@@ -30,6 +30,10 @@ class BeyondBounds(InvalidManifest):
     """The bytes exceed the bounds of this decoder; another one may accept them."""
 
 
+class DecoderDied(InvalidManifest):
+    """The decoding process ended, or took too long; the bytes may be valid."""
+
+
 class Content(enum.IntEnum):
     """The content of a content file."""
 

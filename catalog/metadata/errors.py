@@ -15,6 +15,10 @@ class InvalidMetadata(MetadataError):
     """The bytes are not valid table or view metadata."""
 
 
+class Undecoded(InvalidMetadata):
+    """The process that decodes large metadata ended, or took too long; the bytes may be valid."""
+
+
 class BadUpdate(MetadataError):
     """An update or a create request is malformed, unknown, or violates a rule."""
 

@@ -46,6 +46,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.CommitStateUnknown: (500, "CommitStateUnknownException"),
     errors.IntegrityBroken: (500, "InternalServerError"),
     metadata_errors.InvalidMetadata: (400, "BadRequestException"),
+    metadata_errors.Undecoded: (400, "BadRequestException"),
     metadata_errors.BadUpdate: (400, "IllegalArgumentException"),
     metadata_errors.BadRequirement: (400, "IllegalArgumentException"),
     metadata_errors.RequirementFailed: (409, "CommitFailedException"),

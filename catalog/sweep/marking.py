@@ -151,18 +151,24 @@ class Mark:
         return retention.Owner.GONE
 
     async def keeps_purged(self, bucket_id: int, object_uuid: str) -> bool:
-        """Say whether a purged table's own properties keep its files (`gc.enabled`)."""
+        """Say whether a purged table's own properties keep its files (`gc.enabled`).
+
+        True also while its metadata cannot be decoded for want of time or memory.
+        """
         log = self._logs.get(bucket_id)
         departure = None if log is None else log.departures.get(object_uuid)
         if departure is None or departure.pointer.metadata_location is None:
             return False
         try:
             table = await self._store.examine_metadata(departure.pointer.metadata_location)
+        except metadata_errors.Undecoded as error:
+            self._note_problem(f"{departure.pointer.metadata_location} cannot be read: {error}")
+            return True
         except (
             errors.MetadataFileMissing,
             errors.InvalidMetadataFile,
             metadata_errors.InvalidMetadata,
-            storage_errors.StorageError,
+            storage_errors.BodyMissing,
         ):
             return False
         return not reach.is_collectable(table.properties)
@@ -347,6 +353,9 @@ class Mark:
             return
         if len(self._unreadable) < VISITED_MAX:
             self._unreadable.add(digest)
+        self._note_problem(problem)
+
+    def _note_problem(self, problem: str) -> None:
         self.problems_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)

@@ -282,6 +282,28 @@ def test_a_table_that_wants_no_collection_is_left_alone_purged_or_not(
     assert sweeps.keys_in(lake) == before
 
 
+def test_a_purged_table_keeps_its_files_while_its_metadata_cannot_be_decoded(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata may say gc.enabled=false; only the process that decodes it has died."""
+    lake = bench.lake
+    monkeypatch.setattr(store, "SMALL_BYTES", 100)
+    monkeypatch.setattr(decoding, "SECONDS_MAX", 0.001)
+
+    async def prepare() -> None:
+        loaded = await bench.create(properties={"gc.enabled": "false"})
+        await bench.write(loaded, rows(1))
+        await lake.tables.drop(loaded.ident, purge=True, by=BY)
+
+    asyncio.run(prepare())
+    before = sweeps.keys_in(lake)
+    sweeps.pass_days(lake, 1_000)
+    report = sweeps.run(lake)
+    assert report.listed == []
+    assert report.problems_count == 1
+    assert sweeps.keys_in(lake) == before
+
+
 def test_files_a_client_deleted_go_only_once_nothing_references_them(
     bench: datafiles.Bench,
 ) -> None:
