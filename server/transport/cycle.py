@@ -383,7 +383,8 @@ class Cycle:
         return self._outlet.duplicate()
 
     def _gone(self) -> errors.ClientDisconnected:
-        # The transport hears of it later than we, and an answer left undone would be our fault.
-        self.disconnected = True
-        self._outlet.transport.abort()
+        if not self.disconnected:
+            # The transport does not know it yet, and would wait for the rest of the answer.
+            self.disconnected = True
+            self._outlet.transport.abort()
         return errors.ClientDisconnected("the client went away")

@@ -883,3 +883,32 @@ def test_an_application_that_reads_a_broken_body_late_sends_no_continue_behind_t
             return answer
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
+
+
+def test_an_answer_that_comes_after_the_refusal_of_its_body_does_not_cut_the_refusal_off():
+    proceed, refused = asyncio.Event(), asyncio.Event()
+
+    async def late(scope, receive, send):
+        await proceed.wait()
+        try:
+            writer = scope["extensions"][asgi.WRITER]
+            await writer.begin(200, b"content-length: 5\r\n", size_bytes=5)
+        except errors.ClientDisconnected:
+            refused.set()
+
+    async def talk():
+        watching = Watching()
+        async with serving(connection.Connection, late, watching) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await asyncio.sleep(0.05)
+            writer.write(b"no\r\n")
+            answer = await asyncio.wait_for(reader.read(), 20)
+            proceed.set()
+            await asyncio.wait_for(refused.wait(), 20)
+            writer.write(b"b" * 1_000_000)
+            await writer.drain()
+            assert len(watching.connections) == 1
+            writer.close()
+            return answer
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
