@@ -67,7 +67,7 @@ class Application(starlette.applications.Starlette):
         receive: starlette.types.Receive,
         send: starlette.types.Send,
     ) -> Coroutine[Any, Any, None] | None:
-        """Serve an HTTP request as far as nothing has to be waited for; return the rest."""
+        """Serve an HTTP request up to the first wait; return the rest, None if there is none."""
         return self._entry.begin(scope, receive, send)
 
 

@@ -106,9 +106,9 @@ class Exchange:
     def begin(
         self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send
     ) -> Coroutine[Any, Any, None] | None:
-        """Serve one HTTP request as far as nothing has to be waited for.
+        """Serve one HTTP request up to the first wait.
 
-        Return what is left to be awaited, or None if the answer is out.
+        Return the rest, to be awaited, or None if the answer is sent.
         """
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
@@ -142,7 +142,7 @@ class Exchange:
         receive: asgi.Receive,
         send: asgi.Send,
     ) -> None:
-        """Serve a request to its end. outcome: its answer, or what is awaited for it."""
+        """Serve a request to its end. outcome: its answer, or an awaitable of it."""
         request = visit.request
         try:
             if not isinstance(outcome, asgi.Response):
@@ -200,7 +200,7 @@ class Exchange:
         return name
 
     def _start(self, visit: _Visit, scope: asgi.Scope) -> asgi.Response | Awaitable[asgi.Response]:
-        """Return a request's answer, or what is to be awaited for it."""
+        """Return a request's answer, or an awaitable of it."""
         face, request = visit.face, visit.request
         _check_bounds(request)
         version = scope.get("http_version")
@@ -222,13 +222,13 @@ class Exchange:
     async def _verify_and_handle(
         self, visit: _Visit, call: calls.Call, verifying: Awaitable[callers.Caller]
     ) -> asgi.Response:
-        """Answer a call whose body is a part of the proof of who calls."""
+        """Answer a call whose signature covers the body's hash."""
         self._admit(visit, call, await verifying)
         outcome = self._handle(visit, call)
         return outcome if isinstance(outcome, asgi.Response) else await outcome
 
     def _handle(self, visit: _Visit, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
-        """Return the answer of a call that is allowed, or what is to be awaited for it."""
+        """Return the answer of an authorised call, or an awaitable of it."""
         operation = call.operation
         if operation.handler is None:
             raise visit.face.refuse_unimplemented(operation)
@@ -246,7 +246,7 @@ class Exchange:
         return outcome if isinstance(outcome, asgi.Response) else await outcome
 
     def _refuse(self, visit: _Visit, error: Exception) -> asgi.Response:
-        """Return the answer for an error, and take a refused proof of identity down."""
+        """Return the answer for an error; a failed authentication goes into the audit log."""
         request, entry = visit.request, visit.entry
         if isinstance(error, REFUSALS) and self._audit is not None and entry is not None:
             self._audit.record_refusal(entry, type(error).__name__, client_ip=request.client_ip)
@@ -281,7 +281,7 @@ class Exchange:
         return response
 
     def _admit(self, visit: _Visit, call: calls.Call, caller: callers.Caller) -> None:
-        """Refuse a caller who may not do what the call is for."""
+        """Set the call's caller. Raises MissingCredentials and AccessDenied."""
         call.caller = caller
         principal = caller.principal
         call.request.proven = principal.kind != "anonymous"
@@ -299,8 +299,8 @@ class Exchange:
             self._authoriser.check(call.principal, demand)
 
     def _send_now(self, visit: _Visit, response: asgi.Response) -> int | None:
-        """Send an answer that is in memory if the client takes it at once, and return how many body
-        bytes it has; else send nothing and return None."""
+        """Send an answer if it is in memory and the transport accepts it now; return the number of
+        its body's bytes. Otherwise send nothing and return None."""
         request = visit.request
         writer = request.writer
         body = response.whole_body(request.method)
@@ -309,7 +309,7 @@ class Exchange:
         try:
             lines = self._common_lines(request) + response.lines()
         except errors.MalformedRequest:
-            return None  # `_send` answers it
+            return None  # `_send` encodes the error
         writer.send_now(response.status, lines, body)
         return len(body)
 
@@ -330,7 +330,7 @@ class Exchange:
             return response.status, await sender.send(response)
 
     def _common_lines(self, request: asgi.Request) -> bytes:
-        """Return the headers that every answer has, as they stand in its head."""
+        """Return the headers of every answer, encoded as lines of its head."""
         second = self._now_ms() // 1000
         if second != self._date_second:
             self._date_second = second
@@ -343,7 +343,7 @@ class Exchange:
 
 
 class _Visit(NamedTuple):
-    """A request on its way. name: its face's. entry: its place in the audit log."""
+    """A request that is being served. name: its face's. entry: of the audit log."""
 
     name: str
     face: Face

@@ -112,17 +112,17 @@ class Verifier:
         return caller
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
-        """Return who sent a request to a face, as `begin` does once everything was awaited."""
+        """Return who sent a request to a face: the result of `begin`, awaited if necessary."""
         caller = self.begin(request, face)
         return caller if isinstance(caller, callers.Caller) else await caller
 
     def begin(
         self, request: asgi.Request, face: str
     ) -> callers.Caller | Coroutine[Any, Any, callers.Caller]:
-        """Return who sent a request to a face, or what is to be awaited for that.
+        """Return who sent a request to a face, or a coroutine of it, which reads the body.
 
-        Reads the body for services other than s3, which sign its hash unsent; `request.read` keeps
-        it. Raises AuthError, PayloadError and what reading a body raises.
+        The body is read for services other than s3, which sign its hash unsent; `request.read`
+        keeps it. Raises AuthError, PayloadError and what reading a body raises.
         """
         if self._open_to_all:
             return self._everybody(request, face)

@@ -5,8 +5,8 @@ own protocol is used. httptools parses. What this class adds is bounds: a head, 
 comes without moving a body on (trailers, chunk extensions), has `limits.HEAD_BYTES_MAX` bytes and
 `limits.HEAD_SECONDS_MAX` seconds; a connection without a request has `KEEP_ALIVE_SECONDS`.
 
-Requests may be pipelined. The next one is answered once the transport takes more bytes: answers
-that a client does not read are no more than one, and that one is counted by `server.held`.
+Requests may be pipelined. The next one is answered once the transport accepts more bytes, so that
+at most one answer per connection waits for its client; `server.held` counts its bytes.
 
 A body may take as long as it likes, and so may an answer, as long as they move. `look`, which a
 `transport.watch.Watch` calls, ends what stands still: a client that owes more of its body and sends
@@ -18,8 +18,8 @@ for the server itself is never ended here.
 A connection that ends after an answer receives and drops what is left of the request's body first,
 for `limits.UNREAD_BODY_SECONDS_MAX` at most: a socket that is closed while bytes wait in it answers
 with a reset, and the client loses the answer. Bytes that are no request are answered with 400 in
-their own turn, and otherwise end the connection. What follows a head that is refused has no known
-end: `limits.UNREAD_HEAD_BYTES_MAX` of it are dropped, for `limits.UNREAD_HEAD_SECONDS_MAX`.
+their own turn, and otherwise end the connection. The bytes after a refused head have no known end:
+up to `limits.UNREAD_HEAD_BYTES_MAX` of them are dropped, for `limits.UNREAD_HEAD_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         if not config.loaded:
             config.load()
-        # Without a task of its own for what can be answered at once; see `program.application`.
+        # `begin` answers some requests without a task; see `program.application`.
         self._application: cycles.Application = getattr(
             config.loaded_app, "begin", config.loaded_app
         )
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
         scope["extensions"] = {asgi.WRITER: cycle}
         self.newest = cycle
         if self._answering is None and not self._waiting and not self._write_paused:
-            # Its turn is now, but first the parser takes what else has come of its body.
+            # It starts after this piece is parsed, which may contain its body.
             self._answering = self._unstarted = cycle
         else:
             self._waiting.append(cycle)
@@ -378,7 +378,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a request's head is whole and its answer is not out."""
+        """Whether a request's head is complete and its answer is not sent."""
         return self._answering is not None or self.transport.get_write_buffer_size() > 0
 
     def give_way(self) -> None:
@@ -441,15 +441,14 @@ class Connection(asyncio.Protocol):
             self._holdings.report(self, size_bytes)
 
     def _start_at_once(self, cycle: cycles.Cycle) -> None:
-        """Let the application begin, and make a task of what it leaves to be awaited: a small
-        answer needs none."""
+        """Start the application in this turn. A task is made only for what it has to await."""
         self._unstarted = None
         rest = cycle.start(self._application)
         if rest is not None:
             self._run(cycle.finish(rest))
 
     def _start(self, cycle: cycles.Cycle) -> None:
-        """Let the application answer in a turn of its own: other clients come first."""
+        """Start the application in a task, so that other connections get a turn before it."""
         self._answering = cycle
         self._run(cycle.run(self._application))
 
@@ -527,13 +526,13 @@ class Connection(asyncio.Protocol):
             self.resume_reading()
 
     def _drop(self, data: bytes) -> None:
-        """Drop bytes behind the last answer; too many of them end the connection."""
+        """Drop bytes received after the last answer; too many of them end the connection."""
         self._dropped_bytes += len(data)
         if self._dropped_bytes > limits.UNREAD_HEAD_BYTES_MAX:
             self.transport.close()
 
     def _end_within(self, seconds: float) -> None:
-        """Say that no more bytes follow, and close in seconds, or earlier if the client does."""
+        """Shut the sending side, and close after seconds, or earlier if the client closes."""
         transport = self.transport
         self._ending = self._loop.call_later(seconds, transport.close)
         if transport.can_write_eof():  # not with TLS, whose client reads the answer's length

@@ -22,7 +22,7 @@ from server import asgi, errors, limits
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Application: TypeAlias = Callable[[asgi.Scope, asgi.Receive, asgi.Send], Awaitable[None] | None]
-"""An ASGI application, or one that may answer at once: then it returns None."""
+"""An ASGI application, or a function that may answer before it returns, and then returns None."""
 
 CLOSE: Final = (b"connection", b"close")
 CLOSE_LINE: Final = b"connection: close\r\n"
@@ -131,7 +131,7 @@ class Cycle:
         self.sent_bytes = 0
 
     def start(self, application: Application) -> Awaitable[None] | None:
-        """Let the application begin to answer; return what is left to `finish`, if anything is."""
+        """Call the application. Return what `finish` has to await, None if it has answered."""
         try:
             return application(self.scope, self.receive, self.send)
         except Exception:
@@ -140,7 +140,7 @@ class Cycle:
             return None
 
     async def finish(self, rest: Awaitable[None]) -> None:
-        """Let the application answer; log what it raises, and answer 500 if it has not begun to."""
+        """Await the application; log what it raises, and answer 500 if it has not begun to."""
         try:
             await rest
         except Exception:
@@ -152,7 +152,7 @@ class Cycle:
                 self._fail()
 
     async def run(self, application: Application) -> None:
-        """Let the application answer from beginning to end."""
+        """Call the application and await the rest of its answer."""
         rest = self.start(application)
         if rest is not None:
             await self.finish(rest)
@@ -236,7 +236,7 @@ class Cycle:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the client is there, and the transport takes a whole answer at once."""
+        """Whether the client is connected, and the transport accepts a whole answer now."""
         return self._outlet.is_writable and not self.disconnected
 
     def send_now(self, status: int, lines: bytes, body: bytes) -> None:
@@ -250,7 +250,7 @@ class Cycle:
         self.end()
 
     async def send_whole(self, status: int, lines: bytes, body: bytes) -> None:
-        """Send a whole answer; one whose client has left is dropped."""
+        """Send a whole answer; if the client has disconnected, drop it."""
         await self._outlet.drain()
         if not self.disconnected:
             self.send_now(status, lines, body)
