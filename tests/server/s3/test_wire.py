@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import xml.etree.ElementTree as ET
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +153,16 @@ def test_no_more_lines_are_remembered_than_their_bound(monkeypatch: pytest.Monke
     objects = [info(headers={"content-type": f"a/{number}"}) for number in range(10)]
     for number, each in enumerate([*objects, *objects]):
         assert b"content-type: a/%d\r\n" % (number % 10) in lines.of(each)
+
+
+def test_objects_of_many_parts_are_not_kept_with_their_lines() -> None:
+    lines = engines.ObjectLines()
+    segment = model.Segment(blob="0" * 32, offset=0, length=1)
+    copied = msgspec.structs.replace(info(), body=model.SegmentBody(segments=(segment,) * 10_000))
+    for large in (copied, info(part_sizes_bytes=(1,) * 10_000)):
+        references = sys.getrefcount(large)
+        assert lines.of(large) == asgi.encode_headers(wire.object_headers(large))
+        assert sys.getrefcount(large) == references
 
 
 def test_an_object_without_a_checksum_of_its_own_shows_its_crc64nvme() -> None:
