@@ -86,7 +86,6 @@ class Files:
 
         The guard checks the key as for a client's PUT. Raises InvalidArgument for a key
         that it refuses, and the errors of `Objects.put`.
-        that it refuses, and what `Objects.put` raises.
         """
         key = _key_of(uri, table_bucket)
         attributes = model.ObjectAttributes(headers={"content-type": content_type}, owner=owner)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from catalog import (
     decoding,
@@ -41,6 +41,9 @@ VISITED_MAX: Final = 2_000_000
 OLDER_RECORDS_MAX: Final = 1_000
 """Log records in a row that are older than the history window: there the window has ended."""
 PROBLEMS_MAX: Final = 20
+
+Use: TypeAlias = Literal["list", "manifest"]
+"""How a table uses a file that it names."""
 
 
 class Moved(Exception):
@@ -98,6 +101,7 @@ class Mark:
         self._kept: set[tuple[int, str]] = set()
         self._kept_places: set[str] = set()
         self._unreadable: set[bytes] = set()
+        self._undecodable: set[bytes] = set()
         self._refs: dict[bytes, bytes] = {}
         self._sequences: dict[int, int] = {}
 
@@ -117,6 +121,7 @@ class Mark:
 
     async def catch_up(self) -> None:
         """Read what was committed since."""
+        self._undecodable.clear()  # a file may have been replaced by its repair
         before = dict(self._sequences)
         await self._note_heads()
         for bucket_id, sequence in self._sequences.items():
@@ -287,7 +292,7 @@ class Mark:
             await self._read_manifest(entry, owner)
 
     async def _read_list(self, uri: str, owner: _Owner) -> None:
-        if not self._is_first(uri):
+        if self._is_undecodable("list", uri, owner) or not self._is_first(uri):
             return
         self.reached.add_uri(uri)
         data = await self._read(uri, owner)
@@ -296,6 +301,7 @@ class Mark:
         try:
             listed = await self._decoder.decode_list(data)
         except manifests.InvalidManifest as error:
+            self._note_undecodable("list", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return
         for number, entry in enumerate(listed, 1):
@@ -305,7 +311,7 @@ class Mark:
 
     async def _read_manifest(self, entry: manifests.ManifestFile, owner: _Owner) -> None:
         uri = entry.manifest_path
-        if not self._is_first(uri):
+        if self._is_undecodable("manifest", uri, owner) or not self._is_first(uri):
             return
         self.reached.add_uri(uri)
         data = await self._read(uri, owner)
@@ -314,6 +320,7 @@ class Mark:
         try:
             live = await self._decoder.decode(data, entry)
         except manifests.InvalidManifest as error:
+            self._note_undecodable("manifest", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return
         self.manifests_count += 1
@@ -342,6 +349,23 @@ class Mark:
         if len(self._visited) < VISITED_MAX:
             self._visited.add(digest)
         return True
+
+    def _is_undecodable(self, use: Use, uri: str, owner: _Owner) -> bool:
+        """Say whether an earlier state of the same table named a file, and it was not decoded.
+
+        Another table may describe the same manifest in another way, so it is decoded again for it.
+        """
+        if not self._undecodable:
+            return False
+        return self._digest_of_use(use, uri, owner) in self._undecodable
+
+    def _note_undecodable(self, use: Use, uri: str, owner: _Owner) -> None:
+        if len(self._undecodable) < VISITED_MAX:
+            self._undecodable.add(self._digest_of_use(use, uri, owner))
+
+    def _digest_of_use(self, use: Use, uri: str, owner: _Owner) -> bytes:
+        name = f"{use} {owner.bucket_id} {owner.object_uuid} {owner.location} {uri}"
+        return reach.digest_of(self._salt, name)
 
     def _keep(self, owner: _Owner, uri: str, problem: str) -> None:
         """Keep every file of a table that names a file which cannot be read."""

@@ -458,6 +458,36 @@ def test_a_table_whose_manifest_list_is_missing_keeps_its_files_and_stops_no_oth
     assert sweeps.keys_in(lake) == kept
 
 
+def test_a_damaged_file_that_many_states_name_is_decoded_once(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> str:
+        loaded = await bench.add(await bench.create("ns.broken"), rows(1))
+        snapshot = loaded.metadata.current_snapshot()
+        assert snapshot is not None
+        for number in range(30):
+            update = {"action": "set-properties", "updates": {"n": str(number)}}
+            await lake.tables.commit(loaded.ident, [], [update], by=BY)
+        return str(snapshot["manifest-list"])
+
+    uri = asyncio.run(prepare())
+    damage(lake, uri)
+    decoded: list[int] = []
+    decode = manifests.decode_manifest_list
+
+    def decode_list(data: bytes, **options: Any) -> list[manifests.ManifestFile]:
+        decoded.append(len(data))
+        return decode(data, **options)
+
+    monkeypatch.setattr(manifests, "decode_manifest_list", decode_list)
+    report = sweeps.run(lake)
+    assert report.metadata_files_read > 30
+    assert report.problems_count == 1
+    assert len(decoded) == 1
+
+
 def snapshot_update(manifest_list: str) -> dict[str, Any]:
     return {
         "action": "add-snapshot",
