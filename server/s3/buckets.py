@@ -134,16 +134,14 @@ async def preflight(services: engines.Services, call: calls.Call) -> asgi.Respon
 def _check_region(constraint: str | None, region: str) -> None:
     """Raise unless a bucket can be created with this constraint at an endpoint of the region.
 
-    As on AWS, the endpoint of us-east-1 takes every other region's name, and others their own. All
-    buckets are served by this server nevertheless.
+    As on AWS, the endpoint of us-east-1 takes every region's name, and others their own. AWS
+    refuses us-east-1 itself; clients such as s3fs send it. All buckets are served here.
     """
-    if constraint is None:
+    if constraint is None or constraint == region:
         return
     if region == GLOBAL_REGION:
-        if constraint != region and _REGION.fullmatch(constraint):
+        if _REGION.fullmatch(constraint):
             return
-    elif constraint == region:
-        return
     elif _REGION.fullmatch(constraint):
         raise errors.IllegalLocationConstraint(
             f"The {constraint} location constraint is incompatible for the region specific "

@@ -208,13 +208,14 @@ def tables_client(running: server.Running) -> Any:
     )
 
 
-DAYS = {
+UNSET = {
+    "requested_location": "refuse",
     "unreferenced_days": 3,
     "noncurrent_days": 10,
     "history_days": 7,
     "dropped_table_days": 30,
 }
-"""What the sweep of tables waits for, unless set otherwise."""
+"""What holds unless it is set otherwise, apart from the layout."""
 
 
 def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_later(
@@ -229,12 +230,13 @@ def test_what_a_bucket_was_made_with_is_shown_and_outlives_what_the_file_says_la
             "layout": "strict",
             "require_registered": False,
             "aws_strict": False,
-            **DAYS,
+            **UNSET,
         }
     finally:
         assert first.stop() == 0
     banner = (
         '  bucket      lake: layout = "strict", require_registered = false, aws_strict = false, '
+        'requested_location = "refuse", '
         "unreferenced_days = 3, noncurrent_days = 10, history_days = 7, dropped_table_days = 30\n"
     )
     assert banner in first.log.read_text()

@@ -67,20 +67,21 @@ def constraint(region: str) -> bytes:
 @pytest.mark.parametrize(
     ("region", "status", "code"),
     [
-        ("us-east-1", 400, "InvalidLocationConstraint"),
+        ("us-east-1", 200, ""),
         ("eu-west-1", 200, ""),
         ("EU", 200, ""),
         ("middle-earth", 400, "InvalidLocationConstraint"),
     ],
 )
-def test_us_east_1_takes_any_other_regions_name_and_keeps_it(
+def test_us_east_1_takes_any_regions_name_and_keeps_it(
     s3: Any, house: kit.House, region: str, status: int, code: str
 ) -> None:
     name = f"located-{region.lower()}"
     answer = kit.call(house, "PUT", f"/{name}", body=constraint(region))
     assert (answer.status, answer.code) == (status, code)
     if status == 200:
-        assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] == region
+        shown = None if region == "us-east-1" else region
+        assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] == shown
 
 
 @pytest.mark.parametrize(
