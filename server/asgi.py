@@ -40,6 +40,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 Piece: TypeAlias = bytes | model.FileSlice
+"""Bytes in memory, among them a bytearray that was joined in steps, or a part of a file."""
 ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 
 BODILESS = frozenset({204, 304})
@@ -328,9 +329,9 @@ class Response(NamedTuple):
         body = self.body
         if method == "HEAD" or self.status in BODILESS:
             return b""
-        if isinstance(body, bytes):
+        if isinstance(body, (bytes, bytearray)):
             return body
-        if len(body) == 1 and isinstance(body[0], bytes):
+        if len(body) == 1 and isinstance(body[0], (bytes, bytearray)):
             return body[0]
         return None
 
@@ -356,9 +357,11 @@ def encode_headers(headers: Iterable[tuple[str, str]]) -> bytes:
 
 def size_of(body: bytes | tuple[Piece, ...]) -> int:
     """Return how many bytes a response body has."""
-    if isinstance(body, bytes):
+    if isinstance(body, (bytes, bytearray)):
         return len(body)
-    return sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in body)
+    return sum(
+        len(piece) if isinstance(piece, (bytes, bytearray)) else piece.length for piece in body
+    )
 
 
 def parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
@@ -422,7 +425,7 @@ class Sender:
             await self._send_whole(response.status, lines, body)
             return len(body)
         pieces = response.body
-        assert not isinstance(pieces, bytes), "a body in memory is whole"
+        assert not isinstance(pieces, (bytes, bytearray)), "a body in memory is whole"
         with response.holding or contextlib.nullcontext():
             await self._send_pieces(response.status, lines, pieces)
         return size_of(pieces)
@@ -446,7 +449,7 @@ class Sender:
             if writer is not None:
                 await writer.begin(status, lines, size_bytes=size_of(body))
                 for piece in body:
-                    if isinstance(piece, bytes):
+                    if isinstance(piece, (bytes, bytearray)):
                         await writer.write(piece)
                     else:
                         descriptor = reading.open(piece.path)
@@ -467,7 +470,9 @@ class Sender:
             if total >= limits.WATCHED_BODY_BYTES_MIN:
                 watch = asyncio.ensure_future(_wait_for_disconnect(self._receive))
             for piece in body:
-                for data in (piece,) if isinstance(piece, bytes) else reading.slices(piece):
+                for data in (
+                    (piece,) if isinstance(piece, (bytes, bytearray)) else reading.slices(piece)
+                ):
                     if not data:
                         continue
                     left -= len(data)
