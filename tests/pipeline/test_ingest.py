@@ -611,8 +611,8 @@ def test_a_lost_answer_to_the_commit_is_said_and_the_next_run_loads_nothing_twic
         with pytest.raises(errors.OutcomeUnknown) as caught:
             ingest.run(lake.server, load, open_spark=open_spark, say=lake.said.append)
     assert str(caught.value) == (
-        "the answer to the commit was lost, so unanswered.a.t has the rows or has not; "
-        "run the same command again, it loads only what is missing"
+        "the answer to the commit was lost, so unanswered.a.t may or may not have the rows; "
+        "run the same command again: it loads only what is missing"
     )
     again = ingest.run(lake.server, load, open_spark=no_spark, say=lake.said.append)
     assert (again.skipped, again.snapshot_id) == (1, None)
