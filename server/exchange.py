@@ -211,7 +211,7 @@ class Exchange:
         call = face.identify(request)
         operation = call.operation
         if operation.authentication in UNAUTHENTICATED:
-            call.caller = self._verifier.nobody(request)
+            call.caller = self._verifier.unverified(request)
             return self._handle(visit, call)
         caller = self._verifier.begin(request, face.name)
         if not isinstance(caller, callers.Caller):

@@ -109,7 +109,7 @@ EQUALITY_READS_MAX: Final = 100_000
 
 # Requests and what is kept of them.
 ANSWER_WITHIN_SECONDS: Final = 40.0
-"""Longest wait before a client is told to come back: a driver's socket gives up at 60."""
+"""Longest wait before the client must poll again: a driver's socket gives up at 60."""
 BODY_THREAD_BYTES_MIN: Final = 256 << 10
 """From this size on bodies are read and answers compressed in a thread."""
 GZIP_BYTES_MIN: Final = 4096

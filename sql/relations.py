@@ -106,7 +106,7 @@ class Relations:
         relation: str,
         bounds: Mapping[int, tuple[int, int]] | None = None,
     ) -> shapes.TableShape:
-        """Return what the binder is told. bounds: of whole-number columns, by field id."""
+        """Return what the binder needs to know. bounds: of whole-number columns, by field id."""
         shape_columns = []
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):

@@ -1,7 +1,7 @@
 """face: what is answered about a table: its metadata, where its files are, and keys for them.
 
 The entity tag covers everything an answer depends on, the quarter of an hour of its keys included,
-so a client that is told "not modified" never goes on with keys that have ended. Answers to repeated
+so a client that gets "not modified" never goes on with keys that have ended. Answers to repeated
 requests are made anew from what the first one came to.
 """
 

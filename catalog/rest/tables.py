@@ -295,7 +295,7 @@ async def _check_files(
 ) -> None:
     """Raise ForeignFileRefused for files of other tables that the writer may not read.
 
-    Readers are call again, each for itself. The engine refuses a location that is another's.
+    Readers are checked again when they read. The engine refuses a location of another table.
     """
     requested = commits.requested_location(change.updates)
     # A location in another bucket may be overridden: what lies there is none of the table's files.

@@ -95,7 +95,7 @@ class Verifier:
         self._connected: dict[ContextKey, tuple[model.Principal, model.Principal]] = {}
         self._nobodies: dict[tuple[str, str], callers.Caller] = {}
 
-    def nobody(self, request: asgi.Request) -> callers.Caller:
+    def unverified(self, request: asgi.Request) -> callers.Caller:
         """Return the caller of a request whose credentials are not checked."""
         if self._open_to_all:
             self._check_not_foreign(request)
@@ -224,7 +224,7 @@ class Verifier:
                 return self._anonymous(request)
             raw = request.headers.joined.get(b"original-authorization")
             if raw is None:
-                return self.nobody(request)
+                return self.unverified(request)
         authorization = raw.decode("latin-1")
         scheme, _, rest = authorization.partition(" ")
         match scheme.lower():

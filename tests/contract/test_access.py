@@ -351,7 +351,7 @@ def test_dave_reads_nothing_of_bobs_through_a_snapshot_of_his_own(
     with rest.Client(login_of(running, "dave")) as client:
         status, refused = client.commit("dave", "mine", updates)
         assert (status, refused["error"]["type"]) == (403, "ForbiddenException")
-    with rest.Client(running) as client:  # whoever may read the file may name it
+    with rest.Client(running) as client:  # a principal that may read the file may name it
         assert client.commit("dave", "mine", updates)[0] == 200
     assert ask(running, "root", "select count(*) from lake.dave.mine") == [["2"]]
     for text in (

@@ -1,4 +1,4 @@
-"""Files of other tables, named by a table's metadata: read only by whoever may GetObject them.
+"""Files of other tables, named by a table's metadata: read only if GetObject is allowed.
 
 dave may do everything but is denied whatever lies in the namespace bob. Each test makes a table
 of dave's own name a file of bob's, on one of the three levels of metadata, and reads it as dave.

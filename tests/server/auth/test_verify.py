@@ -791,7 +791,7 @@ def test_without_authentication_pages_of_other_sites_are_still_refused(face, hea
     asked = request("POST", headers=list(headers.items()))
     for ask in (
         lambda: requesting.run(verifier.verify(asked, face)),
-        lambda: verifier.nobody(asked),
+        lambda: verifier.unverified(asked),
     ):
         if welcome:
             ask()
