@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,22 @@ class Recorder(raw.Client):
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
-    with served.serve(tmp_path_factory.mktemp("golden"), answer_within_seconds=0.05) as face:
+    with recorded(tmp_path_factory.mktemp("golden")) as recorder:
+        yield recorder
+
+
+@pytest.fixture(scope="module")
+def sent_away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    """A client of a server that has no answer after 50 ms; on a busy machine it may have none to
+    any statement by then."""
+    folder = tmp_path_factory.mktemp("golden-slow")
+    with recorded(folder, answer_within_seconds=0.05) as recorder:
+        yield recorder
+
+
+@contextmanager
+def recorded(folder: Path, **more: Any) -> Iterator[Recorder]:
+    with served.serve(folder, **more) as face:
         answers = face.statements
         answers.outcome(
             "insert",
@@ -154,16 +170,26 @@ def test_heartbeat_logout_and_what_comes_after(client: Recorder) -> None:
         ("query_dml", "insert", {}),
         ("query_fault", "select missing", {}),
         ("query_several", "select 1; insert", {"parameters": {"MULTI_STATEMENT_COUNT": 0}}),
-        ("query_slow", "select slow", {}),
-        ("query_async", "select slow", {"asyncExec": True}),
     ],
 )
 def test_query(client: Recorder, name: str, text: str, more: dict[str, Any]) -> None:
-    client.query(text, request_id="00000000-0000-4000-8000-" + name.encode().hex()[-12:], **more)
+    client.query(text, request_id=request_id(name), **more)
     check(name, client)
 
 
-def test_result_monitoring_and_abort(client: Recorder) -> None:
+@pytest.mark.parametrize(
+    ("name", "more"), [("query_slow", {}), ("query_async", {"asyncExec": True})]
+)
+def test_query_that_runs_on(sent_away: Recorder, name: str, more: dict[str, Any]) -> None:
+    sent_away.query("select slow", request_id=request_id(name), **more)
+    check(name, sent_away)
+
+
+def request_id(name: str) -> str:
+    return "00000000-0000-4000-8000-" + name.encode().hex()[-12:]
+
+
+def test_result_and_monitoring(client: Recorder) -> None:
     query_id = client.query("insert").data["queryId"]
     client.result(query_id)
     check("result", client)
@@ -173,6 +199,10 @@ def test_result_monitoring_and_abort(client: Recorder) -> None:
     check("monitoring_unknown", client)
     client.result("unknown")
     check("result_unknown", client)
+
+
+def test_abort(sent_away: Recorder) -> None:
+    client = sent_away
     running = client.query("select slow", asyncExec=True).data["queryId"]
     client.send("POST", f"/queries/{running}/abort-request", {})
     check("abort_query", client)
