@@ -76,20 +76,16 @@ class DeleteIndex:
 
     def applying_to(self, file: DataFile, sequence_number: int) -> Applying:
         """Return the delete files that a reader of this data file must apply."""
-        equality = []
-        tail = self._everywhere.after(sequence_number + 1)
-        if tail is not None:
-            equality.append(tail)
+        everywhere = self._everywhere.after(sequence_number + 1)
+        within = None
         key = None
         if self._within or self._of_partition:
             key = partition_key(file)
         if key in self._within:
-            tail = self._within[key].after(sequence_number + 1)
-            if tail is not None:
-                equality.append(tail)
+            within = self._within[key].after(sequence_number + 1)
         vector = self._vectors.get(file.file_path)
         if vector is not None and vector[0] >= sequence_number:
-            return Applying(equality=tuple(equality), exact=(vector[1],))
+            return Applying(everywhere=everywhere, within=within, exact=(vector[1],))
         exact: tuple[DataFile, ...] = ()
         wide = None
         if file.file_path in self._of_file:
@@ -97,9 +93,10 @@ class DeleteIndex:
             exact = () if tail is None else tuple(tail)
         if key in self._of_partition:
             wide = self._of_partition[key].after(sequence_number)
-        if not equality and not exact and wide is None:
-            return NONE
-        return Applying(equality=tuple(equality), exact=exact, wide=wide, path=file.file_path)
+        applying = Applying(
+            everywhere=everywhere, within=within, exact=exact, wide=wide, path=file.file_path
+        )
+        return applying or NONE
 
 
 class DeleteList:
@@ -163,15 +160,22 @@ class Tail:
 class Applying:
     """The delete files that a reader of one data file must apply.
 
-    It takes the same room however many they are: data files share the lists. equality: equality
-    deletes. exact: the position deletes of this data file alone. wide: position deletes of its
-    partition, which may name it unless their bounds say otherwise. path: of the data file.
+    It takes the same room however many they are: data files share the lists. everywhere: equality
+    deletes of unpartitioned specs. within: equality deletes of its partition. exact: the position
+    deletes of this data file alone. wide: position deletes of its partition, which may name it
+    unless their bounds say otherwise. path: of the data file.
     """
 
-    equality: tuple[Tail, ...] = ()
+    everywhere: Tail | None = None
+    within: Tail | None = None
     exact: tuple[DataFile, ...] = ()
     wide: Tail | None = None
     path: str = ""
+
+    @property
+    def equality(self) -> tuple[Tail, ...]:
+        """The equality deletes."""
+        return tuple(tail for tail in (self.everywhere, self.within) if tail is not None)
 
     @property
     def has_positions(self) -> bool:
@@ -179,7 +183,7 @@ class Applying:
         return bool(self.exact) or self.wide is not None
 
     def __bool__(self) -> bool:
-        return bool(self.equality) or self.has_positions
+        return self.everywhere is not None or self.within is not None or self.has_positions
 
     def __iter__(self) -> Iterator[DataFile]:
         for tail in self.equality:
@@ -202,25 +206,26 @@ class Needed:
     """
 
     def __init__(self) -> None:
-        self._equality: dict[DeleteList, int] = {}
+        self._everywhere: dict[DeleteList, int] = {}
+        self._within: dict[DeleteList, int] = {}
         self._exact: dict[tuple[str, int | None], DataFile] = {}
+        self._within_numbers: dict[DeleteList, int] = {}
         self._wide: dict[DeleteList, int] = {}
         self._paths: dict[DeleteList, list[str]] = {}
         self._numbers: dict[DeleteList, int] = {}
 
     def add(self, applying: Applying) -> None:
         """Add what applies to one more data file."""
-        for tail in applying.equality:
-            start = self._equality.get(tail.of)
-            if start is None or tail.start < start:
-                self._equality[tail.of] = tail.start
+        if applying.everywhere is not None:
+            _extend(self._everywhere, applying.everywhere)
+        if applying.within is not None:
+            _extend(self._within, applying.within)
+            self._within_numbers.setdefault(applying.within.of, len(self._within))
         for file in applying.exact:
             self._exact[file.file_path, file.content_offset] = file
         if applying.wide is not None:
             tail = applying.wide
-            start = self._wide.get(tail.of)
-            if start is None or tail.start < start:
-                self._wide[tail.of] = tail.start
+            _extend(self._wide, tail)
             self._paths.setdefault(tail.of, []).append(applying.path)
             self._numbers.setdefault(tail.of, len(self._numbers))
 
@@ -228,10 +233,25 @@ class Needed:
         """Return the number, among those added, of the list that a data file's `wide` is of."""
         return None if applying.wide is None else self._numbers[applying.wide.of]
 
-    def equality(self) -> Iterator[DataFile]:
+    def equality_list_number(self, applying: Applying) -> int:
+        """Return the number, among those added, of the list that a data file's `within` is of.
+
+        0 if it has none.
+        """
+        return 0 if applying.within is None else self._within_numbers[applying.within.of]
+
+    def equality(self) -> Iterator[EqualityDelete]:
         """Yield the equality deletes."""
-        for of, start in self._equality.items():
-            yield from Tail(of=of, start=start)
+        for of, start in self._everywhere.items():
+            for index in range(start, len(of.files)):
+                yield EqualityDelete(file=of.files[index], sequence_number=of.numbers[index])
+        for of, start in self._within.items():
+            for index in range(start, len(of.files)):
+                yield EqualityDelete(
+                    file=of.files[index],
+                    list_number=self._within_numbers[of],
+                    sequence_number=of.numbers[index],
+                )
 
     def exact(self) -> Iterator[DataFile]:
         """Yield the position deletes and vectors of single data files."""
@@ -253,10 +273,25 @@ class Needed:
 
     def all(self) -> Iterator[DataFile]:
         """Yield every delete file."""
-        yield from self.equality()
+        for delete in self.equality():
+            yield delete.file
         yield from self.exact()
         for each in self.wide():
             yield each.file
+
+
+def _extend(starts: dict[DeleteList, int], tail: Tail) -> None:
+    """Let the files of a list be needed from where tail starts on, or from before."""
+    starts[tail.of] = min(tail.start, starts.get(tail.of, tail.start))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EqualityDelete:
+    """An equality delete file. It deletes from older data files: those of list_number, or all."""
+
+    file: DataFile
+    list_number: int | None = None
+    sequence_number: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,10 +55,39 @@ def read_positions(group: engine.Group) -> pa.Table:
 
 
 def read_equal_rows(deletes: engine.EqualityDeletes) -> pa.Table:
-    """Return the rows of equality delete files: the columns that are compared, named by id."""
+    """Return the rows of equality delete files: the columns that are compared, named by id.
+
+    With `compares_list` there is a column "list", and with `compares_age` a column "age", the
+    highest of equal rows; both are texts as names of data files hold them.
+    """
     wanted = [field_id for _, field_id in deletes.columns]
-    tables = [_by_field_id(_read_file(path), wanted) for path in deletes.paths]
-    return pa.concat_tables(tables, promote_options="permissive")
+    tables = []
+    for file in deletes.files:
+        table = _by_field_id(_read_file(file.path), wanted)
+        if deletes.compares_list:
+            table = table.append_column("list", _repeat(file.list_number, table.num_rows))
+        if deletes.compares_age:
+            table = table.append_column("age", _repeat(file.age, table.num_rows))
+        tables.append(table)
+    together = pa.concat_tables(tables, promote_options="permissive")
+    if not deletes.compares_age:
+        return together
+    # A key that was deleted often would meet each of its rows as often.
+    keys = [name for name in together.column_names if name != "age"]
+    newest = together.group_by(keys).aggregate([("age", "max")])
+    return _with_texts(newest.rename_columns({"age_max": "age"}), ("list", "age"))
+
+
+def _repeat(number: int, rows: int) -> pa.Array[Any]:
+    return pa.repeat(pa.scalar(number, pa.int64()), rows)
+
+
+def _with_texts(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    for index, name in enumerate(table.column_names):
+        if name in columns:
+            texts = pc.utf8_lpad(table[name].cast(pa.string()), engine.NUMBER_LENGTH, "0")
+            table = table.set_column(index, name, texts)
+    return table
 
 
 def _by_field_id(table: pa.Table, wanted: list[int]) -> pa.Table:
@@ -68,7 +97,11 @@ def _by_field_id(table: pa.Table, wanted: list[int]) -> pa.Table:
         if stated is not None:
             places[int(stated)] = index
     if any(field_id not in places for field_id in wanted):
-        raise ValueError("an equality delete file lacks a column that it compares")
+        raise engine.EngineFault(
+            "value",
+            "Rows deleted from a table: an equality delete file lacks a column that it compares",
+            DAMAGED,
+        )
     columns = [table.column(places[field_id]) for field_id in wanted]
     return pa.table(dict(zip(map(str, wanted), columns, strict=True)))
 

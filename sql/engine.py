@@ -59,13 +59,25 @@ FaultKind = Literal[
 ]
 
 
-NAME_LENGTH = 15
-"""Characters of a file's name in a group's directory: position deletes are joined by it."""
+NUMBER_LENGTH = 7
+NAME_LENGTH = 3 * (NUMBER_LENGTH + 1) - 1 + len(".parquet")
+"""Characters of a file's name in a group's directory: deletes are joined by it."""
+LIST_FROM, AGE_FROM = 1, NUMBER_LENGTH + 2
+"""Where in such a name, from 1, its list number and its age begin."""
 
 
-def file_name(number: int) -> str:
-    """Return the name that the n-th file of a group has in its directory."""
-    name = f"{number:07d}.parquet"
+def format_number(number: int) -> str:
+    """Return a number as a file's name holds it: such texts are ordered as their numbers are."""
+    assert 0 <= number < 10**NUMBER_LENGTH
+    return f"{number:0{NUMBER_LENGTH}d}"
+
+
+def file_name(number: int, *, list_number: int = 0, age: int = 0) -> str:
+    """Return the name that the n-th file of a group has in its directory.
+
+    list_number, age: by which equality deletes tell the group's files apart (`EqualityDeletes`).
+    """
+    name = "-".join(map(format_number, (list_number, age, number))) + ".parquet"
     assert len(name) == NAME_LENGTH
     return name
 
@@ -103,14 +115,30 @@ class PositionDeletes:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EqualityDeletes:
-    """Rows that are gone because they equal a row of these Parquet files.
+class EqualityDeleteFile:
+    """A Parquet file of equality deletes.
 
-    columns: (column of the group's projection, field id in the delete files) to compare.
+    age: it deletes rows of data files of a lower age. list_number: of these, those of this number.
     """
 
-    paths: tuple[str, ...]
+    path: str
+    list_number: int = 0
+    age: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EqualityDeletes:
+    """Rows that are gone because they equal a row of these files.
+
+    columns: (column of the group's projection, field id in the delete files) to compare.
+    compares_age: the data files' names tell their ages (`file_name`), and age decides; without it
+    each file deletes rows of all the group's data files. compares_list: so do their list numbers.
+    """
+
+    files: tuple[EqualityDeleteFile, ...]
     columns: tuple[tuple[str, int], ...]
+    compares_age: bool = False
+    compares_list: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

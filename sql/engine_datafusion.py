@@ -445,11 +445,9 @@ def _group_text(
     )
     if not group.position_deletes and not group.equality_deletes:
         return f"SELECT {projection or columns} FROM {engine.quoted(name)}"
-    if group.position_deletes:
-        # The library spells a folder in ways of its own; a file's name is the same in all of them.
-        named = f'right(input_file_name(), {engine.NAME_LENGTH}) AS "__file"'
-        places = f'{named}, file_row_index() AS "__position"'
-        projection = f"{projection or columns}, {places}"
+    hidden = _columns_of_files(group)
+    if hidden:
+        projection = f"{projection or columns}, {hidden}"
     text = f'SELECT {columns} FROM (SELECT {projection} FROM {engine.quoted(name)}) AS "__live"'
     if group.position_deletes:
         gone = f"{name}_positions"
@@ -466,12 +464,30 @@ def _group_text(
         taken.append(gone)
         rows = deletes.read_equal_rows(equality)
         context.register_record_batches(gone, [_batches(rows)])
-        same = " AND ".join(
-            f'"__live".{engine.quoted(ours)} IS NOT DISTINCT FROM "{gone}"."{theirs}"'
+        same = [
+            f'("__live".{engine.quoted(ours)} IS NOT DISTINCT FROM "{gone}"."{theirs}")'
             for ours, theirs in equality.columns
-        )
-        text += f' LEFT ANTI JOIN "{gone}" ON {same}'
+        ]
+        if equality.compares_list:
+            same.append(f'("__live"."__list" IS NOT DISTINCT FROM "{gone}"."list")')
+        if equality.compares_age:
+            same.append(f'"__live"."__age" < "{gone}"."age"')
+        text += f' LEFT ANTI JOIN "{gone}" ON {" AND ".join(same)}'
     return text
+
+
+def _columns_of_files(group: engine.Group) -> str:
+    """Return the columns, beside the group's own, by which its deletes find their rows."""
+    # The library spells a folder in ways of its own; a file's name is the same in all of them.
+    name = f"right(input_file_name(), {engine.NAME_LENGTH})"
+    columns = []
+    if group.position_deletes:
+        columns += [f'{name} AS "__file"', 'file_row_index() AS "__position"']
+    if any(equality.compares_list for equality in group.equality_deletes):
+        columns.append(f'substr({name}, {engine.LIST_FROM}, {engine.NUMBER_LENGTH}) AS "__list"')
+    if any(equality.compares_age for equality in group.equality_deletes):
+        columns.append(f'substr({name}, {engine.AGE_FROM}, {engine.NUMBER_LENGTH}) AS "__age"')
+    return ", ".join(columns)
 
 
 async def _plain(stream: Any) -> AsyncIterator[pa.RecordBatch]:

@@ -103,9 +103,12 @@ bounds of all their whole-number columns together. Beyond one of these none are 
 BOUNDS_AT_ONCE: Final = 2_500
 """Of these, bounds that are looked at before other requests get their turn."""
 FILE_GROUPS_MAX: Final = 1_000
-"""Groups of a table's files: those of one group have the same columns and the same deletes."""
+"""Groups of a table's files: those of one group have the same columns, and each has deletes of the
+same forms or none."""
 EQUALITY_READS_MAX: Final = 100_000
 """Equality delete files that a query reads, each once for every group that it applies to."""
+EQUALITY_KEYS_MAX: Final = 50
+"""Sets of columns that they compare. Each is a join."""
 
 # Requests and what is kept of them.
 ANSWER_WITHIN_SECONDS: Final = 40.0

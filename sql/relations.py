@@ -10,6 +10,7 @@ a file leaves an identity column out. Delete files go along by path.
 from __future__ import annotations
 
 import asyncio
+import bisect
 import hashlib
 import json
 from collections import OrderedDict
@@ -207,21 +208,21 @@ class Relations:
         grouped: dict[Any, list[_File]] = {}
         ways_by_key: dict[Any, _Way] = {}
         compared = _ComparedFields(table)
-        equality_reads = 0
         async for part in _in_steps(files):
             for file in part:
                 applying = file.task.deletes
                 way = self._way(table, file, compared.of(applying), zone)
-                key = (way, applying.equality, applying.has_positions)
-                if key not in grouped:
-                    equality_reads += sum(len(tail) for tail in applying.equality)
-                    _check_groups(len(grouped) + 1, equality_reads)
+                key = (way, bool(applying.equality), applying.has_positions)
                 grouped.setdefault(key, []).append(file)
                 ways_by_key[key] = way
-        groups = [
-            await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
-            for key, members in grouped.items()
-        ]
+            _check_groups(len(grouped))
+        groups: list[engine.Group] = []
+        equality_reads = 0
+        for key, members in grouped.items():
+            group = await asyncio.to_thread(self._group, table, ways_by_key[key], members, zone)
+            equality_reads += sum(len(each.files) for each in group.equality_deletes)
+            _check_equality_reads(equality_reads)
+            groups.append(group)
         return engine.Relation(name=name, schema=ipc.encode_schema(schema), groups=tuple(groups))
 
     async def count_rows(self, table: Table) -> int | None:
@@ -386,11 +387,20 @@ class Relations:
         zone: str,
     ) -> engine.Group:
         ordered = sorted(members, key=lambda file: file.task.data_file.file_path)
-        linked = [(engine.file_name(number), file.info) for number, file in enumerate(ordered)]
-        directory = self._links.directory(_directory_name(linked), linked)
         needed = deletes.Needed()
         for file in ordered:
             needed.add(file.task.deletes)
+        ages = _Ages(ordered, needed)
+        linked = [
+            (
+                engine.file_name(
+                    number, list_number=ages.list_number(file), age=ages.of_data(file)
+                ),
+                file.info,
+            )
+            for number, file in enumerate(ordered)
+        ]
+        directory = self._links.directory(_directory_name(linked), linked)
         position_deletes = self._position_deletes(table, needed)
         data_files: dict[str, engine.DataFile] = {}
         if position_deletes:
@@ -408,7 +418,7 @@ class Relations:
             projection=way.projection,
             data_files=data_files,
             position_deletes=position_deletes,
-            equality_deletes=self._equality_deletes(table, needed),
+            equality_deletes=self._equality_deletes(table, needed, ages),
         )
 
     # Deletes
@@ -438,22 +448,36 @@ class Relations:
         return (*exact, *wide)
 
     def _equality_deletes(
-        self, table: Table, needed: deletes.Needed
+        self, table: Table, needed: deletes.Needed, ages: _Ages
     ) -> tuple[engine.EqualityDeletes, ...]:
-        """Return the equality deletes of files to all of which the same ones apply."""
-        by_ids: dict[tuple[int, ...], dict[str, manifests.DataFile]] = {}
+        """Return the equality deletes of a group, those that compare the same columns together."""
+        by_columns: dict[tuple[tuple[int, ...], bool], list[engine.EqualityDeleteFile]] = {}
         for delete in needed.equality():
-            ids = tuple(sorted(delete.equality_ids or ()))
-            by_ids.setdefault(ids, {})[delete.file_path] = delete
+            ids = tuple(sorted(delete.file.equality_ids or ()))
+            of_files = by_columns.setdefault((ids, delete.list_number is not None), [])
+            of_files.append(
+                engine.EqualityDeleteFile(
+                    path=self._local(table, delete.file.file_path),
+                    list_number=delete.list_number or 0,
+                    age=ages.of_delete(delete),
+                )
+            )
+        if len(by_columns) > limits.EQUALITY_KEYS_MAX:
+            raise errors.unsupported(
+                f"equality deletes by more than {limits.EQUALITY_KEYS_MAX} sets of columns: compact"
+                " the table"
+            )
         names = {field["id"]: field["name"] for field in table.fields}
         return tuple(
             engine.EqualityDeletes(
-                paths=tuple(self._local(table, path) for path in files),
+                files=tuple(of_files),
                 columns=tuple(
                     (names.get(field_id, _hidden(field_id)), field_id) for field_id in ids
                 ),
+                compares_age=ages.are_compared,
+                compares_list=is_of_list and ages.lists_are_compared,
             )
-            for ids, files in by_ids.items()
+            for (ids, is_of_list), of_files in by_columns.items()
         )
 
     def _local(self, table: Table, uri: str) -> str:
@@ -814,6 +838,36 @@ def _partition_constants(table: Table, file: manifests.DataFile) -> dict[int, va
     }
 
 
+class _Ages:
+    """How a group's data files differ for its equality deletes.
+
+    The age of a file is how many of the group's sequence numbers are lower than its own: a delete
+    deletes from data files of lower ages, and one of a partition from those of its list alone.
+    Where the same deletes apply to all files, nothing is compared.
+    """
+
+    def __init__(self, files: Sequence[_File], needed: deletes.Needed) -> None:
+        self._needed = needed
+        self._numbers = sorted({file.task.sequence_number for file in files})
+        self.are_compared = len({file.task.deletes.equality for file in files}) > 1
+        lists = {needed.equality_list_number(file.task.deletes) for file in files}
+        self.lists_are_compared = len(lists) > 1
+
+    def list_number(self, file: _File) -> int:
+        if not self.lists_are_compared:
+            return 0
+        return self._needed.equality_list_number(file.task.deletes)
+
+    def of_data(self, file: _File) -> int:
+        return self._lower(file.task.sequence_number) if self.are_compared else 0
+
+    def of_delete(self, delete: deletes.EqualityDelete) -> int:
+        return self._lower(delete.sequence_number)
+
+    def _lower(self, sequence_number: int) -> int:
+        return bisect.bisect_left(self._numbers, sequence_number)
+
+
 class _ComparedFields:
     """Finds the fields that equality deletes compare and the table's schema no longer has."""
 
@@ -841,17 +895,21 @@ class _ComparedFields:
         return [fields[field_id] for field_id in sorted(fields)]
 
 
-def _check_groups(groups: int, equality_reads: int) -> None:
-    """Raise SqlError for more groups of files, or files of equality deletes, than are read."""
+def _check_groups(groups: int) -> None:
+    """Raise SqlError for more groups of files than are read."""
     if groups > limits.FILE_GROUPS_MAX:
         raise errors.unsupported(
-            f"a table whose files are of more than {limits.FILE_GROUPS_MAX:,} kinds, by their"
-            " columns and the deletes that apply to them: compact it"
+            f"a table whose files have columns of more than {limits.FILE_GROUPS_MAX:,} forms:"
+            " compact it"
         )
-    if equality_reads > limits.EQUALITY_READS_MAX:
+
+
+def _check_equality_reads(reads: int) -> None:
+    """Raise SqlError for more equality delete files than are read."""
+    if reads > limits.EQUALITY_READS_MAX:
         raise errors.unsupported(
-            f"reading equality delete files more than {limits.EQUALITY_READS_MAX:,} times, once"
-            " for each kind of data file that they apply to: compact the table"
+            f"reading more than {limits.EQUALITY_READS_MAX:,} equality delete files: compact the"
+            " table"
         )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from tests.kit import lake_client
+from tests.kit import bigtables, lake_client, stalls
 from tests.kit.server import Running
 
 
@@ -118,3 +118,39 @@ def test_sql_reads_what_duckdb_wrote_deleted_and_updated(
         ):
             expected = database.execute(text.replace(" t", f" lake.{schema}.t", 1)).fetchall()
             assert sql.rows(text) == expected
+
+
+def test_sql_and_duckdb_apply_a_thousand_interleaved_equality_deletes_alike(
+    server: Running, database: Any, schema: str
+) -> None:
+    """As a stream of upserts leaves them: each commit adds rows and deletes older ones by id."""
+    ids = [(number, -1 - number % 7) for number in range(1_000)]
+    deleted = [(number // 2, -1 - number % 5) for number in range(1_000)]
+    sorts = bigtables.Sorts(
+        data_files=len(ids),
+        equality_deletes=len(deleted),
+        sequenced=True,
+        ids=ids.__getitem__,
+        deleted_ids=deleted.__getitem__,
+    )
+    target = stalls.Target(
+        running=server, access_key=server.access_key, secret_key=server.secret_key
+    )
+    bigtables.make(target, schema, "upserted", sorts)
+    last_deleted = {value: number for number, pair in enumerate(deleted) for value in pair}
+    # The n-th delete file is younger than the n-th data file and older than the next.
+    expected = sorted(
+        value
+        for number, pair in enumerate(ids)
+        for value in pair
+        if last_deleted.get(value, -1) < number
+    )
+
+    with lake_client.session(server, schema) as sql:
+        rows = sql.rows("select id from upserted order by id")
+        assert [row[0] for row in rows] == expected
+        assert sql.rows("select count(*), sum(id) from upserted") == [
+            (len(expected), sum(expected))
+        ]
+    rows = database.execute(f"select id from lake.{schema}.upserted order by id").fetchall()
+    assert [row[0] for row in rows] == expected

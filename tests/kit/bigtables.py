@@ -13,7 +13,7 @@ import http.client
 import io
 import struct
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,13 +46,16 @@ class Sorts:
     has each delete file of a sort, so that it applies to older data files and not to newer ones.
 
     Each position delete file names one row of the first data file, which nothing but the file
-    itself says; each equality delete file a value of `id` that no row has.
+    itself says. ids, deleted_ids: the values of `id` in the n-th data file, and in the n-th
+    equality delete file; without more, the deletes name a value that no row has.
     """
 
     data_files: int
     position_deletes: int = 0
     equality_deletes: int = 0
     sequenced: bool = False
+    ids: Callable[[int], Sequence[int]] = lambda _: (7,)
+    deleted_ids: Callable[[int], Sequence[int]] = lambda _: (-1,)
 
 
 def make(place: Any, namespace: str, name: str, sorts: Sorts) -> None:
@@ -139,21 +142,33 @@ def _parts(entries: Sequence[Any]) -> Iterable[Sequence[Any]]:
 def _data_entries(
     location: str, sorts: Sorts, bodies: dict[str, bytes]
 ) -> list[manifests.ManifestEntry]:
-    body = _parquet({"id": [7], "n": [7], "s": ["seven"]}, {"id": 1, "n": 2, "s": 3})
+    encoded: dict[Sequence[int], bytes] = {}
     entries = []
     for number in range(sorts.data_files):
         path = f"{location}/data/{number:07}.parquet"
-        bodies[path] = body
+        ids = sorts.ids(number)
+        if ids not in encoded:
+            columns = {"id": ids, "n": [7] * len(ids), "s": ["seven"] * len(ids)}
+            encoded[ids] = _parquet(columns, {"id": 1, "n": 2, "s": 3})
+        body = bodies[path] = encoded[ids]
         file = manifests.DataFile(
             file_path=path,
             file_format="PARQUET",
-            record_count=1,
+            record_count=len(ids),
             file_size_in_bytes=len(body),
             metrics=manifests.Metrics(
-                value_counts={1: 1, 2: 1, 3: 1},
+                value_counts=dict.fromkeys((1, 2, 3), len(ids)),
                 null_value_counts={1: 0, 2: 0, 3: 0},
-                lower_bounds={1: struct.pack("<q", number % 9), 2: struct.pack("<i", 0), 3: b"a"},
-                upper_bounds={1: struct.pack("<q", number), 2: struct.pack("<i", 9), 3: b"z"},
+                lower_bounds={
+                    1: struct.pack("<q", min(number % 9, *ids)),
+                    2: struct.pack("<i", 0),
+                    3: b"a",
+                },
+                upper_bounds={
+                    1: struct.pack("<q", max(number, *ids)),
+                    2: struct.pack("<i", 9),
+                    3: b"z",
+                },
             ),
         )
         entries.append(_entry(file, number + 1 if sorts.sequenced else 1))
@@ -167,14 +182,18 @@ def _delete_entries(
     positions = _parquet(
         {"file_path": [first], "pos": [5]}, {"file_path": FILE_PATH_ID, "pos": POSITION_ID}
     )
-    equals = _parquet({"id": [-1]}, {"id": 1})
+    encoded: dict[Sequence[int], bytes] = {}
     entries = []
-    for sort, count, body, content in (
-        ("p", sorts.position_deletes, positions, manifests.Content.POSITION_DELETES),
-        ("e", sorts.equality_deletes, equals, manifests.Content.EQUALITY_DELETES),
+    for sort, count, content in (
+        ("p", sorts.position_deletes, manifests.Content.POSITION_DELETES),
+        ("e", sorts.equality_deletes, manifests.Content.EQUALITY_DELETES),
     ):
         for number in range(count):
             path = f"{location}/data/{sort}-{number:07}.parquet"
+            body = positions
+            if sort == "e":
+                ids = sorts.deleted_ids(number)
+                body = encoded[ids] = encoded.get(ids) or _parquet({"id": ids}, {"id": 1})
             bodies[path] = body
             file = manifests.DataFile(
                 file_path=path,

@@ -299,6 +299,15 @@ ROWS: Final = (
         send=use_a_table_of_many_files,
     ),
     stalls.Hostile(
+        name="a-table-of-1000-files-and-1000-interleaved-equality-deletes",
+        principal=stalls.ROOT,
+        growth_mib=GROWTH_MIB,
+        prepare=make_files(
+            bigtables.Sorts(data_files=1_000, equality_deletes=1_000, sequenced=True)
+        ),
+        send=use_a_table_of_many_files,
+    ),
+    stalls.Hostile(
         name="a-table-of-20000-files",
         principal=stalls.ROOT,
         growth_mib=2 * GROWTH_MIB,

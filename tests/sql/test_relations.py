@@ -7,9 +7,11 @@ known without asking the code under test.
 from __future__ import annotations
 
 import asyncio
+import random
 import struct
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -463,6 +465,132 @@ def test_equality_deletes_match_null_and_spare_newer_rows(tmp_path: Path) -> Non
         # The compared column may be renamed, or gone from the schema, by now.
         await maker.new_schema([field(1, "id", "long"), field(3, "v", "int")])
         assert await house.rows("select id from t order by id") == [(3,), (5,), (6,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_interleaved_deletes_of_every_form_leave_the_rows_that_the_specification_leaves(
+    tmp_path: Path, seed: int
+) -> None:
+    """Equality deletes apply to older data files, within their partition or to all of them."""
+    choose = random.Random(seed)
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        alive: list[tuple[manifests.DataFile, int, tuple[Any, ...]]] = []
+
+        async def one_file(partition: int | None) -> manifests.DataFile:
+            rows = [
+                (choose.randrange(5), choose.choice(["a", "b", None]), partition or 0)
+                for _ in range(choose.randrange(1, 6))
+            ]
+            values = () if partition is None else (partition,)
+            file = await maker.data_file(COLUMNS, rows, partition=values)
+            alive.extend((file, at, row) for at, row in enumerate(rows))
+            return file
+
+        async def one_delete(of: manifests.DataFile | None) -> manifests.DataFile:
+            ids = choose.choice([(1,), (2,), (1, 2)])
+            keys = [(choose.randrange(5), choose.choice(["a", "b", None])) for _ in range(2)]
+            rows = [tuple(key[field_id - 1] for field_id in ids) for key in keys]
+            uri, footer, size_bytes = await maker.parquet({one: COLUMNS[one] for one in ids}, rows)
+            alive[:] = [
+                (file, at, row)
+                for file, at, row in alive
+                if (of is not None and (file.spec_id, file.partition) != (of.spec_id, of.partition))
+                or tuple(row[field_id - 1] for field_id in ids) not in rows
+            ]
+            return manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.EQUALITY_DELETES,
+                equality_ids=ids,
+                **({} if of is None else {"spec_id": of.spec_id, "partition": of.partition}),
+            )
+
+        await maker.commit(await one_file(None))
+        await maker.update(
+            {
+                "action": "add-spec",
+                "spec": {
+                    "fields": [
+                        {"name": "v", "transform": "identity", "source-id": 3, "field-id": 1000}
+                    ]
+                },
+            },
+            {"action": "set-default-spec", "spec-id": -1},
+        )
+        for _ in range(12):
+            partitioned = [file for file, _, _ in alive if file.spec_id]
+            deletes = [
+                await one_delete(choose.choice([None, *partitioned]))
+                for _ in range(choose.randrange(3))
+            ]
+            # What one commit adds is not older than its deletes.
+            await maker.commit(*deletes, await one_file(choose.randrange(3)), operation="overwrite")
+            if choose.randrange(3) == 0:
+                file, at, _ = choose.choice(alive)
+                await maker.delete("positions", file, [at])
+                alive[:] = [each for each in alive if (each[0], each[1]) != (file, at)]
+            shown = await house.rows("select id, name, v from t")
+            assert Counter(shown) == Counter(row for _, _, row in alive)
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_equality_deletes_by_very_many_sets_of_columns_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EQUALITY_KEYS_MAX", 2)
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1), (2, "b", 2)]))
+        for ids, rows in (((1,), [(1,)]), ((2,), [("x",)]), ((1, 2), [(9, "y")])):
+            if ids != (1, 2):
+                assert len(await house.rows("select id from t")) in (1, 2)
+            uri, footer, size_bytes = await maker.parquet({one: COLUMNS[one] for one in ids}, rows)
+            await maker.commit(
+                manifests.DataFile(
+                    file_path=uri,
+                    file_format="PARQUET",
+                    record_count=footer.num_rows,
+                    file_size_in_bytes=size_bytes,
+                    content=manifests.Content.EQUALITY_DELETES,
+                    equality_ids=ids,
+                ),
+                operation="delete",
+            )
+
+        with pytest.raises(errors.SqlError, match="more than 2 sets of columns: compact"):
+            await house.rows("select id from t")
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_an_equality_delete_file_without_its_columns_is_damaged(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house)
+        await maker.commit(await maker.data_file(COLUMNS, [(1, "a", 1)]))
+        uri, footer, size_bytes = await maker.parquet({3: COLUMNS[3]}, [(1,)])
+        await maker.commit(
+            manifests.DataFile(
+                file_path=uri,
+                file_format="PARQUET",
+                record_count=footer.num_rows,
+                file_size_in_bytes=size_bytes,
+                content=manifests.Content.EQUALITY_DELETES,
+                equality_ids=(1,),
+            ),
+            operation="delete",
+        )
+
+        with pytest.raises(errors.SqlError) as caught:
+            await house.rows("select id from t")
+        assert caught.value.code == "091364"
 
     sql_house.in_house(tmp_path, work)
 
