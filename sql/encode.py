@@ -5,8 +5,9 @@ one encoding, which every driver reads, and all of an engine's types are convert
 chooses the format.
 
 Arrow: NUMBER travels as its unscaled value in int64 when all of the stream's values fit, else as
-decimal128; times and timestamps as integers in units of their scale; nanosecond timestamps as
-{epoch, fraction}, the epoch floored; zoned ones with a third field. JSON: cells are text or null.
+decimal128; times and timestamps as integers in units of their scale; nanosecond timestamps and
+TIMESTAMP_LTZ as {epoch, fraction}, the epoch floored; zoned ones with a third field. JSON: cells
+are text or null.
 """
 
 from __future__ import annotations
@@ -85,12 +86,17 @@ def wire_array(column: outcomes.Column, parts: Sequence[Arrow]) -> Arrow:
             ticks = _rescaled(nanos, 9, scale)
             # The Go driver reads no wider integers up to milliseconds, and no narrower ones beyond.
             return pc.cast(ticks, pa.int32()) if scale <= 3 else ticks
-        case "timestamp_ntz" | "timestamp_ltz":
+        case "timestamp_ntz":
             ticks, digits = _ticks(array)
             scale = rowtypes.scale_of(column)
             if scale < rowtypes.FRACTION_DIGITS:
                 return _rescaled(ticks, digits, scale)
             return _split_instant(ticks, digits, ())
+        case "timestamp_ltz":
+            # The Python driver reads the shorter form one hour off in summer time.
+            ticks, digits = _ticks(array)
+            scale = min(digits, rowtypes.scale_of(column))
+            return _split_instant(_rescaled(ticks, digits, scale), scale, ())
         case "timestamp_tz":
             return _zoned(array)
         case _:

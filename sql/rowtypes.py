@@ -94,8 +94,10 @@ def field_metadata(column: outcomes.Column) -> dict[str, str]:
             metadata["charLength"], metadata["byteLength"] = str(length), str(byte_length)
         case "binary":
             metadata["byteLength"] = str(binary_length(column))
-        case "time" | "timestamp_ntz" | "timestamp_ltz":
+        case "time" | "timestamp_ntz":
             metadata["scale"] = str(scale_of(column))
+        case "timestamp_ltz":
+            metadata["scale"] = str(FRACTION_DIGITS)  # the scale of {epoch, fraction}
         case "timestamp_tz":
             # Three fields, nanoseconds: the only form that every driver reads.
             metadata["scale"], metadata["byteLength"] = str(FRACTION_DIGITS), "16"

@@ -202,7 +202,7 @@ class Statements:
             case operations.UnsetVariables():
                 return self._unset_variables(call, operation)
             case operations.AlterSession():
-                return self._alter_session(call, operation)
+                return await self._alter_session(call, operation)
             case operations.Begin():
                 return await self._begin(call)
             case operations.Commit():
@@ -405,14 +405,19 @@ class Statements:
             "Statement executed successfully.", outcomes.StatementType.ALTER_SESSION
         )
 
-    def _alter_session(
+    async def _alter_session(
         self, call: planning.Call, statement: operations.AlterSession
     ) -> outcomes.Outcome:
+        """Set and unset parameters. Turning AUTOCOMMIT on commits the open transaction."""
         explicit = call.session.parameters
         read = {name: parameters.parse(name, value) for name, value in statement.set}
         for name in statement.unset:
             if name not in parameters.PARAMETERS:
                 raise errors.unknown_parameter(name)
+        autocommit = parameters.PARAMETERS["AUTOCOMMIT"]
+        default = autocommit.default if "AUTOCOMMIT" in statement.unset else False
+        if read.get("AUTOCOMMIT", default) and not call.session.parameter("AUTOCOMMIT"):
+            await self._commit_waiting(call)
         explicit.update(read)
         for name in statement.unset:
             explicit.pop(name, None)

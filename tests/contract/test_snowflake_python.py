@@ -96,6 +96,36 @@ def test_a_session_makes_fills_reads_and_drops_a_table(
     assert said[10] == ["small", "int:100039", "22003"]
 
 
+ZONES = """
+connection = connect(session_parameters={"TIMEZONE": "America/New_York"})
+cursor = connection.cursor()
+text = (
+    "select '2024-07-01 12:00:00.25'::timestamp_ltz s, '2024-01-15 12:00:00'::timestamp_ltz w, "
+    "'1950-07-01 00:00:00'::timestamp_ltz o, null::timestamp_ltz n"
+)
+say([str(value) for value in cursor.execute(text).fetchone()])
+frame = cursor.execute(text).fetch_pandas_all()
+say([str(frame[name][0]) for name in frame.columns])
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_a_timestamp_of_the_sessions_zone_is_right_in_summer_and_in_winter(
+    server: server_kit.Running, driver: str
+) -> None:
+    said = drivers.run(
+        driver, ZONES, port=server.port, user=server.access_key, password=server.secret_key
+    ).checked()
+
+    # New York is four hours behind UTC in July, five in January.
+    expected = [
+        "2024-07-01 12:00:00.250000-04:00",
+        "2024-01-15 12:00:00-05:00",
+        "1950-07-01 00:00:00-04:00",
+    ]
+    assert said == [[[*expected, "None"]], [[*expected, "NaT"]]]
+
+
 def test_the_command_line_runs_a_query_against_the_running_server(
     server: server_kit.Running,
 ) -> None:

@@ -679,6 +679,27 @@ def test_without_autocommit_dml_waits_for_commit(tmp_path: Path) -> None:
     sql_house.in_house(tmp_path, work)
 
 
+@pytest.mark.parametrize("on", ["set autocommit = true", "unset autocommit"])
+def test_turning_autocommit_on_commits_the_open_transaction(tmp_path: Path, on: str) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run("create table t (a int)")
+        await house.run("alter session set autocommit = false")
+        await house.run("insert into t values (1)")
+        await house.run(f"alter session {on}")
+        assert await house.rows("select a from t") == [(1,)]
+        await house.run("insert into t values (2)")
+        await house.run("rollback")
+        assert await house.rows("select a from t order by a") == [(1,), (2,)]
+
+        await house.run("begin")
+        await house.run("insert into t values (3)")
+        await house.run(f"alter session {on}")  # it was on before
+        await house.run("rollback")
+        assert await house.rows("select count(*) from t") == [(2,)]
+
+    sql_house.in_house(tmp_path, work)
+
+
 def restarted(house: sql_house.House, record: bytes) -> None:
     """Give the house the session that a record on disk says."""
     fields = sessions._decode(record)
