@@ -193,12 +193,11 @@ class Access:
         def check(
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
+            account = rights.account_of(place.bucket, self.account_id)
             if pointer is None:
-                account = rights.account_of(place.bucket, self.account_id)
                 demands = self._on_new_table(account, ident)
             else:
-                owner = place.bucket.owner
-                demands = self._on_object(owner, ident, pointer.object_uuid, actions)
+                demands = self._on_object(account, ident, pointer.object_uuid, actions)
             self.check(principal, demands)
 
         return check

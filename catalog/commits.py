@@ -13,12 +13,11 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from catalog import (
-    claims,
     commit,
     errors,
     history,
@@ -27,6 +26,7 @@ from catalog import (
     loads,
     locations,
     owners,
+    pointers,
     properties,
     receipts,
     records,
@@ -40,6 +40,7 @@ from catalog.metadata import reading as json_values
 from server.s3 import guard
 from storage import batch
 from storage import errors as storage_errors
+from storage import model as storage_model
 
 CHANGES_MAX: Final = 1_000
 LARGE_CHANGE_VALUES: Final = 2_000
@@ -110,36 +111,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     large: bool = False
     file: store.LoadedMetadata | None = None
 
-    def pointer(self, metadata_location: str | None, *, by: str, now_ms: int) -> records.Pointer:
-        """Return the pointer after the step."""
-        old = None if self.before is None else self.before.pointer
-        return records.Pointer(
-            kind="table",
-            object_uuid=self.object_uuid,
-            table_uuid=self.metadata.table_uuid,
-            metadata_location=metadata_location,
-            location=properties.plain_uri(self.metadata.location),
-            created_at_ms=now_ms if old is None else old.created_at_ms,
-            created_by=by if old is None else old.created_by,
-            modified_at_ms=now_ms,
-            modified_by=by,
-        )
-
-    def staged(self, *, by: str, now_ms: int) -> LoadedTable:
-        """Return the table that a staged create would make."""
-        return LoadedTable(
-            ident=self.ident,
-            pointer=self.pointer(None, by=by, now_ms=now_ms),
-            metadata=self.metadata,
-            data=model.encode(self.metadata),
-        )
-
 
 class Commits:
     """Commits to tables. Stateless except for its store."""
 
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
+        self._pointers = pointers.Pointers(store=store, kind="table")
 
     async def commit(
         self,
@@ -212,7 +190,7 @@ class Commits:
             _check_apart(place, steps)
             return await self.finish(place, steps, by=by, via=via, now_ms=now_ms, receipt=receipt)
 
-        loaded = await self._store.write(plan, keys=self.keys(place, list(parts)))
+        loaded = await self._store.write(plan, keys=self._pointers.keys(place, *parts))
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
             await self._give_up(place, _superseded(steps), by=by)
@@ -243,29 +221,22 @@ class Commits:
             encoded = await run(model.encode_file, step.metadata, large=step.large)
             data = encoded.data
             _check_size(step, len(data))
-            codec = properties.metadata_codec(step.metadata.properties)
-            location = next_file(
-                None if step.before is None else step.before.pointer.metadata_location,
+            location, named, received = await plan_file(
+                self._store,
+                place,
                 step.metadata,
-                codec=codec,
-                new_id=sites.hyphenated(self._store.new_id()),
+                data,
+                before=None if step.before is None else step.before.pointer,
+                by=by,
+                repeated=store.find_repeated(step.file, encoded, table_bucket=place.table_bucket),
             )
-            check_file(location, step.metadata, place)
-            # Ten megabytes take half a second to compress: a thread keeps that off the event loop.
-            body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
-            repeated = None
-            if codec != "gzip":
-                repeated = store.find_repeated(step.file, encoded, table_bucket=place.table_bucket)
-            named, received = await self._store.plan_file(
-                location, body, bucket=place.bucket, owner=by, repeated=repeated
-            )
-            pointer = step.pointer(location, by=by, now_ms=now_ms)
+            pointer = self._pointer(step, location, by=by, now_ms=now_ms)
             changes.append(
-                change(
+                self._pointers.change(
                     step.ident,
                     step.namespace_id,
                     holder=step.holder,
-                    before=None if step.before is None else step.before.value,
+                    before=step.before,
                     after=pointer,
                     summary=step.summary,
                 )
@@ -296,49 +267,23 @@ class Commits:
             cached=tuple(cached),
         )
 
-    def pointer(
-        self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
-    ) -> store.FoundPointer:
-        entry = self._store.find_pointer(reading, place, "table", ident)
-        if entry is None:
-            raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
-        return entry
-
-    def loaded(
-        self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
-    ) -> LoadedTable:
-        if pointer.metadata_location is None:
-            raise _without_metadata(ident)
-        file = self._store.metadata(pointer.metadata_location, place=place)
-        return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
-
     async def fetched(
         self, place: records.Place, ident: idents.TableIdent, pointer: records.Pointer
     ) -> LoadedTable:
-        """Do what `loaded` does; a large file is decoded in a child process."""
+        """Return a table as its pointer has it; a large file is decoded in a child process."""
         if pointer.metadata_location is None:
             raise _without_metadata(ident)
         file = await self._store.fetch_metadata(pointer.metadata_location, place=place)
         return LoadedTable(ident=ident, pointer=pointer, metadata=file.table, data=file.data)
 
-    def keys(
-        self,
-        place: records.Place,
-        tables: Sequence[idents.TableIdent],
-        *,
-        kind: Literal["table", "view"] = "table",
-    ) -> list[bytes]:
-        """Return the keys for which writers of these tables or views queue.
-
-        A namespace without an id has none.
-        """
-        keys = []
-        for ident in tables:
-            namespace_id = self._store.namespace_id(self._store.index, place, ident.namespace)
-            if namespace_id:
-                name = ident.name.encode("utf-8", "replace").decode()
-                keys.append(records.pointer_key(place, kind, namespace_id, name))
-        return keys
+    def staged(self, step: Step, *, by: str, now_ms: int) -> LoadedTable:
+        """Return the table that a staged create would make."""
+        return LoadedTable(
+            ident=step.ident,
+            pointer=self._pointer(step, None, by=by, now_ms=now_ms),
+            metadata=step.metadata,
+            data=model.encode(step.metadata),
+        )
 
     def find_site(
         self,
@@ -375,6 +320,20 @@ class Commits:
             now_ms=now_ms,
             permit=permit,
             reserved_until_ms=reserved_until_ms,
+        )
+
+    def _pointer(
+        self, step: Step, metadata_location: str | None, *, by: str, now_ms: int
+    ) -> records.Pointer:
+        """Return the pointer after a step."""
+        return self._pointers.next(
+            None if step.before is None else step.before.pointer,
+            object_uuid=step.object_uuid,
+            metadata_uuid=step.metadata.table_uuid,
+            metadata_location=metadata_location,
+            location=step.metadata.location,
+            by=by,
+            now_ms=now_ms,
         )
 
     async def _base(
@@ -431,21 +390,11 @@ class Commits:
             if metadata.location != base.location or metadata.properties != base.properties:
                 check_placement(metadata, place)
             if metadata.location != base.location:
-                path = locations.parse_location(metadata.location, table_bucket=place.table_bucket)
-                with self._store.index.view() as view:
-                    claim = claims.claim(
-                        view,
-                        place,
-                        path,
-                        object_uuid=object_uuid,
-                        kind="table",
-                        namespace_id=entry.namespace_id,
-                        name=ident.name,
-                        now_ms=now_ms,
-                        permit=permit,
-                        standing_uuid=object_uuid,
+                extra.append(
+                    self._pointers.plan_move(
+                        place, ident, entry, metadata.location, now_ms=now_ms, permit=permit
                     )
-                extra.append(claim)
+                )
             if taken:
                 extra.append(await self._plan_loads(place, object_uuid, taken, now_ms=now_ms))
         return Step(
@@ -572,34 +521,44 @@ def _without_metadata(ident: idents.TableIdent) -> errors.TableWithoutMetadata:
     return errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
 
 
+async def plan_file(
+    catalog: store.CatalogStore,
+    place: records.Place,
+    metadata: Placed,
+    data: bytes,
+    *,
+    before: records.Pointer | None,
+    by: str,
+    repeated: storage_model.Repeated | None = None,
+) -> tuple[str, batch.Batch, tuple[storage_model.Received, ...]]:
+    """Return where a new metadata file lies, the Batch that names it, and its bodies on disk.
+
+    data: the encoded metadata. before: the pointer to the file before it. repeated: the bytes that
+    both files share; a compressed file shares none. Raises as `check_file` does.
+    """
+    codec = properties.metadata_codec(metadata.properties)
+    location = next_file(
+        None if before is None else before.metadata_location,
+        metadata,
+        codec=codec,
+        new_id=sites.hyphenated(catalog.new_id()),
+    )
+    check_file(location, metadata, place)
+    body = data
+    if codec == "gzip":
+        # Ten megabytes take half a second to compress: a thread keeps that off the event loop.
+        body, repeated = await asyncio.to_thread(store.compress, data), None
+    named, received = await catalog.plan_file(
+        location, body, bucket=place.bucket, owner=by, repeated=repeated
+    )
+    return location, named, received
+
+
 def creates(requirement_list: Sequence[Any]) -> bool:
     """Return whether requirements contain assert-create; malformed ones are ignored."""
     return any(
         isinstance(each, dict) and str(each.get("type")).lower() == requirements.ASSERT_CREATE
         for each in requirement_list
-    )
-
-
-def change(
-    ident: idents.TableIdent,
-    namespace_id: int,
-    *,
-    before: bytes | None,
-    after: records.Pointer | None,
-    summary: Mapping[str, Any],
-    holder: store.FoundNamespace | None = None,
-    kind: Literal["table", "view"] = "table",
-) -> commit.Change:
-    """Return a table's or view's part of a commit. holder: the namespace of a new one."""
-    return commit.Change(
-        kind=kind,
-        namespace=ident.namespace,
-        namespace_id=namespace_id,
-        name=ident.name,
-        before=before,
-        after=after,
-        holder=None if holder is None else holder.holder,
-        summary=summary,
     )
 
 

@@ -157,12 +157,14 @@ def adopt(
     )
 
 
-def check_named(location: str) -> None:
-    """Raise InvalidMetadataFile unless a file is named like metadata."""
+def check_named(place: records.Place, location: str) -> None:
+    """Raise InvalidMetadataFile unless a file of the table bucket is named like metadata."""
     if not location.endswith((".metadata.json", ".metadata.json.gz")):
         raise errors.InvalidMetadataFile(
             f"{location} is not named like a metadata file (*.metadata.json)"
         )
+    if locations.path_in(location, table_bucket=place.table_bucket) is None:
+        raise errors.InvalidMetadataFile(f"{location} does not lie in s3://{place.table_bucket}/")
 
 
 def check_below(
@@ -178,7 +180,7 @@ def check_below(
         raise errors.InvalidMetadataFile(
             f"{metadata_location} does not lie below the {kind}'s location {home}"
         )
-    check_named(metadata_location)
+    check_named(place, metadata_location)
     if table_guard.layout_mode(place.bucket) == "off":
         return
     try:

@@ -369,19 +369,6 @@ class CatalogStore:
 
     # Metadata files.
 
-    def metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
-        """Do what `fetch_metadata` does. Blocks, and decodes here: for small metadata."""
-        cached = self._cache.get(place.bucket_id, location)
-        if cached is not None:
-            return cached
-        info = self._find_file(location, place.table_bucket)
-        data = self.objects.read(info, limit_bytes=METADATA_BYTES_MAX)
-        if is_compressed(location):
-            data = _gunzip(data, location, METADATA_BYTES_MAX)
-        loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
-        self._cache.put(place.bucket_id, loaded)
-        return loaded
-
     async def fetch_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
         """Return the table metadata that a pointer names. Raises MetadataFileMissing.
 
@@ -447,12 +434,11 @@ class CatalogStore:
             loaded = await self._read_large(location, info, NEW_METADATA_BYTES_MAX, is_foreign=True)
         return loaded, _unchanged(info)
 
-    def read_view(self, location: str, *, place: records.Place) -> bytes:
-        """Return the JSON of the view metadata that a pointer names. Raises MetadataFileMissing."""
-        return self._read_view_info(location, self._find_file(location, place.table_bucket))
-
     async def fetch_view(self, location: str, *, place: records.Place) -> bytes:
-        """Do what `read_view` does, but read what is not small in a thread."""
+        """Return the JSON of the view metadata that a pointer names; a large file in a thread.
+
+        Raises MetadataFileMissing.
+        """
         info = self._find_file(location, place.table_bucket)
         return await self._fetch_view_info(location, info)
 

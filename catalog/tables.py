@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from catalog import (
-    claims,
     commit,
     commits,
     errors,
@@ -25,6 +24,7 @@ from catalog import (
     loads,
     locations,
     owners,
+    pointers,
     properties,
     receipts,
     records,
@@ -64,35 +64,28 @@ class Tables:
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
         self._commits = commits.Commits(store=store)
+        self._pointers = pointers.Pointers(store=store, kind="table")
 
     # Reading.
 
-    def load(self, ident: idents.TableIdent) -> LoadedTable:
-        """Return a table. Raises NoSuchWarehouse, NoSuchTable, MetadataFileMissing.
-
-        Blocks, and decodes here: for small metadata. What serves requests calls `fetch`.
-        """
-        place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
-            entry = self._commits.pointer(view, place, ident)
-        return self._commits.loaded(place, ident, entry.pointer)
-
     async def fetch(self, ident: idents.TableIdent) -> LoadedTable:
-        """Return a table; large metadata is decoded in a child process. Raises as `load` does."""
+        """Return a table. Raises NoSuchWarehouse, NoSuchTable, and as `fetch_at` does."""
         with self._store.index.view() as view:
             place = self._store.place(ident.table_bucket, view)
-            entry = self._commits.pointer(view, place, ident)
+            entry = self._pointers.entry(view, place, ident)
         return await self._commits.fetched(place, ident, entry.pointer)
 
     async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedTable:
-        """Return a table as it was when its pointer was read. Raises as `load` does."""
+        """Return a table as it was when its pointer was read.
+
+        Large metadata is decoded in a child process. Raises TableWithoutMetadata,
+        MetadataFileMissing, InvalidMetadata for a damaged file.
+        """
         return await self._commits.fetched(self._store.place(ident.table_bucket), ident, pointer)
 
     def pointer(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a table's pointer, metadata or not. Raises NoSuchWarehouse, NoSuchTable."""
-        place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
-            return self._commits.pointer(view, place, ident).pointer
+        return self._pointers.read(ident)
 
     def place(self, ident: idents.TableIdent) -> records.Place:
         """Return where the rows of a table's bucket are. Raises NoSuchWarehouse."""
@@ -142,20 +135,20 @@ class Tables:
                 namespace=self._store.namespace_of(view, place, name.namespace_id),
                 name=name.name,
             )
-            return ident, self._commits.pointer(view, place, ident).pointer
+            return ident, self._pointers.entry(view, place, ident).pointer
 
     def taken(self, ident: idents.TableIdent, *, after: str = "") -> loads.Page:
         """Return which sources a table has taken in. Raises NoSuchTable, InvalidPageToken."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
-            pointer = self._commits.pointer(view, place, ident).pointer
+            pointer = self._pointers.entry(view, place, ident).pointer
             return loads.page(view, place, pointer.object_uuid, after=after)
 
     def metrics(self, ident: idents.TableIdent) -> tuple[MetricsReport, ...]:
         """Return the newest reports of a table's clients, oldest first. Raises NoSuchTable."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
-            pointer = self._commits.pointer(view, place, ident).pointer
+            pointer = self._pointers.entry(view, place, ident).pointer
             prefix = records.object_prefix(place.bucket_id, pointer.object_uuid)
             rows = [
                 records.decode(value, records.MetricsRow)
@@ -203,7 +196,7 @@ class Tables:
         requested = None if sites.overrides(place, location) else location
         table_uuid = sites.hyphenated(self._store.new_id())
         object_uuid = sites.hyphenated(self._store.new_id())
-        keys = self._commits.keys(place, [ident])
+        keys = self._pointers.keys(place, ident)
         large = reading.has_more_values(
             (schema, partition_spec, sort_order, dict(properties or {})),
             commits.LARGE_CHANGE_VALUES,
@@ -250,7 +243,9 @@ class Tables:
                 large=large,
             )
             if stage:
-                loaded = await commits.run(step.staged, by=by, now_ms=now_ms, large=large)
+                loaded = await commits.run(
+                    self._commits.staged, step, by=by, now_ms=now_ms, large=large
+                )
                 note: tuple[batch.Batch, ...] = ()
                 if receipt is not None:
                     reply = msgspec.Raw(loaded.data)
@@ -289,18 +284,16 @@ class Tables:
                     now_ms=now_ms,
                     permit=owners.refuse,
                 )
-            pointer = records.Pointer(
-                kind="table",
+            pointer = self._pointers.next(
+                None,
                 object_uuid=site.object_uuid,
-                table_uuid=None,
+                metadata_uuid=None,
                 metadata_location=None,
                 location=site.location,
-                created_at_ms=now_ms,
-                created_by=by,
-                modified_at_ms=now_ms,
-                modified_by=by,
+                by=by,
+                now_ms=now_ms,
             )
-            change = commits.change(
+            change = self._pointers.change(
                 ident,
                 site.holder.row.namespace_id,
                 before=None,
@@ -314,7 +307,7 @@ class Tables:
                 result=pointer, batch=batch.merge((site.claim, committed, *together))
             )
 
-        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def register(
         self,
@@ -356,59 +349,30 @@ class Tables:
             path = locations.parse_location(file.table.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, kind="table")
             await _check_files(file, check_file)
-            with self._store.index.view() as view:
-                namespace_id = holder.row.namespace_id
-                owner_uuid = object_uuid
-                if entry is not None:
-                    owner_uuid = entry.pointer.object_uuid
-                else:
-                    row = claims.find_claimable(
-                        view, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
-                    )
-                    if row is not None and row.kind == "table":
-                        owner_uuid = row.object_uuid
-                claim = claims.claim(
-                    view,
-                    place,
-                    path,
-                    object_uuid=owner_uuid,
-                    kind="table",
-                    namespace_id=namespace_id,
-                    name=ident.name,
-                    now_ms=now_ms,
-                    permit=permit,
-                    standing_uuid=None if entry is None else entry.pointer.object_uuid,
-                )
-            pointer = records.Pointer(
-                kind="table",
-                object_uuid=owner_uuid,
-                table_uuid=file.table.table_uuid,
-                metadata_location=metadata_location,
-                location=properties.plain_uri(file.table.location),
-                created_at_ms=now_ms if entry is None else entry.pointer.created_at_ms,
-                created_by=by if entry is None else entry.pointer.created_by,
-                modified_at_ms=now_ms,
-                modified_by=by,
-            )
-            change = commits.change(
+            pointer, registered = self._pointers.plan_registration(
+                place,
                 ident,
-                namespace_id,
-                before=None if entry is None else entry.value,
-                after=pointer,
-                summary={"operation": "register"},
+                metadata_location,
+                location=file.table.location,
+                metadata_uuid=file.table.table_uuid,
                 holder=holder,
+                before=entry,
+                new_uuid=object_uuid,
+                by=by,
+                via=via,
+                now_ms=now_ms,
+                permit=permit,
+                receipt=receipt,
             )
-            committed = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-            note = () if receipt is None else (receipt.plan(pointer=pointer),)
             return store.Planned(
                 result=LoadedTable(
                     ident=ident, pointer=pointer, metadata=file.table, data=file.data
                 ),
-                batch=batch.merge((claim, unchanged, committed, *note)),
+                batch=batch.merge((unchanged, registered)),
                 cached=((place.bucket_id, file),),
             )
 
-        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def commit(
         self,
@@ -473,11 +437,11 @@ class Tables:
         async def plan() -> store.Planned[records.Pointer]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                entry = self._commits.pointer(view, place, ident)
+                entry = self._pointers.entry(view, place, ident)
             old = entry.pointer
             if judge is not None:
                 judge(place, ident, old)
-            _check_token(old, version_token)
+            pointers.check_token(old, version_token)
             path = locations.parse_location(old.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, kind="table")
             file, unchanged = await self._foreign_file(place, metadata_location)
@@ -496,13 +460,13 @@ class Tables:
                 old,
                 metadata_location=metadata_location,
                 table_uuid=file.table.table_uuid,
-                modified_at_ms=_later(now_ms, old),
+                modified_at_ms=pointers.later(now_ms, old),
                 modified_by=by,
             )
-            change = commits.change(
+            change = self._pointers.change(
                 ident,
                 entry.namespace_id,
-                before=entry.value,
+                before=entry,
                 after=pointer,
                 summary={"operation": "set-metadata-location"},
             )
@@ -513,7 +477,7 @@ class Tables:
                 cached=((place.bucket_id, file),),
             )
 
-        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def drop(
         self,
@@ -531,10 +495,9 @@ class Tables:
         Without purge the sweep keeps what the table referenced for `dropped_table_days`.
         No byte is freed here. Raises NoSuchTable, StaleVersionToken.
         """
-        summary = {"operation": "drop", "purge": purge}
-        await self._remove(
+        await self._pointers.drop(
             ident,
-            summary,
+            {"operation": "drop", "purge": purge},
             version_token=version_token,
             by=by,
             via=via,
@@ -553,17 +516,20 @@ class Tables:
     ) -> LoadedTable:
         """Forget a table but keep its files, to be registered elsewhere; return it as it was."""
         place = self._store.place(ident.table_bucket)
-        pointer = await self._remove(
+
+        async def load(pointer: records.Pointer) -> LoadedTable:
+            return await self._commits.fetched(place, ident, pointer)
+
+        pointer = await self._pointers.drop(
             ident,
             {"operation": "unregister"},
-            version_token=None,
             by=by,
             via=via,
             judge=judge,
             receipt=receipt,
-            metadata_needed=True,
+            check=load,
         )
-        return await self._commits.fetched(place, ident, pointer)
+        return await load(pointer)
 
     async def rename(
         self,
@@ -581,41 +547,15 @@ class Tables:
         Raises NoSuchTable, NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName,
         StaleVersionToken.
         """
-        idents.check_name(target.name)
-        place = self._store.place(source.table_bucket)
-        assert source.table_bucket == target.table_bucket, "a rename stays in its table bucket"
-
-        async def plan() -> store.Planned[records.Pointer]:
-            now_ms = self._store.now_ms()
-            with self._store.index.view() as view:
-                entry = self._commits.pointer(view, place, source)
-                if judge is not None:
-                    judge(place, source, entry.pointer)
-                _check_token(entry.pointer, version_token)
-                holder = self._store.namespace(view, place, target.namespace)
-                sites.check_rename_free(self._store, view, place, source, target)
-            pointer = msgspec.structs.replace(
-                entry.pointer, modified_at_ms=_later(now_ms, entry.pointer), modified_by=by
-            )
-            summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
-            changes = [
-                commits.change(
-                    source, entry.namespace_id, before=entry.value, after=None, summary=summary
-                ),
-                commits.change(
-                    target,
-                    holder.row.namespace_id,
-                    before=None,
-                    after=pointer,
-                    summary=summary,
-                    holder=holder,
-                ),
-            ]
-            committed = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
-            note = () if receipt is None else (receipt.plan(status=204),)
-            return store.Planned(result=pointer, batch=batch.merge((committed, *note)))
-
-        return await self._store.write(plan, keys=self._commits.keys(place, [source, target]))
+        return await self._pointers.rename(
+            source,
+            target,
+            version_token=version_token,
+            by=by,
+            via=via,
+            judge=judge,
+            receipt=receipt,
+        )
 
     async def report_metrics(self, ident: idents.TableIdent, report: bytes, *, by: str) -> None:
         """Keep a client's report; the oldest of more than METRICS_KEPT_MAX go.
@@ -636,52 +576,11 @@ class Tables:
 
     # Parts.
 
-    async def _remove(
-        self,
-        ident: idents.TableIdent,
-        summary: Mapping[str, Any],
-        *,
-        version_token: str | None,
-        by: str,
-        via: str,
-        judge: owners.Judge | None,
-        receipt: receipts.Receipt | None,
-        metadata_needed: bool = False,
-    ) -> records.Pointer:
-        place = self._store.place(ident.table_bucket)
-
-        async def plan() -> store.Planned[records.Pointer]:
-            with self._store.index.view() as view:
-                entry = self._commits.pointer(view, place, ident)
-            if judge is not None:
-                judge(place, ident, entry.pointer)
-            _check_token(entry.pointer, version_token)
-            if metadata_needed:
-                await self._commits.fetched(place, ident, entry.pointer)
-            change = commits.change(
-                ident, entry.namespace_id, before=entry.value, after=None, summary=summary
-            )
-            committed = commit.plan(
-                place, [change], author=by, via=via, time_ms=self._store.now_ms()
-            )
-            note: tuple[batch.Batch, ...] = ()
-            if receipt is not None:
-                note = (receipt.plan(pointer=entry.pointer),)
-            # Dropping leads to freeing, so a full disk lets it through.
-            whole = msgspec.structs.replace(batch.merge((committed, *note)), makes_room=True)
-            return store.Planned(result=entry.pointer, batch=whole)
-
-        return await self._store.write(plan, keys=self._commits.keys(place, [ident]))
-
     async def _foreign_file(
         self, place: records.Place, location: str
     ) -> tuple[store.LoadedMetadata, batch.Batch]:
         """Return metadata that a client wrote, checked whole, and what expects it to stay."""
-        sites.check_named(location)
-        if locations.path_in(location, table_bucket=place.table_bucket) is None:
-            raise errors.InvalidMetadataFile(
-                f"{location} does not lie in s3://{place.table_bucket}/"
-            )
+        sites.check_named(place, location)
         file, unchanged = await self._store.fetch_foreign(location, place=place)
         commits.check_placement(file.table, place)
         return file, unchanged
@@ -722,18 +621,6 @@ def _permit_overwrite(
 
 def _together(also: Also | None, object_uuid: str) -> tuple[batch.Batch, ...]:
     return () if also is None else (also(object_uuid),)
-
-
-def _later(now_ms: int, before: records.Pointer) -> int:
-    """Return a time after a pointer's last change, so that its version token changes with it."""
-    return max(now_ms, before.modified_at_ms + 1)
-
-
-def _check_token(pointer: records.Pointer, version_token: str | None) -> None:
-    if version_token is not None and version_token != records.version_token(pointer):
-        raise errors.StaleVersionToken(
-            "Provided version token does not match the table version token."
-        )
 
 
 def _keep_report(place: records.Place, object_uuid: str, row: bytes) -> batch.Derivation:

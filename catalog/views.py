@@ -9,21 +9,19 @@ those that no retained state names.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from catalog import (
-    claims,
     commit,
     commits,
     errors,
     idents,
     locations,
     owners,
-    properties,
+    pointers,
     receipts,
     records,
     sites,
@@ -56,7 +54,7 @@ class Views:
 
     def __init__(self, *, store: store.CatalogStore) -> None:
         self._store = store
-        self._commits = commits.Commits(store=store)
+        self._pointers = pointers.Pointers(store=store, kind="view")
 
     # Reading.
 
@@ -64,21 +62,19 @@ class Views:
         """Return a view. Raises NoSuchWarehouse, NoSuchView, MetadataFileMissing."""
         with self._store.index.view() as view:
             place = self._store.place(ident.table_bucket, view)
-            entry = self._entry(view, place, ident)
+            entry = self._pointers.entry(view, place, ident)
         data = await self._store.fetch_view(location_of(entry.pointer), place=place)
         return LoadedView(ident=ident, pointer=entry.pointer, data=data)
 
-    def load_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedView:
+    async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedView:
         """Return a view as it was when its pointer was read. Raises MetadataFileMissing."""
         place = self._store.place(ident.table_bucket)
-        data = self._store.read_view(location_of(pointer), place=place)
+        data = await self._store.fetch_view(location_of(pointer), place=place)
         return LoadedView(ident=ident, pointer=pointer, data=data)
 
     def pointer(self, ident: idents.TableIdent) -> records.Pointer:
         """Return a view's pointer. Raises NoSuchWarehouse, NoSuchView."""
-        place = self._store.place(ident.table_bucket)
-        with self._store.index.view() as view:
-            return self._entry(view, place, ident).pointer
+        return self._pointers.read(ident)
 
     # Writing.
 
@@ -151,7 +147,7 @@ class Views:
                 receipt=receipt,
             )
 
-        return await self._store.write(plan, keys=self._keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def replace(
         self,
@@ -179,7 +175,7 @@ class Views:
         async def plan() -> store.Planned[LoadedView]:
             now_ms = self._store.now_ms()
             with self._store.index.view() as view:
-                entry = self._entry(view, place, ident)
+                entry = self._pointers.entry(view, place, ident)
             old = entry.pointer
             if judge is not None:
                 judge(place, ident, old)
@@ -194,20 +190,11 @@ class Views:
                 return store.Planned(result=unchanged, batch=note)
             extra: list[batch.Batch] = []
             if after.location != base.location:
-                with self._store.index.view() as view:
-                    claim = claims.claim(
-                        view,
-                        place,
-                        locations.parse_location(after.location, table_bucket=place.table_bucket),
-                        object_uuid=old.object_uuid,
-                        kind="view",
-                        namespace_id=entry.namespace_id,
-                        name=ident.name,
-                        now_ms=now_ms,
-                        permit=permit,
-                        standing_uuid=old.object_uuid,
+                extra.append(
+                    self._pointers.plan_move(
+                        place, ident, entry, after.location, now_ms=now_ms, permit=permit
                     )
-                extra.append(claim)
+                )
             return await self._write(
                 place,
                 ident,
@@ -223,7 +210,7 @@ class Views:
                 receipt=receipt,
             )
 
-        return await self._store.write(plan, keys=self._keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def register(
         self,
@@ -250,11 +237,7 @@ class Views:
             with self._store.index.view() as view:
                 holder = self._store.namespace(view, place, ident.namespace)
                 sites.check_name_free(self._store, view, place, ident, kind="view")
-            sites.check_named(metadata_location)
-            if locations.path_in(metadata_location, table_bucket=place.table_bucket) is None:
-                raise errors.InvalidMetadataFile(
-                    f"{metadata_location} does not lie in s3://{place.table_bucket}/"
-                )
+            sites.check_named(place, metadata_location)
             data, unchanged = await self._store.fetch_foreign_view(metadata_location, place=place)
             if documents.has_too_many_values(data):
                 raise errors.InvalidMetadataFile(
@@ -265,53 +248,27 @@ class Views:
             path = locations.parse_location(metadata.location, table_bucket=place.table_bucket)
             sites.check_below(place, path, metadata_location, kind="view")
             commits.check_placement(metadata, place)
-            namespace_id = holder.row.namespace_id
-            with self._store.index.view() as view:
-                row = claims.find_claimable(
-                    view, place, path, namespace_id=namespace_id, name=ident.name, now_ms=now_ms
-                )
-                object_uuid = new_uuid
-                if row is not None and row.kind == "view":
-                    object_uuid = row.object_uuid
-                claim = claims.claim(
-                    view,
-                    place,
-                    path,
-                    object_uuid=object_uuid,
-                    kind="view",
-                    namespace_id=namespace_id,
-                    name=ident.name,
-                    now_ms=now_ms,
-                    permit=permit,
-                )
-            pointer = records.Pointer(
-                kind="view",
-                object_uuid=object_uuid,
-                table_uuid=metadata.view_uuid,
-                metadata_location=metadata_location,
-                location=properties.plain_uri(metadata.location),
-                created_at_ms=now_ms,
-                created_by=by,
-                modified_at_ms=now_ms,
-                modified_by=by,
-            )
-            change = commits.change(
+            pointer, registered = self._pointers.plan_registration(
+                place,
                 ident,
-                namespace_id,
-                kind="view",
-                before=None,
-                after=pointer,
-                summary={"operation": "register"},
+                metadata_location,
+                location=metadata.location,
+                metadata_uuid=metadata.view_uuid,
                 holder=holder,
+                before=None,
+                new_uuid=new_uuid,
+                by=by,
+                via=via,
+                now_ms=now_ms,
+                permit=permit,
+                receipt=receipt,
             )
-            done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
-            note = () if receipt is None else (receipt.plan(pointer=pointer),)
             return store.Planned(
                 result=LoadedView(ident=ident, pointer=pointer, data=data),
-                batch=batch.merge((claim, unchanged, done, *note)),
+                batch=batch.merge((unchanged, registered)),
             )
 
-        return await self._store.write(plan, keys=self._keys(place, ident))
+        return await self._store.write(plan, keys=self._pointers.keys(place, ident))
 
     async def drop(
         self,
@@ -326,28 +283,14 @@ class Views:
 
         Raises NoSuchView.
         """
-        place = self._store.place(ident.table_bucket)
-
-        async def plan() -> store.Planned[None]:
-            with self._store.index.view() as view:
-                entry = self._entry(view, place, ident)
-            if judge is not None:
-                judge(place, ident, entry.pointer)
-            change = commits.change(
-                ident,
-                entry.namespace_id,
-                kind="view",
-                before=entry.value,
-                after=None,
-                summary={"operation": "drop", "purge": False},
-            )
-            done = commit.plan(place, [change], author=by, via=via, time_ms=self._store.now_ms())
-            note = () if receipt is None else (receipt.plan(status=204),)
-            # Dropping leads to freeing, so a full disk lets it through.
-            whole = msgspec.structs.replace(batch.merge((done, *note)), makes_room=True)
-            return store.Planned(result=None, batch=whole)
-
-        await self._store.write(plan, keys=self._keys(place, ident))
+        await self._pointers.drop(
+            ident,
+            {"operation": "drop", "purge": False},
+            by=by,
+            via=via,
+            judge=judge,
+            receipt=receipt,
+        )
 
     async def rename(
         self,
@@ -363,62 +306,11 @@ class Views:
 
         Raises NoSuchView, NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidName.
         """
-        idents.check_name(target.name, "view")
-        place = self._store.place(source.table_bucket)
-        assert source.table_bucket == target.table_bucket, "a rename stays in its table bucket"
-
-        async def plan() -> store.Planned[records.Pointer]:
-            now_ms = self._store.now_ms()
-            with self._store.index.view() as view:
-                entry = self._entry(view, place, source)
-                if judge is not None:
-                    judge(place, source, entry.pointer)
-                holder = self._store.namespace(view, place, target.namespace)
-                sites.check_rename_free(self._store, view, place, source, target)
-            pointer = msgspec.structs.replace(
-                entry.pointer,
-                modified_at_ms=max(now_ms, entry.pointer.modified_at_ms + 1),
-                modified_by=by,
-            )
-            summary = {"operation": "rename", "from": source.dotted(), "to": target.dotted()}
-            changes = [
-                commits.change(
-                    source,
-                    entry.namespace_id,
-                    kind="view",
-                    before=entry.value,
-                    after=None,
-                    summary=summary,
-                ),
-                commits.change(
-                    target,
-                    holder.row.namespace_id,
-                    kind="view",
-                    before=None,
-                    after=pointer,
-                    summary=summary,
-                    holder=holder,
-                ),
-            ]
-            done = commit.plan(place, changes, author=by, via=via, time_ms=now_ms)
-            note = () if receipt is None else (receipt.plan(status=204),)
-            return store.Planned(result=pointer, batch=batch.merge((done, *note)))
-
-        return await self._store.write(plan, keys=self._keys(place, source, target))
+        return await self._pointers.rename(
+            source, target, by=by, via=via, judge=judge, receipt=receipt
+        )
 
     # Parts.
-
-    def _entry(
-        self, reading: batch.Reading, place: records.Place, ident: idents.TableIdent
-    ) -> store.FoundPointer:
-        entry = self._store.find_pointer(reading, place, "view", ident)
-        if entry is None:
-            raise errors.NoSuchView(f"View does not exist: {ident.dotted()}")
-        return entry
-
-    def _keys(self, place: records.Place, *views: idents.TableIdent) -> list[bytes]:
-        """Return what writers of these views queue for."""
-        return self._commits.keys(place, views, kind="view")
 
     async def _write(
         self,
@@ -441,36 +333,21 @@ class Views:
         commits.check_placement(after, place)
         data = rules.encode(after)
         _check_size(ident, data)
-        codec = properties.metadata_codec(after.properties)
         old = None if before is None else before.pointer
-        location = commits.next_file(
-            None if old is None else old.metadata_location,
-            after,
-            codec=codec,
-            new_id=sites.hyphenated(self._store.new_id()),
+        location, named, files = await commits.plan_file(
+            self._store, place, after, data, before=old, by=by
         )
-        commits.check_file(location, after, place)
-        body = await asyncio.to_thread(store.compress, data) if codec == "gzip" else data
-        named, files = await self._store.plan_file(location, body, bucket=place.bucket, owner=by)
-        pointer = records.Pointer(
-            kind="view",
+        pointer = self._pointers.next(
+            old,
             object_uuid=object_uuid,
-            table_uuid=after.view_uuid,
+            metadata_uuid=after.view_uuid,
             metadata_location=location,
-            location=properties.plain_uri(after.location),
-            created_at_ms=now_ms if old is None else old.created_at_ms,
-            created_by=by if old is None else old.created_by,
-            modified_at_ms=now_ms,
-            modified_by=by,
+            location=after.location,
+            by=by,
+            now_ms=now_ms,
         )
-        change = commits.change(
-            ident,
-            namespace_id,
-            kind="view",
-            before=None if before is None else before.value,
-            after=pointer,
-            summary=summary,
-            holder=holder,
+        change = self._pointers.change(
+            ident, namespace_id, before=before, after=pointer, summary=summary, holder=holder
         )
         done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
         note = () if receipt is None else (receipt.plan(pointer=pointer),)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from catalog import errors, idents, records
 from catalog.commits import LoadedTable
 from catalog.metadata import model
-from catalog.rest import credentials, pages, wire
+from catalog.rest import credentials, wire
 from catalog.rest.service import Service
 from catalog.views import LoadedView
 from server import asgi, calls
@@ -54,22 +54,6 @@ def answer_table(
     )
 
 
-async def answer_names(
-    service: Service, call: calls.Call, kind: Literal["table", "view"]
-) -> asgi.Response:
-    """Return one page of the tables, or of the views, of a namespace."""
-    namespace, query = call.value.namespace, call.value.query
-    listing = f"{kind}s of {idents.format_namespace(namespace)}"
-    after, limit = pages.span(query, listing=listing)
-    names = await service.store.page(
-        service.table_bucket(call), kind, namespace, after=after, limit=limit
-    )
-    page, token = pages.cut(names, query, listing=listing)
-    return await answer_listing(
-        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
-    )
-
-
 async def answer_listing(
     name: str,
     items: Sequence[Item],
@@ -104,7 +88,7 @@ def answer_view(loaded: LoadedView) -> asgi.Response:
     return wire.encode_view(metadata_location=loaded.metadata_location, data=loaded.data)
 
 
-def remembered_view(
+async def remembered_view(
     service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
 ) -> LoadedView:
     """Return the view that an earlier request came to, whatever became of it since.
@@ -113,7 +97,7 @@ def remembered_view(
     """
     if row.pointer is None:
         raise errors.IntegrityBroken("A receipt about a view has no pointer")
-    return service.views.load_at(ident, row.pointer)
+    return await service.views.fetch_at(ident, row.pointer)
 
 
 def answer_unregistered(loaded: LoadedTable) -> asgi.Response:

@@ -14,6 +14,7 @@ from catalog import records, rights
 from catalog.rest import (
     config,
     errors,
+    names,
     namespaces,
     oauth,
     routes,
@@ -192,7 +193,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "listTables",
         f"GET {_NAMESPACE}/tables",
         _on_namespace("ListTables"),
-        tables.list_tables,
+        names.list_tables,
     ),
     _row(
         "createTable",
@@ -230,7 +231,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "renameTable",
         "POST /v1/{prefix}/tables/rename",
         _IN_BODY,
-        tables.rename_table,
+        names.rename_table,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),
     _row(
@@ -259,7 +260,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("fetchPlanningResult", f"GET {_TABLE}/plan/{{plan-id}}", _on_table(*_READ)),
     _row("cancelPlanning", f"DELETE {_TABLE}/plan/{{plan-id}}", _on_table(*_READ)),
     _row("fetchScanTasks", f"POST {_TABLE}/tasks", _on_table(*_READ)),
-    _row("listViews", f"GET {_NAMESPACE}/views", _on_namespace("ListTables"), views.list_views),
+    _row("listViews", f"GET {_NAMESPACE}/views", _on_namespace("ListTables"), names.list_views),
     _row(
         "createView",
         f"POST {_NAMESPACE}/views",
@@ -283,7 +284,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "renameView",
         "POST /v1/{prefix}/views/rename",
         _IN_BODY,
-        views.rename_view,
+        names.rename_view,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),
     _row(

@@ -19,11 +19,6 @@ CHECKS_AT_ONCE: Final = 32
 """Tables or files that are judged before other requests get their turn: some milliseconds."""
 
 
-async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer with the tables of a namespace."""
-    return await answers.answer_names(service, call, "table")
-
-
 async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     """Create a table, or stage its creation."""
     values = wire.parse_object(call.body)
@@ -102,14 +97,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     """Commit to one table."""
     values = wire.parse_object(call.body)
     ident = service.ident(call)
-    identifier = values.get("identifier")
-    if identifier is not None:
-        named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
-        if named != ident:
-            raise errors.MalformedBody(
-                f"Malformed request: the body is about {named.dotted()}, the path about"
-                f" {ident.dotted()}"
-            )
+    wire.check_ident(values, ident)
     change = _change(values, ident)
     await _check_commit(service, call, [change])
 
@@ -208,33 +196,6 @@ async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
         return answers.answer_unregistered(await answers.remembered(service, ident, row))
 
     return await service.once(call, work, replay)
-
-
-async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
-    """Give a table another name."""
-    values = wire.parse_object(call.body)
-    table_bucket = service.table_bucket(call)
-    source = wire.get_ident(values, "source", table_bucket=table_bucket)
-    target = wire.get_ident(values, "destination", table_bucket=table_bucket)
-    service.access.check(
-        call.principal,
-        (
-            *service.access.on_table(source, ("RenameTable",)),
-            service.access.on_new_table(target)[0],
-        ),
-    )
-
-    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.tables.rename(
-            source,
-            target,
-            by=call.principal.arn,
-            judge=service.judge(call, "RenameTable"),
-            receipt=receipt,
-        )
-        return wire.no_content()
-
-    return await service.once(call, work, answers.no_content)
 
 
 async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:

@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from catalog import idents, receipts, records, rights
 from catalog.metadata import reading
-from catalog.rest import answers, errors, idempotency, wire
+from catalog.rest import answers, idempotency, wire
 from catalog.rest.service import Service
 from server import asgi, calls
-
-
-async def list_views(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer with the views of a namespace."""
-    return await answers.answer_names(service, call, "view")
 
 
 async def create_view(service: Service, call: calls.Call) -> asgi.Response:
@@ -74,14 +69,7 @@ async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
     """Apply updates to a view."""
     values = wire.parse_object(call.body)
     ident = service.ident(call)
-    identifier = values.get("identifier")
-    if identifier is not None:
-        named = wire.get_ident(values, "identifier", table_bucket=ident.table_bucket)
-        if named != ident:
-            raise errors.MalformedBody(
-                f"Malformed request: the body is about {named.dotted()}, the path about"
-                f" {ident.dotted()}"
-            )
+    wire.check_ident(values, ident)
     requirements = []
     if values.get("requirements") is not None:
         requirements = reading.get_list(values, "requirements")
@@ -124,35 +112,8 @@ async def view_exists(service: Service, call: calls.Call) -> asgi.Response:
     return wire.no_content()
 
 
-async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
-    """Give a view another name."""
-    values = wire.parse_object(call.body)
-    table_bucket = service.table_bucket(call)
-    source = wire.get_ident(values, "source", table_bucket=table_bucket)
-    target = wire.get_ident(values, "destination", table_bucket=table_bucket)
-    service.access.check(
-        call.principal,
-        (
-            *service.access.on_table(source, ("RenameTable",), kind="view"),
-            service.access.on_new_table(target)[0],
-        ),
-    )
-
-    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        await service.views.rename(
-            source,
-            target,
-            by=call.principal.arn,
-            judge=service.judge(call, "RenameTable"),
-            receipt=receipt,
-        )
-        return wire.no_content()
-
-    return await service.once(call, work, answers.no_content)
-
-
 def _replay(service: Service, ident: idents.TableIdent) -> idempotency.Replay:
     async def replay(row: records.IdempotencyRow) -> asgi.Response:
-        return answers.answer_view(answers.remembered_view(service, ident, row))
+        return answers.answer_view(await answers.remembered_view(service, ident, row))
 
     return replay

@@ -82,6 +82,21 @@ def get_ident(source: Mapping[str, Any], name: str, *, table_bucket: str) -> ide
     )
 
 
+def check_ident(source: Mapping[str, Any], ident: idents.TableIdent) -> None:
+    """Raise MalformedBody if a body names another table or view than the path.
+
+    A body without an identifier passes. Raises BadUpdate for a malformed one.
+    """
+    if source.get("identifier") is None:
+        return
+    named = get_ident(source, "identifier", table_bucket=ident.table_bucket)
+    if named != ident:
+        raise errors.MalformedBody(
+            f"Malformed request: the body is about {named.dotted()}, the path about"
+            f" {ident.dotted()}"
+        )
+
+
 def encode(value: object, *headers: tuple[str, str], status: int = 200) -> asgi.Response:
     """Return a JSON answer."""
     return asgi.Response(status, (JSON, *headers), msgspec.json.encode(value))

@@ -382,7 +382,7 @@ def test_appends_that_race_all_go_in(bench: datafiles.Bench) -> None:
     async def work() -> tuple[LoadedTable, scans.ScanPlan, list[str]]:
         loaded = await bench.create(properties={"format-version": "3"})
         await asyncio.gather(*(bench.add(loaded, rows(n)) for n in range(8)))
-        loaded = bench.lake.tables.load(loaded.ident)
+        loaded = bench.lake.load(loaded.ident)
         return loaded, await bench.scans.plan(bench.reader(loaded)), bench.keys(loaded)
 
     loaded, plan, keys = asyncio.run(work())

@@ -209,9 +209,9 @@ def test_a_strict_bucket_knows_whose_metadata_lies_where(
     lake: lakes.Lake, answers: guard.TableGuard
 ) -> None:
     lake.run(lake.storage.buckets.update("lake", {"layout": "strict"}))
-    own = lake.tables.load(lake.ident("ns.t")).data
+    own = lake.load(lake.ident("ns.t")).data
     lake.run(lake.tables.create(lake.ident("ns.u"), schema=lakes.SCHEMA, by=BY))
-    other = lake.tables.load(lake.ident("ns.u")).data
+    other = lake.load(lake.ident("ns.u")).data
     at = "ns/t/metadata/v9.metadata.json"
     assert content_rule(answers, at, own) is None
     assert content_rule(answers, at, other) == "content-metadata"

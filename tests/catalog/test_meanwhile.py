@@ -135,7 +135,7 @@ def test_register_of_a_file_that_is_replaced_meanwhile_takes_the_new_one(
     with meanwhile(ns, monkeypatch, replace):
         loaded = ns.run(ns.tables.register(ident(), uri, by=BY, permit=lakes.permit_all))
     assert loaded.metadata.properties == {"a": "new"}
-    assert ns.tables.load(ident()).metadata.properties == {"a": "new"}
+    assert ns.load(ident()).metadata.properties == {"a": "new"}
 
 
 def test_a_pointer_moved_to_a_file_that_is_removed_meanwhile_stays(
@@ -362,7 +362,7 @@ def test_one_of_several_creators_gives_a_table_its_first_metadata(ns: lakes.Lake
         )
         done = [each for each in answers if isinstance(each, tables.LoadedTable)]
         assert len(done) == 1, answers
-        now = ns.tables.load(ident(name))
+        now = ns.load(ident(name))
         assert now.pointer == done[0].pointer
         assert now.pointer.object_uuid == empty.object_uuid
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from catalog import access, guard, readers, rights
+from catalog import access, guard, readers, records, rights
 from catalog.rest import native, rows
 from s3tables import face as s3tables_face
 from s3tables.labels import Labels
@@ -104,7 +105,7 @@ class Doors:
 
     def foreign_file(self) -> list[model.Demand]:
         """What a reader of another table needs to read a file of this one."""
-        loaded = self.lake.tables.load(self.lake.ident("ns.other"))
+        loaded = self.lake.load(self.lake.ident("ns.other"))
         reader = readers.Readers(store=self.lake.store, access=self.access).of(lakes.ROOT, loaded)
         return self.recorded(lambda: reader.file(f"{self.pointer.location}/data/f.parquet"))
 
@@ -199,3 +200,15 @@ def test_a_namespace_and_a_bucket_make_the_same_demand_at_every_door(doors: Door
     assert {door: asked(demands, "GetTableBucket") for door, demands in buckets.items()} == (
         dict.fromkeys(buckets, (BUCKET_ARN, AT_BUCKET))
     )
+
+
+@pytest.mark.parametrize("owner", [lakes.ACCOUNT, ""])
+def test_a_judge_demands_what_was_demanded_before_the_write_was_planned(
+    doors: Doors, owner: str
+) -> None:
+    place = doors.lake.tables.place(doors.lake.ident("ns.t"))
+    place = records.Place(bucket=dataclasses.replace(place.bucket, owner=owner))
+    ident = doors.lake.ident("ns.t")
+    judge = doors.access.judge(lakes.ROOT, ("DeleteTable",))
+    judged = doors.recorded(lambda: judge(place, ident, doors.pointer))
+    assert judged == list(doors.access.on_table(ident, ("DeleteTable",)))

@@ -104,7 +104,7 @@ def test_plan_of_an_older_snapshot_sees_what_it_saw_with_its_own_schema(
             ],
             by=BY,
         )
-        second = await bench.add(bench.lake.tables.load(first.ident), rows(3))
+        second = await bench.add(bench.lake.load(first.ident), rows(3))
         old = await bench.scans.plan(
             bench.reader(second), snapshot_id=first.metadata.current_snapshot_id
         )

@@ -64,7 +64,7 @@ def test_a_new_table_is_a_pointer_to_a_file_that_anybody_can_read(ns: lakes.Lake
     assert stored == json.loads(made.data)
     assert stored["table-uuid"] == made.pointer.table_uuid
     assert stored["properties"]["a"] == "b"
-    loaded = ns.tables.load(ns.ident("ns.t"))
+    loaded = ns.load(ns.ident("ns.t"))
     assert (loaded.data, loaded.pointer) == (made.data, made.pointer)
     assert made.pointer.object_uuid != made.pointer.table_uuid
     assert ns.broken_chain() is None
@@ -85,7 +85,7 @@ def test_a_table_is_found_by_its_object_uuid_under_its_present_name(ns: lakes.La
 def test_a_table_that_is_not_there_is_named_whatever_is_missing(lake: lakes.Lake) -> None:
     for dotted in ("no.t", "a.b.t", "x" * 300 + ".t", "ns." + "x" * 300, "\ud800.t", "ns.\ud800"):
         with pytest.raises(errors.NoSuchTable, match=r"^Table does not exist: "):
-            lake.tables.load(lake.ident(dotted))
+            lake.load(lake.ident(dotted))
         assert not lake.tables.exists(lake.ident(dotted))
 
 
@@ -111,7 +111,7 @@ def test_sixteen_creators_of_one_name_make_one_table(ns: lakes.Lake) -> None:
     assert all(
         isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made[0]
     )
-    assert ns.tables.load(ns.ident("ns.t")).data == made[0].data
+    assert ns.load(ns.ident("ns.t")).data == made[0].data
     assert ns.broken_chain() is None
 
 
@@ -119,9 +119,9 @@ def test_names_that_look_alike_are_different_tables(ns: lakes.Lake) -> None:
     for name in ("t", "T", "t.x", "t/x", "t%2Fx", "té", "t x"):
         ident = idents.TableIdent(table_bucket="lake", namespace=("ns",), name=name)
         ns.run(ns.tables.create(ident, schema=lakes.SCHEMA, by=BY))
-        assert ns.tables.load(ident).ident == ident
+        assert ns.load(ident).ident == ident
     assert len(ns.tables.list("lake", ("ns",))) == 7
-    places = {row.pointer.location for row in map(ns.tables.load, ns.tables.list("lake", ("ns",)))}
+    places = {row.pointer.location for row in map(ns.load, ns.tables.list("lake", ("ns",)))}
     assert len(places) == 7
 
 
@@ -130,7 +130,7 @@ def test_a_table_without_metadata_exists_and_cannot_be_loaded(ns: lakes.Lake) ->
     assert pointer.metadata_location is None
     assert ns.tables.pointer(ns.ident("ns.t")) == pointer
     with pytest.raises(errors.TableWithoutMetadata):
-        ns.tables.load(ns.ident("ns.t"))
+        ns.load(ns.ident("ns.t"))
     with pytest.raises(errors.TableAlreadyExists):
         create(ns)
 
@@ -151,7 +151,7 @@ def test_creating_a_table_that_awaits_its_metadata_adopts_its_place_and_uuid(
     assert ns.tables.awaits_metadata(ns.ident("ns.t"))
     made = create(ns, adopts=True)
     after = made.pointer
-    assert after == ns.tables.load(ns.ident("ns.t")).pointer
+    assert after == ns.load(ns.ident("ns.t")).pointer
     for kept in ("object_uuid", "location", "created_at_ms", "created_by"):
         assert getattr(after, kept) == getattr(before, kept)
     assert after.modified_at_ms == before.modified_at_ms + 1000
@@ -217,7 +217,7 @@ def test_of_many_who_create_a_table_that_awaits_its_metadata_one_does(ns: lakes.
     (made,) = [each for each in outcome if isinstance(each, tables.LoadedTable)]
     assert all(isinstance(each, errors.TableAlreadyExists) for each in outcome if each is not made)
     assert made.pointer.object_uuid == before.object_uuid
-    assert ns.tables.load(ident).pointer == made.pointer
+    assert ns.load(ident).pointer == made.pointer
     assert len(ns.log()) == 3
 
 
@@ -240,7 +240,7 @@ def test_metadata_that_is_gone_is_said_to_be_gone(ns: lakes.Lake) -> None:
     with pytest.raises(
         errors.MetadataFileMissing, match=f"^Failed to open input stream for file: s3://lake/{key}"
     ):
-        ns.tables.load(ns.ident("ns.t"))
+        ns.load(ns.ident("ns.t"))
 
 
 # Places.
@@ -258,7 +258,7 @@ def test_a_place_once_used_gets_a_suffix_the_next_time(ns: lakes.Lake) -> None:
 def test_a_renamed_table_keeps_its_place_and_its_old_name_gets_another(ns: lakes.Lake) -> None:
     create(ns)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("ns.u"), by=BY))
-    assert ns.tables.load(ns.ident("ns.u")).pointer.location == "s3://lake/ns/t"
+    assert ns.load(ns.ident("ns.u")).pointer.location == "s3://lake/ns/t"
     assert create(ns).pointer.location.startswith("s3://lake/ns/t-")
 
 
@@ -279,7 +279,7 @@ def test_a_neighbour_is_no_overlap(ns: lakes.Lake) -> None:
     create(ns, "ns.one", location="s3://lake/a/b/c")
     create(ns, "ns.two", location="s3://lake/a/b/c2")
     create(ns, "ns.three", location="s3://lake/a/b2/")
-    assert ns.tables.load(ns.ident("ns.three")).metadata.location == "s3://lake/a/b2"
+    assert ns.load(ns.ident("ns.three")).metadata.location == "s3://lake/a/b2"
 
 
 def test_a_nested_and_its_surrounding_location_cannot_both_win_a_race(ns: lakes.Lake) -> None:
@@ -296,7 +296,7 @@ def test_a_nested_and_its_surrounding_location_cannot_both_win_a_race(ns: lakes.
         )
 
     ns.run(race())
-    places = [ns.tables.load(ident).pointer.location for ident in ns.tables.list("lake", ("ns",))]
+    places = [ns.load(ident).pointer.location for ident in ns.tables.list("lake", ("ns",))]
     for one in places:
         assert not any(other != one and other.startswith(one + "/") for other in places), places
     assert places
@@ -428,7 +428,7 @@ def test_a_staged_create_is_finished_at_its_place_with_its_uuids(ns: lakes.Lake)
     assert done.pointer.object_uuid == staged.pointer.object_uuid
     assert done.pointer.table_uuid == staged.metadata.table_uuid
     assert done.pointer.location == staged.pointer.location == "s3://lake/ns/t"
-    assert ns.tables.load(ns.ident("ns.t")).data == done.data
+    assert ns.load(ns.ident("ns.t")).data == done.data
     assert ns.broken_chain() is None
 
 
@@ -440,7 +440,7 @@ def test_of_two_staged_creates_one_becomes_the_table(ns: lakes.Lake) -> None:
         metadata_errors.RequirementFailed, match=r"^Requirement failed: table already exists$"
     ):
         commit(ns, "ns.t", *creation(one), requirements=CREATE)
-    assert ns.tables.load(ns.ident("ns.t")).metadata.location == two.metadata.location
+    assert ns.load(ns.ident("ns.t")).metadata.location == two.metadata.location
 
 
 def test_a_staged_place_is_free_again_after_a_day(ns: lakes.Lake) -> None:
@@ -526,7 +526,7 @@ def test_commits_that_only_lost_a_race_are_applied_on_the_new_head(ns: lakes.Lak
         )
 
     ns.run(all_at_once())
-    found = ns.tables.load(ns.ident("ns.t")).metadata
+    found = ns.load(ns.ident("ns.t")).metadata
     assert {name for name in found.properties if name.startswith("p")} == {
         f"p{each}" for each in range(50)
     }
@@ -562,7 +562,7 @@ def test_a_pointer_moved_by_another_process_is_retried_not_refused(ns: lakes.Lak
         )
 
     ns.run(race())
-    found = ns.tables.load(ns.ident("ns.t")).metadata
+    found = ns.load(ns.ident("ns.t")).metadata
     assert len([name for name in found.properties if name[0] in "ab" and len(name) == 2]) == 20
     assert ns.broken_chain() is None
 
@@ -585,7 +585,7 @@ def test_of_two_writers_that_saw_no_snapshot_one_gets_an_honest_refusal(ns: lake
     assert len(lost) == 1
     assert isinstance(lost[0], metadata_errors.RequirementFailed)
     assert str(lost[0]) == "Requirement failed: branch main was created concurrently"
-    assert len(list(ns.tables.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
+    assert len(list(ns.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
 
 
 def append(snapshot_id: int, sequence_number: int, **summary: str) -> list[dict[str, Any]]:
@@ -635,7 +635,7 @@ def test_metadata_beyond_a_mebibyte_is_a_file_of_its_own(ns: lakes.Lake) -> None
     info = ns.storage.objects.head("lake", done.metadata_location.removeprefix("s3://lake/"))
     assert info.size_bytes == len(done.data) > 1024 * 1024
     ns.store._cache._entries.clear()
-    assert ns.tables.load(ns.ident("ns.t")).data == done.data
+    assert ns.run(ns.tables.fetch(ns.ident("ns.t"))).data == done.data
 
 
 def test_a_refused_commit_of_large_metadata_leaves_no_file(
@@ -681,7 +681,7 @@ def test_compressed_metadata_is_named_so_and_reads_the_same(ns: lakes.Lake) -> N
     raw = ns.store.read_file(made.metadata_location, table_bucket="lake")
     assert raw[:2] == b"\x1f\x8b"
     ns.store._cache._entries.clear()
-    assert ns.tables.load(ns.ident("ns.t")).data == made.data
+    assert ns.load(ns.ident("ns.t")).data == made.data
     with pytest.raises(errors.InvalidProperty):
         commit(ns, "ns.t", set_property("write.metadata.compression-codec", "lz4"))
 
@@ -713,7 +713,7 @@ def test_old_metadata_is_given_up_only_when_asked_and_only_after_the_commit(
     for number in range(4):
         commit(ns, "ns.t", set_property("n", str(number)))
     assert ns.storage.objects.tombstones("lake") == ()
-    third = ns.tables.load(ns.ident("ns.t")).metadata.metadata_log[0]["metadata-file"]
+    third = ns.load(ns.ident("ns.t")).metadata.metadata_log[0]["metadata-file"]
     commit(ns, "ns.t", set_property("write.metadata.delete-after-commit.enabled", "true"))
     gone = [tombstone.key for tombstone in ns.storage.objects.tombstones("lake")]
     assert gone == [third.removeprefix("s3://lake/")]
@@ -739,7 +739,7 @@ def test_a_transaction_over_tables_is_one_commit(ns: lakes.Lake) -> None:
     assert len(ns.log()) == before + 1
     assert [op.name for op in ns.log()[-1].record.ops] == ["a", "b", "c"]
     for name in ("a", "b", "c"):
-        assert ns.tables.load(ns.ident(f"ns.{name}")).metadata.properties["x"] == name
+        assert ns.load(ns.ident(f"ns.{name}")).metadata.properties["x"] == name
     assert ns.broken_chain() is None
 
 
@@ -759,7 +759,7 @@ def test_a_transaction_that_fails_for_one_table_changes_none(ns: lakes.Lake) -> 
     ):
         with pytest.raises((errors.CatalogError, metadata_errors.MetadataError)):
             ns.run(ns.tables.commit_many([good, bad], by=BY))
-        assert "x" not in ns.tables.load(ns.ident("ns.a")).metadata.properties
+        assert "x" not in ns.load(ns.ident("ns.a")).metadata.properties
     assert len(ns.log()) == 3
 
 
@@ -780,7 +780,7 @@ def test_a_transaction_creates_and_changes_at_once(ns: lakes.Lake) -> None:
         )
     )
     assert ns.tables.exists(ns.ident("ns.b"))
-    assert ns.tables.load(ns.ident("ns.a")).metadata.properties["x"] == "1"
+    assert ns.load(ns.ident("ns.a")).metadata.properties["x"] == "1"
 
 
 def test_two_changes_of_one_table_in_a_transaction_are_applied_in_order(ns: lakes.Lake) -> None:
@@ -838,7 +838,7 @@ def test_transactions_that_cross_do_not_wait_for_each_other_for_ever(ns: lakes.L
 
     ns.run(cross())
     for name in ("ns.a", "ns.b"):
-        found = ns.tables.load(ns.ident(name)).metadata.properties
+        found = ns.load(ns.ident(name)).metadata.properties
         assert {f"v{number}" for number in range(20)} <= found.keys()
 
 
@@ -994,7 +994,7 @@ def test_register_with_overwrite_points_a_table_back(ns: lakes.Lake) -> None:
         )
     )
     assert back.pointer.object_uuid == made.pointer.object_uuid
-    assert "a" not in ns.tables.load(ns.ident("ns.t")).metadata.properties
+    assert "a" not in ns.load(ns.ident("ns.t")).metadata.properties
     assert ns.broken_chain() is None
 
 
@@ -1003,7 +1003,7 @@ def test_a_rename_moves_the_pointer_and_nothing_else(ns: lakes.Lake) -> None:
     made = create(ns)
     ns.run(ns.tables.rename(ns.ident("ns.t"), ns.ident("other.u"), by=BY))
     assert not ns.tables.exists(ns.ident("ns.t"))
-    found = ns.tables.load(ns.ident("other.u"))
+    found = ns.load(ns.ident("other.u"))
     assert found.data == made.data
     assert found.pointer.object_uuid == made.pointer.object_uuid
     assert len(ns.log()[-1].record.ops) == 2
@@ -1047,7 +1047,7 @@ def test_a_pointer_is_set_by_whoever_holds_its_token(ns: lakes.Lake) -> None:
         set_location(location, "00000000000000000000")
     pointer = set_location(location, token)
     assert pointer.metadata_location == location
-    assert ns.tables.load(ns.ident("ns.t")).metadata.properties == {"by": "hand"}
+    assert ns.load(ns.ident("ns.t")).metadata.properties == {"by": "hand"}
     with pytest.raises(errors.StaleVersionToken):
         set_location(location, token)
     assert ns.log()[-1].record.via == "s3tables"
@@ -1073,7 +1073,7 @@ def test_a_pointer_is_never_set_to_what_is_not_the_tables_own(ns: lakes.Lake) ->
                     ns.ident("ns.t"), location, version_token=token, by=BY
                 )
             )
-    assert ns.tables.load(ns.ident("ns.t")).data == made.data
+    assert ns.load(ns.ident("ns.t")).data == made.data
 
 
 # Loads and reports.
@@ -1112,7 +1112,7 @@ def test_a_source_is_taken_in_once_even_by_two_jobs_at_once(ns: lakes.Lake) -> N
     assert len(lost) == 2
     assert all(isinstance(each, errors.LoadAlreadyTaken) for each in lost)
     assert "s3://raw/a.csv" in str(lost[0])
-    assert len(list(ns.tables.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
+    assert len(list(ns.load(ns.ident("ns.t")).metadata.snapshot_ids)) == 1
 
 
 def test_loads_outlive_their_snapshot_and_a_rename(ns: lakes.Lake) -> None:
@@ -1169,7 +1169,7 @@ def test_a_list_of_loads_that_cannot_be_read_is_refused(ns: lakes.Lake, value: s
     create(ns)
     with pytest.raises(errors.InvalidArgument):
         commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": value}))
-    assert ns.tables.load(ns.ident("ns.t")).metadata.current_snapshot_id is None
+    assert ns.load(ns.ident("ns.t")).metadata.current_snapshot_id is None
 
 
 def test_the_newest_reports_of_a_table_are_kept(ns: lakes.Lake) -> None:
@@ -1203,7 +1203,7 @@ def test_a_restart_keeps_everything(tmp_path: Any) -> None:
         assert lake.log() == log
         assert lake.broken_chain() is None
         assert lake.namespaces.load("lake", ("ns",)).properties == {"a": "b"}
-        found = lake.tables.load(lake.ident("ns.t"))
+        found = lake.load(lake.ident("ns.t"))
         assert (found.data, found.pointer) == (done.data, done.pointer)
         assert lake.tables.list("lake", ("ns",)) == [lake.ident("ns.t")]
         again = commit(lake, "ns.t", set_property("a", "2"))
@@ -1256,7 +1256,7 @@ def test_register_with_overwrite_asks_for_the_table_that_it_meets(ns: lakes.Lake
     assert made.metadata_location is not None
     with pytest.raises(errors.InvalidLocation):
         ns.run(ns.tables.register(ns.ident("ns.t"), made.metadata_location, overwrite=True, by=BY))
-    assert ns.tables.load(ns.ident("ns.t")).metadata.properties["a"] == "1"
+    assert ns.load(ns.ident("ns.t")).metadata.properties["a"] == "1"
 
 
 # Metadata of many snapshots.

@@ -79,7 +79,7 @@ def test_eight_writers_of_one_table_leave_one_unbroken_history(tmp_path: Path) -
         for before, location in itertools.pairwise(files):
             assert location is not None
             place = lake.store.place("lake")
-            said = lake.store.metadata(location, place=place).table
+            said = lake.run(lake.store.fetch_metadata(location, place=place)).table
             assert said.metadata_log[-1]["metadata-file"] == before
 
 

@@ -67,7 +67,7 @@ def look(data: Path, now_ms: int) -> set[str]:
     with lakes.opened(data, clock=lakes.Clock(now_ms), first_id=50_000) as lake:
         assert lake.storage.recovery.missing == ()
         bench = datafiles.bench(lake)
-        table = lake.tables.load(lake.ident("ns.kept"))
+        table = lake.load(lake.ident("ns.kept"))
 
         async def read() -> list[str]:
             return [each.file_path for each in await bench.scans.live_files(bench.reader(table))]

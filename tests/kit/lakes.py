@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from catalog import history, idents, owners, records
 from catalog.namespaces import Namespaces
 from catalog.store import CatalogStore
-from catalog.tables import Tables
+from catalog.tables import LoadedTable, Tables
 from catalog.views import Views
 from program import application
 from server.access import model
@@ -76,6 +76,16 @@ class Lake:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(work)
+
+    def load(self, ident: idents.TableIdent) -> LoadedTable:
+        """Return a table whose metadata is small enough to be read without a turn of a loop."""
+        fetching = self.tables.fetch(ident)
+        try:
+            fetching.send(None)
+        except StopIteration as done:
+            loaded: LoadedTable = done.value
+            return loaded
+        raise AssertionError("await tables.fetch: this metadata is decoded in a child process")
 
     def ident(self, dotted: str) -> idents.TableIdent:
         *namespace, name = dotted.split(".")

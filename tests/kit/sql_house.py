@@ -66,9 +66,7 @@ class House:
 
     def reader(self, dotted: str) -> readers.Reader:
         """Return a table as the session's principal reads its files."""
-        return self.readers.of(
-            self.session.principal, self.lake.tables.load(self.lake.ident(dotted))
-        )
+        return self.readers.of(self.session.principal, self.lake.load(self.lake.ident(dotted)))
 
     async def rows(self, text: str, **more: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement as Python tuples."""

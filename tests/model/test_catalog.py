@@ -313,7 +313,7 @@ class Catalog(RuleBasedStateMachine):
         seen: dict[Key, dict[str, str]] = {}
         for path in found:
             for ident in lake.tables.list("lake", path):
-                loaded = lake.tables.load(ident)
+                loaded = lake.load(ident)
                 key = (path, ident.name)
                 properties = loaded.metadata.properties
                 seen[key] = {name: properties[name] for name in ("v", "w") if name in properties}

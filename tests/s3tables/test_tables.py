@@ -461,7 +461,7 @@ def test_first_commit_to_a_table_without_metadata_gives_it_its_metadata(
         metadataLocation=f"{warehouse}/metadata/00000.metadata.json",
     )
     ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="late")
-    loaded = house.lake.tables.load(ident)
+    loaded = house.lake.load(ident)
     assert loaded.metadata.table_uuid == "0b3e4f0c-8b1d-4a55-9d3e-6f1f2a7c9e10"
 
 
@@ -499,7 +499,7 @@ def test_a_table_made_here_is_the_catalogs_and_the_reverse(
     bucket = sales.rpartition("/")[2]
     with_schema(client, sales, "orders")
     ident = idents.TableIdent(table_bucket=bucket, namespace=("sales",), name="orders")
-    loaded = house.lake.tables.load(ident)
+    loaded = house.lake.load(ident)
     before = client.get_table(**names(sales, "orders"))
     assert loaded.metadata_location == before["metadataLocation"]
     house.run(

@@ -111,7 +111,7 @@ def test_the_rows_of_a_table_are_counted_from_its_manifests(tmp_path: Path) -> N
         assert await house.one("select count(*) from t") == 0
         assert house.engine.process_ids == ()  # type: ignore[attr-defined]  # it is a WorkerEngine
         await house.rows("insert into t values (1), (null), (3)")
-        at = house.lake.tables.load(house.lake.ident("ns.t")).metadata.current_snapshot_id
+        at = house.lake.load(house.lake.ident("ns.t")).metadata.current_snapshot_id
         await house.rows("insert into t values (4)")
         (process_id,) = house.engine.process_ids  # type: ignore[attr-defined]
         os.kill(process_id, 9)  # whatever is answered now is answered without it

@@ -35,7 +35,7 @@ def be(house: sql_house.House, name: str) -> None:
 
 async def name_snapshot(house: sql_house.House, manifest_list: str) -> None:
     """Give dave's table a snapshot with this manifest list."""
-    mine = house.lake.tables.load(house.lake.ident("dave.mine"))
+    mine = house.lake.load(house.lake.ident("dave.mine"))
     snapshot: dict[str, Any] = {
         "snapshot-id": 7,
         "sequence-number": mine.metadata.last_sequence_number + 1,
@@ -61,7 +61,7 @@ async def name_snapshot(house: sql_house.House, manifest_list: str) -> None:
 
 
 async def name_list(house: sql_house.House) -> None:
-    secret = house.lake.tables.load(house.lake.ident("bob.secret"))
+    secret = house.lake.load(house.lake.ident("bob.secret"))
     snapshot = secret.metadata.current_snapshot()
     assert snapshot is not None
     await name_snapshot(house, snapshot["manifest-list"])
@@ -81,7 +81,7 @@ async def name_manifest(house: sql_house.House) -> None:
         first_row_id=None,
         sync=bytes(16),
     )
-    mine = house.lake.tables.load(house.lake.ident("dave.mine"))
+    mine = house.lake.load(house.lake.ident("dave.mine"))
     uri = f"{mine.metadata.location}/metadata/snap-7-1-mine.avro"
     await house.files.write(uri, data, table_bucket="lake", owner=lakes.ACCOUNT)
     await name_snapshot(house, uri)

@@ -20,7 +20,7 @@ STEPS = 25
 
 async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChange:
     """Return the change that makes one row with the number step all that a table holds."""
-    loaded = house.lake.tables.load(house.lake.ident(dotted))
+    loaded = house.lake.load(house.lake.ident(dotted))
     metadata = loaded.metadata
     data_file = (await house.scans.live_files(house.reader(f"{dotted}_{step}")))[0]
     entry = manifests.ManifestEntry(
@@ -223,7 +223,7 @@ def test_drop_schema_takes_along_a_table_that_comes_meanwhile_or_leaves_all(
 
 def second_column(house: sql_house.House, dotted: str) -> TableChange:
     """Return the change that gives a table of one column a second one, named m."""
-    loaded = house.lake.tables.load(house.lake.ident(dotted))
+    loaded = house.lake.load(house.lake.ident(dotted))
     schema = loaded.metadata.current_schema()
     field = {"id": loaded.metadata.last_column_id + 1, "name": "m", "required": False}
     fields = [*schema["fields"], {**field, "type": "long"}]

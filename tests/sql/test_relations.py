@@ -44,7 +44,7 @@ class Maker:
 
     @property
     def metadata(self) -> Any:
-        return self.house.lake.tables.load(self.ident).metadata
+        return self.house.lake.load(self.ident).metadata
 
     async def put(self, name: str, data: bytes) -> str:
         uri = f"{self.metadata.location}/data/{name}"

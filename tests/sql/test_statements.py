@@ -44,7 +44,7 @@ def test_create_insert_select_drop_are_real_iceberg_commits(tmp_path: Path) -> N
         assert outcome.statement_type_id == outcomes.StatementType.INSERT
         assert outcome.stats == outcomes.Stats(rows_inserted=2)
 
-        metadata = house.lake.tables.load(house.lake.ident("ns.t")).metadata
+        metadata = house.lake.load(house.lake.ident("ns.t")).metadata
         assert [
             (item["name"], item["type"], item["required"])
             for item in metadata.current_schema()["fields"]
@@ -216,11 +216,11 @@ def test_a_refused_insert_changes_nothing_and_leaves_no_file(
     async def work(house: sql_house.House) -> None:
         await house.run("create table t (id int not null, v varchar(5))")
         await house.run("insert into t values (1, 'a')")
-        before = house.lake.tables.load(house.lake.ident("ns.t")).pointer
+        before = house.lake.load(house.lake.ident("ns.t")).pointer
 
         assert await code_of(house, f"insert into t values (2, 'ok'), {values}") == code
 
-        assert house.lake.tables.load(house.lake.ident("ns.t")).pointer == before
+        assert house.lake.load(house.lake.ident("ns.t")).pointer == before
         assert count_files(house, "ns.t") == 1
         assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -336,7 +336,7 @@ def test_a_table_whose_location_has_another_scheme_takes_rows(tmp_path: Path, sc
 
         assert await house.rows("select * from t order by id") == [(1, "a"), (2, "a")]
         assert count_files(house, "ns.place") == 2
-        location = house.lake.tables.load(house.lake.ident("ns.t")).metadata.location
+        location = house.lake.load(house.lake.ident("ns.t")).metadata.location
         assert location == f"{scheme}://lake/ns/place"
         assert await code_of(house, "insert into t select null, 'x'") == "100072"
         assert count_files(house, "ns.place") == 2
@@ -381,7 +381,7 @@ def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Pa
             "insert into t values (3, 'x', '2024-01-31 23:59:59'), (1, 'x', '2024-01-01'), "
             "(2, 'y z', '1969-12-31'), (4, null, null)"
         )
-        loaded = house.lake.tables.load(house.lake.ident("ns.t"))
+        loaded = house.lake.load(house.lake.ident("ns.t"))
         files = await house.scans.live_files(house.readers.of(sql_house.ROOT, loaded))
 
         # Buckets of 1..4 are 32-bit murmur3 of the 8-byte value: 0, 0, 3, 2 modulo 4.
@@ -440,7 +440,7 @@ def test_a_table_that_another_api_made_without_metadata_is_created_at_its_place(
         before = await house.lake.tables.create_empty(ident, by="arn:aws:iam::1:root")
         assert await code_of(house, "select * from t") == "000002"
         assert await house.one(create) == "Table T successfully created."
-        after = house.lake.tables.load(ident).pointer
+        after = house.lake.load(ident).pointer
         assert (after.object_uuid, after.location) == (before.object_uuid, before.location)
         await house.run("insert into t values (1)")
         assert (1,) in await house.rows("select a from t")
@@ -480,9 +480,9 @@ def test_unquoted_names_are_stored_lower_case_and_found_in_any(tmp_path: Path) -
         await house.run("insert into tab values (1, 2, 3)")
         names = [
             item["name"]
-            for item in house.lake.tables.load(
-                house.lake.ident("ns.tab")
-            ).metadata.current_schema()["fields"]
+            for item in house.lake.load(house.lake.ident("ns.tab")).metadata.current_schema()[
+                "fields"
+            ]
         ]
         assert names == ["col", "Exact", "UP"]
         for text in (
@@ -644,7 +644,7 @@ def test_a_transaction_holds_one_dml_statement_until_commit(tmp_path: Path) -> N
         assert await code_of(house, "insert into t values (3)") == "000002"
         assert await code_of(house, "select * from t") == "000002"
         assert await house.rows("select count(*) from u") == [(0,)]
-        metadata = house.lake.tables.load(house.lake.ident("ns.t")).metadata
+        metadata = house.lake.load(house.lake.ident("ns.t")).metadata
         assert metadata.current_snapshot_id is None
         await house.run("rollback")
         assert await house.rows("select count(*) from t") == [(0,)]

@@ -106,7 +106,7 @@ def test_a_table_that_appears_after_the_rights_were_judged_is_not_changed(
     with before_a_write(house, make(house)):
         answer = house.ask(method, path, body, user=user)
     assert answer.error[:2] == (403, "ForbiddenException")
-    loaded = house.lake.tables.load(house.lake.ident("hr.new"))
+    loaded = house.lake.load(house.lake.ident("hr.new"))
     assert "a" not in loaded.metadata.properties
     assert not house.lake.tables.exists(house.lake.ident("hr.mine"))
 

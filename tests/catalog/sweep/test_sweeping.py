@@ -94,7 +94,7 @@ def test_what_compaction_and_expiry_left_is_hidden_then_freed_after_its_days(
     report = sweeps.run(lake)
     assert report.freed.files == len(listed)
     assert sweeps.keys_in(lake) == before - listed
-    again = asyncio.run(live_keys(bench, lake.tables.load(loaded.ident)))
+    again = asyncio.run(live_keys(bench, lake.load(loaded.ident)))
     assert again <= sweeps.keys_in(lake)
     assert sweeps.run(lake).freed.files == 0, "a repeated sweep has nothing to do"
 
@@ -167,7 +167,7 @@ def test_a_file_that_another_table_references_outlives_its_own_purged_table(
     shared = asyncio.run(prepare())
     sweeps.run(lake)
     assert sweeps.keys_in(lake, "ns/mine") == {shared}
-    assert asyncio.run(live_keys(bench, lake.tables.load(lake.ident("ns.other")))) == {shared}
+    assert asyncio.run(live_keys(bench, lake.load(lake.ident("ns.other")))) == {shared}
 
 
 def test_a_file_that_a_table_of_another_bucket_references_stays(bench: datafiles.Bench) -> None:
@@ -548,11 +548,11 @@ def test_a_table_registered_between_mark_and_free_keeps_every_file(
     report = sweeps.run(lake, sweep=Between(lake, register))
     assert report.freed.files == 0
     assert sweeps.keys_in(lake) >= before
-    again = lake.tables.load(lake.ident("ns.again"))
+    again = lake.load(lake.ident("ns.again"))
     assert asyncio.run(live_keys(bench, again)) <= sweeps.keys_in(lake)
     sweeps.pass_days(lake, 100)
     sweeps.run(lake)
-    assert asyncio.run(live_keys(bench, lake.tables.load(again.ident))) <= sweeps.keys_in(lake)
+    assert asyncio.run(live_keys(bench, lake.load(again.ident))) <= sweeps.keys_in(lake)
 
 
 def test_a_commit_of_an_old_file_between_mark_and_free_keeps_it(bench: datafiles.Bench) -> None:
@@ -568,7 +568,7 @@ def test_a_commit_of_an_old_file_between_mark_and_free_keeps_it(bench: datafiles
 
     report = sweeps.run(lake, sweep=Between(lake, take_over))
     assert report.freed.files == 4, "two metadata files, a manifest list, a manifest"
-    shared = asyncio.run(live_keys(bench, lake.tables.load(lake.ident("ns.other"))))
+    shared = asyncio.run(live_keys(bench, lake.load(lake.ident("ns.other"))))
     assert shared == sweeps.keys_in(lake, "ns/t/")
 
 

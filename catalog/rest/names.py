@@ -1,0 +1,68 @@
+"""face: names of tables and views over HTTP: a page of a namespace's names, and renaming."""
+
+from __future__ import annotations
+
+from catalog import idents, pointers, receipts
+from catalog.rest import answers, pages, wire
+from catalog.rest.service import Service
+from server import asgi, calls
+
+
+async def list_tables(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer with the tables of a namespace."""
+    return await _list(service, call, "table")
+
+
+async def list_views(service: Service, call: calls.Call) -> asgi.Response:
+    """Answer with the views of a namespace."""
+    return await _list(service, call, "view")
+
+
+async def rename_table(service: Service, call: calls.Call) -> asgi.Response:
+    """Give a table another name."""
+    return await _rename(service, call, "table")
+
+
+async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
+    """Give a view another name."""
+    return await _rename(service, call, "view")
+
+
+async def _list(service: Service, call: calls.Call, kind: pointers.Kind) -> asgi.Response:
+    namespace, query = call.value.namespace, call.value.query
+    listing = f"{kind}s of {idents.format_namespace(namespace)}"
+    after, limit = pages.span(query, listing=listing)
+    names = await service.store.page(
+        service.table_bucket(call), kind, namespace, after=after, limit=limit
+    )
+    page, token = pages.cut(names, query, listing=listing)
+    return await answers.answer_listing(
+        "identifiers", [(namespace, name) for name in page], wire.format_idents, token
+    )
+
+
+async def _rename(service: Service, call: calls.Call, kind: pointers.Kind) -> asgi.Response:
+    values = wire.parse_object(call.body)
+    table_bucket = service.table_bucket(call)
+    source = wire.get_ident(values, "source", table_bucket=table_bucket)
+    target = wire.get_ident(values, "destination", table_bucket=table_bucket)
+    service.access.check(
+        call.principal,
+        (
+            *service.access.on_table(source, ("RenameTable",), kind=kind),
+            service.access.on_new_table(target)[0],
+        ),
+    )
+    rename = service.tables.rename if kind == "table" else service.views.rename
+
+    async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await rename(
+            source,
+            target,
+            by=call.principal.arn,
+            judge=service.judge(call, "RenameTable"),
+            receipt=receipt,
+        )
+        return wire.no_content()
+
+    return await service.once(call, work, answers.no_content)
