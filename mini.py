@@ -16,6 +16,7 @@ import contextlib  # noqa: E402
 import errno  # noqa: E402
 import functools  # noqa: E402
 import gc  # noqa: E402
+import itertools  # noqa: E402
 import os  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
@@ -26,6 +27,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - an older Python cannot parse the
     sys.exit(f"Boathouse needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
 
 if TYPE_CHECKING:
+    from catalog import history
     from program.application import Program
     from server.config import Config
     from storage.opening import Storage
@@ -473,7 +475,8 @@ def _connect(options: argparse.Namespace) -> int:
 
 
 def _recover(options: argparse.Namespace) -> int:
-    """Print what a repair of the data folder would do; with --yes, repair it."""
+    """Print what a repair of the data folder would do, and broken logs; with --yes, repair it."""
+    from catalog import history
     from program import identities
     from server import config
     from storage import disk, opening, repair
@@ -482,7 +485,9 @@ def _recover(options: argparse.Namespace) -> int:
     folder = Path(options.data)
     try:
         plan = repair.plan(folder, disk=disk.Disk())
-        lines = _repair_lines(folder, plan)
+        with repair.examining(folder, disk=disk.Disk()) as view:
+            logs = history.check(view)
+        lines = [*_repair_lines(folder, plan), *_log_lines(logs)]
         if options.yes and plan.changes_anything:
             opening.open_storage(
                 folder,
@@ -529,6 +534,23 @@ def _repair_lines(folder: Path, plan: Plan) -> list[str]:
     lines += [
         f"         {each.bucket}/{each.key} (blob {each.blob})"
         for each in plan.missing[:RECOVERY_LINES_MAX]
+    ]
+    return lines
+
+
+def _log_lines(logs: history.Check) -> list[str]:
+    """Describe the commit logs of table buckets, and each break, which no repair mends."""
+    if not logs.table_buckets:
+        return []
+    lines = [f"logs     {logs.commits} commits in {logs.table_buckets} table buckets"]
+    if logs.breaks:
+        lines.append(
+            f"broken   {len(logs.breaks)} logs; no repair mends a log: put index/ back from a "
+            "backup"
+        )
+    lines += [
+        f"         {table_bucket}: {broken}"
+        for table_bucket, broken in itertools.islice(logs.breaks.items(), RECOVERY_LINES_MAX)
     ]
     return lines
 

@@ -8,13 +8,16 @@ tables do not conflict on the head. A commit that changes no key is not logged. 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from catalog import records
+from catalog import idents, records
 from storage import batch
+from storage import errors as storage_errors
+from storage import records as storage_records
 
 COMMIT_ID_BYTES: Final = 16
 
@@ -130,20 +133,46 @@ def read(
     reading: batch.Reading, bucket_id: int, *, after: int = 0, limit: int | None = None
 ) -> list[Commit]:
     """Return the commits of a table bucket in order, from the one after sequence `after` on."""
-    commits: list[Commit] = []
+    return list(itertools.islice(_commits(reading, bucket_id, after), limit))
+
+
+def _commits(reading: batch.Reading, bucket_id: int, after: int) -> Iterator[Commit]:
     start = records.log_key(bucket_id, after + 1)
     stop = records.bucket_prefix(bucket_id + 1)
     for key, value in reading.scan(batch.Store.LOG, start, stop):
-        if limit is not None and len(commits) >= limit:
-            break
-        commits.append(
-            Commit(
-                sequence=records.sequence_of(key),
-                commit_id=commit_id_of(value),
-                record=records.decode(value, records.LogRecord),
-            )
+        yield Commit(
+            sequence=records.sequence_of(key),
+            commit_id=commit_id_of(value),
+            record=records.decode(value, records.LogRecord),
         )
-    return commits
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The commit logs of a data folder, read whole. breaks: a sentence by table bucket."""
+
+    table_buckets: int
+    commits: int
+    breaks: dict[str, str]
+
+
+def check(reading: batch.Reading) -> Check:
+    """Read every table bucket's commit log, and return where one is broken."""
+    table_buckets = commits = 0
+    breaks: dict[str, str] = {}
+    for key, value in reading.scan(batch.Store.BUCKETS, b""):
+        bucket = storage_records.bucket_info(key.decode(), value)
+        if bucket.kind != "table":
+            continue
+        table_buckets += 1
+        commits += last_sequence(reading, bucket.bucket_id)
+        try:
+            newest = head(reading, bucket.bucket_id, records.MAIN_BRANCH).head
+            broken = find_break(_commits(reading, bucket.bucket_id, 0), newest)
+        except storage_errors.CorruptRecord as error:
+            broken = str(error)
+        if broken is not None:
+            breaks[bucket.name] = broken
+    return Check(table_buckets=table_buckets, commits=commits, breaks=breaks)
 
 
 def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
@@ -154,7 +183,7 @@ def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
     """
     last_id = b""
     last_sequence_seen = 0
-    state: dict[tuple[Any, ...], bytes | None] = {}
+    states: dict[tuple[Any, ...], bytes] = {}
     for commit in commits:
         if commit.sequence != last_sequence_seen + 1:
             return f"commit {commit.sequence} follows {last_sequence_seen}"
@@ -163,9 +192,13 @@ def find_break(commits: Iterable[Commit], newest: bytes) -> str | None:
             return f"commit {commit.sequence} does not name the one before as its parent"
         for op in commit.record.ops:
             key = (op.kind, op.namespace, op.name)
-            if state.get(key) != op.before:
-                return f"commit {commit.sequence} changes {key} from a state it never was in"
-            state[key] = op.after
+            if states.get(key) != op.before:
+                name = idents.dotted((*op.namespace, op.name))
+                return f"commit {commit.sequence} changes {op.kind} {name} from another state"
+            if op.after is None:
+                states.pop(key, None)
+            else:
+                states[key] = op.after
         last_id = commit.commit_id
         last_sequence_seen = commit.sequence
     if newest != last_id:

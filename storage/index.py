@@ -67,6 +67,8 @@ LAYING_BODIES = (
     Store.RELEASED,
 )
 """The stores whose records name blobs."""
+READ_AT_REST = (*LAYING_BODIES, Store.LOG, Store.REFS)
+"""The stores that are read without a server: blobs are named there, or commits are logged."""
 
 
 class View:
@@ -611,7 +613,7 @@ def reading(path: Path) -> Iterator[View | None]:
         try:
             databases = {
                 store: environment.open_db(store.value.encode(), create=False)
-                for store in LAYING_BODIES
+                for store in READ_AT_REST
             }
         except lmdb.NotFoundError:
             yield None

@@ -7,13 +7,14 @@ is refused by both with the same message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage import errors, opening, sweep
 from storage.disk import Disk
-from storage.index import identify, reading
+from storage.index import View, identify, reading
 from storage.sweep import Missing
 
 
@@ -46,8 +47,9 @@ class Plan:
         return self.writes_format or self.makes_blobs or self.unnamed_count > 0
 
 
-def plan(path: Path, *, disk: Disk) -> Plan:
-    """Plan the repair of the data folder at path. Blocks.
+@contextlib.contextmanager
+def examining(path: Path, *, disk: Disk) -> Iterator[View]:
+    """Open the index of a data folder that no server holds, read-only, and lock the folder. Blocks.
 
     Raises FolderInUse, NewerFormat, CorruptIndex, and CorruptFolder for what cannot be repaired.
     """
@@ -55,28 +57,34 @@ def plan(path: Path, *, disk: Disk) -> Plan:
         raise errors.CorruptFolder(f"{path} is not a data folder", path=str(path))
     lock = disk.lock(path / "lock")
     try:
-        return _plan(path, disk)
+        server_id = opening.read_format(path, disk)
+        identity = identify(path / "index", disk)
+        if identity is None or server_id is not None:
+            opening.check_index(path, server_id or "", identity, disk)
+        with reading(path / "index") as view:
+            if view is None:
+                raise errors.CorruptFolder(
+                    f"the index of the data folder {path} is empty: put index/ back from a backup",
+                    path=str(path),
+                )
+            yield view
     finally:
         disk.close(lock)
 
 
-def _plan(path: Path, disk: Disk) -> Plan:
-    server_id = opening.read_format(path, disk)
-    identity = identify(path / "index", disk)
-    if identity is None or server_id is not None:
-        opening.check_index(path, server_id or "", identity, disk)
+def plan(path: Path, *, disk: Disk) -> Plan:
+    """Plan the repair of the data folder at path. Blocks. Raises as `examining` does."""
+    with examining(path, disk=disk) as view:
+        return _plan(path, view, disk)
+
+
+def _plan(path: Path, view: View, disk: Disk) -> Plan:
     blobs = path / "blobs"
-    with reading(path / "index") as view:
-        if view is None:
-            raise errors.CorruptFolder(
-                f"the index of the data folder {path} is empty: put index/ back from a backup",
-                path=str(path),
-            )
-        survey = sweep.survey(view, blobs, disk)
-        missing = tuple(sweep.names_of(view, survey.lost)) if survey.lost else ()
+    survey = sweep.survey(view, blobs, disk)
+    missing = tuple(sweep.names_of(view, survey.lost)) if survey.lost else ()
     unnamed = (*survey.arriving, *survey.settled)
     return Plan(
-        writes_format=server_id is None,
+        writes_format=opening.read_format(path, disk) is None,
         makes_blobs=survey.named_count > 0 and not opening.has_blob_folders(path, disk),
         files_count=survey.files_count,
         files_bytes=_bytes_of(opening.blob_files(path, disk), blobs, disk),

@@ -20,14 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from catalog import records
 from catalog.rest import rows as iceberg_rows
 from server import config, connect
 from server.aws import model as aws_model
 from server.s3 import rows as s3_rows
-from storage import opening
-from tests.kit import folders, rest, s3
+from storage import batch, opening
+from tests.kit import folders, lakes, rest, s3
 from tests.kit import server as servers
 from tests.storage.test_opening import BIG, filled
 
@@ -182,6 +184,35 @@ def test_recover_lists_what_it_would_remove_and_removes_it_when_told(tmp_path: P
     again = run(tmp_path, "recover", "--data", "data")
     assert again.stdout.endswith("  nothing to repair\n")
     assert servers.start(tmp_path / "data").stop() == 0
+
+
+def test_recover_checks_the_commit_log_of_each_table_bucket(tmp_path: Path) -> None:
+    with lakes.opened(tmp_path / "data") as lake:
+        for name in ("one", "two", "three"):
+            lake.run(lake.namespaces.create("lake", (name,), by=lakes.BY))
+        place = lake.store.place("lake")
+    whole = run(tmp_path, "recover", "--data", "data")
+    assert whole.returncode == 0
+    assert whole.stdout.splitlines()[2:] == [
+        "  logs     3 commits in 1 table buckets",
+        "  nothing to repair",
+    ]
+    with lakes.opened(tmp_path / "data") as lake:
+        key = records.log_key(place.bucket_id, 2)
+        value = lake.storage.index.get(batch.Store.LOG, key)
+        assert value is not None
+        changed = msgspec.structs.replace(records.decode(value, records.LogRecord), author="other")
+        write = batch.Put(store=batch.Store.LOG, key=key, value=records.encode(changed))
+        lake.run(lake.storage.index.commit(batch.Batch(writes=(write,))))
+    for options in ((), ("--yes",)):
+        broken = run(tmp_path, "recover", "--data", "data", *options)
+        assert broken.returncode == 0
+        assert broken.stdout.splitlines()[2:] == [
+            "  logs     3 commits in 1 table buckets",
+            "  broken   1 logs; no repair mends a log: put index/ back from a backup",
+            "           lake: commit 3 does not name the one before as its parent",
+            "  nothing to repair",
+        ]
 
 
 def test_recover_of_a_held_folder_names_its_holder(own: servers.Running, tmp_path: Path) -> None:
