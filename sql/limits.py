@@ -43,6 +43,9 @@ TERMS_MAX: Final = 1_000
 for so many, and outgrows its stack with some thousands."""
 JOINED_MAX: Final = 10_000
 """Operands of one OR or ||, which are nested evenly."""
+PRUNING_TERMS_MAX: Final = 200
+PRUNING_DEPTH_MAX: Final = 50
+"""Comparisons of one conjunct of WHERE that files are pruned by, and how deeply AND and OR nest."""
 EXPANDED_MAX: Final = 128 << 10
 """Length of one expression in the engine's text from which on it must be in the statement's own."""
 GROWTH_MAX: Final = 512

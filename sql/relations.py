@@ -184,7 +184,7 @@ class Relations:
         table: Table,
         name: str,
         *,
-        conditions: Sequence[predicates.Condition] = (),
+        conditions: Sequence[predicates.Filter] = (),
         zone: str = "UTC",
         owner: str = "",
     ) -> engine.Relation:
@@ -241,7 +241,7 @@ class Relations:
         return sum(task.data_file.record_count for task in plan.tasks)
 
     async def count_files(
-        self, table: Table, conditions: Sequence[predicates.Condition]
+        self, table: Table, conditions: Sequence[predicates.Filter]
     ) -> tuple[int, int]:
         """Return how many data files conditions leave, and how many the snapshot has."""
         if table.snapshot_id is None:
@@ -617,24 +617,44 @@ def _ends(
 
 # Predicates
 
-OPERATORS = {"=": "eq", "<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq"}
+OPERATORS = {
+    "=": "eq",
+    "<": "lt",
+    "<=": "lt-eq",
+    ">": "gt",
+    ">=": "gt-eq",
+    "starts with": "starts-with",
+}
 
 
 def _predicate(
-    conditions: Sequence[predicates.Condition], fields: Sequence[Mapping[str, Any]]
+    conditions: Sequence[predicates.Filter], fields: Sequence[Mapping[str, Any]]
 ) -> pruning.Predicate:
-    parts = [part for item in conditions if (part := _part(item, fields[item.column])) is not None]
-    return pruning.And(parts=tuple(parts)) if parts else pruning.ALWAYS
+    return _pruned(predicates.AllOf(parts=tuple(conditions)), fields)
 
 
-def _part(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.Predicate | None:
+def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -> pruning.Predicate:
+    """Return a condition as the scan takes it; ALWAYS for what it cannot use."""
+    match condition:
+        case predicates.AllOf(parts=parts):
+            useful = [part for each in parts if (part := _pruned(each, fields)) != pruning.ALWAYS]
+            return pruning.And(parts=tuple(useful)) if useful else pruning.ALWAYS
+        case predicates.AnyOf(parts=parts):
+            every = [_pruned(each, fields) for each in parts]
+            return pruning.ALWAYS if pruning.ALWAYS in every else pruning.Or(parts=tuple(every))
+        case predicates.Condition():
+            leaf = _leaf(condition, fields[condition.column])
+            if leaf is None:
+                return pruning.ALWAYS
+            return pruning.Not(part=leaf) if condition.negated else leaf
+
+
+def _leaf(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.Predicate | None:
     column, kind = field["id"], field["type"]
     if not tabletypes.is_computable(kind):
         return None
-    if condition.operator in ("is null", "is not null"):
-        return pruning.Check(
-            op="null" if condition.operator == "is null" else "not-null", column=column
-        )
+    if condition.operator == "is null":
+        return pruning.Check(op="null", column=column)
     plain = [tabletypes.plain_value(kind, value) for value in condition.values]
     values = tuple(value for value in plain if value is not None)
     if len(values) != len(plain):

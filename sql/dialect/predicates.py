@@ -1,26 +1,30 @@
-"""rule: conditions of WHERE on one stored column, for pruning files.
+"""rule: conditions of WHERE on stored columns, for pruning files.
 
 A condition is only a hint: a condition that cannot be expressed is left out, and the engine filters
 again. Conditions come from conjuncts of one SELECT on columns of its own tables that are compared
-with constants of the column's own type.
+with constants of the column's own type. AND, OR and NOT of such comparisons are conditions too: NOT
+is moved into the comparisons, an OR is a condition on a table if each of its parts is.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from sqlglot import exp
 
+from sql import limits
 from sql.dialect import expressions, rewrites
 from sql.dialect.bound import Bound
 
-Operator = Literal["=", "<", "<=", ">", ">=", "in", "is null", "is not null"]
+Operator = Literal["=", "<", "<=", ">", ">=", "in", "is null", "starts with"]
 
 OPERATORS: dict[type, tuple[Operator, Operator]] = {
     exp.EQ: ("=", "="),
+    exp.NEQ: ("=", "="),
     exp.LT: ("<", ">"),
     exp.LTE: ("<=", ">="),
     exp.GT: (">", "<"),
@@ -30,74 +34,206 @@ OPERATORS: dict[type, tuple[Operator, Operator]] = {
 
 QUERIES = (exp.Query, exp.Tuple, exp.Any, exp.All)
 
+WILDCARDS: Final = "%_"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """column: its index in the table's shape. values: Python values of the column's type."""
+    """column: its index in the table's shape. values: Python values of the column's type.
+
+    negated: the rows are those for which the comparison is false, which no NULL is but for a
+    negated "is null".
+    """
 
     column: int
     operator: Operator
     values: tuple[Any, ...] = ()
+    negated: bool = False
 
 
-def conditions(node: Any, scope: Any, *, null_rejecting: bool) -> list[tuple[int, Condition]]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllOf:
+    """Every part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnyOf:
+    """At least one part holds."""
+
+    parts: tuple[Filter, ...]
+
+
+Filter: TypeAlias = Condition | AllOf | AnyOf
+
+_Implied: TypeAlias = dict[int, list[Filter]]
+"""By table use: what each of its rows meets if an expression is true."""
+
+
+def conditions(node: Any, scope: Any, *, null_rejecting: bool) -> list[tuple[int, Filter]]:
     """Return (table use, condition) pairs that a conjunct implies; none if it is not simple.
 
     null_rejecting: an outer join is near, so only what no NULL passes may be used: files that an
     IS NULL would drop could hold the very rows whose match keeps an outer row away.
     """
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        nodes: list[Any] = [
-            exp.GTE(this=node.this, expression=node.args["low"]),
-            exp.LTE(this=node.this, expression=node.args["high"]),
-        ]
-    else:
-        nodes = [node]
-    conditions = [_condition(item, scope, null_rejecting=null_rejecting) for item in nodes]
-    return [item for item in conditions if item is not None]
+    reader = _Reader(scope, null_rejecting=null_rejecting)
+    implied = reader.implied(node, negated=False, depth=0)
+    return [(use, part) for use, parts in implied.items() for part in parts]
 
 
-def _condition(node: Any, scope: Any, *, null_rejecting: bool) -> tuple[int, Condition] | None:
-    pair = OPERATORS.get(type(node))
-    if pair is not None:
+class _Reader:
+    """Reads one conjunct. terms: how many comparisons it may still read."""
+
+    def __init__(self, scope: Any, *, null_rejecting: bool) -> None:
+        self._scope = scope
+        self._null_rejecting = null_rejecting
+        self._terms_left = limits.PRUNING_TERMS_MAX
+
+    def implied(self, node: Any, *, negated: bool, depth: int) -> _Implied:
+        """Return what holds for rows for which node is true; if negated, for which it is false."""
+        while isinstance(node, exp.Paren | exp.Not):
+            negated = negated is not isinstance(node, exp.Not)
+            node = node.this
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            low = exp.GTE(this=node.this, expression=node.args["low"])
+            high = exp.LTE(this=node.this, expression=node.args["high"])
+            return self._connected([low, high], negated=negated, is_or=negated, depth=depth)
+        if isinstance(node, exp.And | exp.Or):
+            if depth >= limits.PRUNING_DEPTH_MAX:
+                return {}
+            is_or = isinstance(node, exp.Or) is not negated
+            return self._connected(_operands(node), negated=negated, is_or=is_or, depth=depth + 1)
+        self._terms_left -= 1
+        if self._terms_left < 0:
+            return {}
+        leaf = self._leaf(node, negated=negated)
+        return {} if leaf is None else {leaf[0]: [leaf[1]]}
+
+    def _connected(
+        self, nodes: Sequence[Any], *, negated: bool, is_or: bool, depth: int
+    ) -> _Implied:
+        if is_or and len(nodes) > self._terms_left:
+            return {}
+        parts: list[_Implied] = []
+        for node in nodes:
+            part = self.implied(node, negated=negated, depth=depth)
+            if is_or and not part:
+                return {}
+            parts.append(part)
+        uses = {use for part in parts for use in part}
+        if not is_or:
+            return {use: [each for part in parts for each in part.get(use, ())] for use in uses}
+        return {
+            use: [AnyOf(parts=tuple(_all_of(part[use]) for part in parts))]
+            for use in uses
+            if all(use in part for part in parts)
+        }
+
+    def _leaf(self, node: Any, *, negated: bool) -> tuple[int, Condition] | None:
+        pair = OPERATORS.get(type(node))
+        if pair is not None:
+            return self._comparison(node, pair, negated is not isinstance(node, exp.NEQ))
+        if isinstance(node, exp.In) and not node.args.get("query") and node.expressions:
+            return self._membership(node, negated=negated)
+        if isinstance(node, exp.Is):
+            return self._null_test(node, negated=negated)
+        if isinstance(node, exp.Like):
+            return self._pattern(node, negated=negated)
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() == "STARTSWITH":
+            return self._starts_with(node, negated=negated)
+        return None
+
+    def _comparison(
+        self, node: Any, pair: tuple[Operator, Operator], negated: bool
+    ) -> tuple[int, Condition] | None:
         if any(isinstance(side, QUERIES) for side in (node.this, node.expression)):
             return None
-        left, right = expressions.bind(node.this, scope), expressions.bind(node.expression, scope)
-        if left.origin is not None:
-            return _compared(left, right, pair[0])
-        if right.origin is not None:
-            return _compared(right, left, pair[1])
-        return None
-    if isinstance(node, exp.In) and not node.args.get("query") and node.expressions:
+        left = expressions.bind(node.this, self._scope)
+        right = expressions.bind(node.expression, self._scope)
+        operator = pair[0]
+        if left.origin is None:
+            left, right, operator = right, left, pair[1]
+        if left.origin is None:
+            return None
+        literal = _constant(left, right)
+        if literal is None:
+            return None
+        use, index = left.origin
+        return use, Condition(column=index, operator=operator, values=(literal,), negated=negated)
+
+    def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, Condition] | None:
         if any(isinstance(item, exp.Query | exp.Tuple) for item in (node.this, *node.expressions)):
             return None
-        column = expressions.bind(node.this, scope)
-        members = [_constant(column, expressions.bind(item, scope)) for item in node.expressions]
+        column = expressions.bind(node.this, self._scope)
+        members = [
+            _constant(column, expressions.bind(item, self._scope)) for item in node.expressions
+        ]
         if column.origin is None or any(member is None for member in members):
             return None
         use, index = column.origin
-        return use, Condition(column=index, operator="in", values=tuple(members))
-    if isinstance(node, exp.Is):
-        return _null_test(node, scope, null_rejecting=null_rejecting)
-    return None
+        return use, Condition(column=index, operator="in", values=tuple(members), negated=negated)
+
+    def _null_test(self, node: exp.Is, *, negated: bool) -> tuple[int, Condition] | None:
+        column = expressions.bind(node.this, self._scope)
+        if column.origin is None or not isinstance(node.expression, exp.Null):
+            return None
+        if self._null_rejecting and not negated:
+            return None
+        use, index = column.origin
+        return use, Condition(column=index, operator="is null", negated=negated)
+
+    def _pattern(self, node: exp.Like, *, negated: bool) -> tuple[int, Condition] | None:
+        """Return what a pattern says of a text up to its first wildcard."""
+        column, pattern = self._texts(node.this, node.expression)
+        if column is None or pattern is None:
+            return None
+        size = next((at for at, each in enumerate(pattern) if each in WILDCARDS), len(pattern))
+        prefix, rest = pattern[:size], pattern[size:]
+        # A text that a longer pattern does not match may start with its prefix all the same.
+        if rest and (not prefix or (negated and rest != "%")):
+            return None
+        operator: Operator = "starts with" if rest else "="
+        use, index = column
+        return use, Condition(column=index, operator=operator, values=(prefix,), negated=negated)
+
+    def _starts_with(self, node: exp.Anonymous, *, negated: bool) -> tuple[int, Condition] | None:
+        if len(node.expressions) != 2:
+            return None
+        column, prefix = self._texts(*node.expressions)
+        if column is None or not prefix:
+            return None
+        use, index = column
+        return use, Condition(
+            column=index, operator="starts with", values=(prefix,), negated=negated
+        )
+
+    def _texts(self, left: Any, right: Any) -> tuple[tuple[int, int] | None, str | None]:
+        """Return the text column that left is, and the text that right is; None for others."""
+        if any(isinstance(side, QUERIES) for side in (left, right)):
+            return None, None
+        column = expressions.bind(left, self._scope)
+        text = expressions.bind(right, self._scope).literal
+        return (
+            column.origin if column.type.kind == "text" else None,
+            text if isinstance(text, str) else None,
+        )
 
 
-def _null_test(node: exp.Is, scope: Any, *, null_rejecting: bool) -> tuple[int, Condition] | None:
-    column = expressions.bind(node.this, scope)
-    if column.origin is None:
-        return None
-    use, index = column.origin
-    if isinstance(node.expression, exp.Null) and not null_rejecting:
-        return use, Condition(column=index, operator="is null")
-    return None
+def _operands(node: Any) -> list[Any]:
+    """Return the operands of a chain of one connective, from left to right, without recursion."""
+    operands, stack = [], [node]
+    while stack:
+        item = stack.pop()
+        if type(item) is type(node):
+            stack += [item.expression, item.this]
+        else:
+            operands.append(item)
+    return operands
 
 
-def _compared(column: Bound, value: Bound, operator: Operator) -> tuple[int, Condition] | None:
-    literal = _constant(column, value)
-    if literal is None or column.origin is None:
-        return None
-    use, index = column.origin
-    return use, Condition(column=index, operator=operator, values=(literal,))
+def _all_of(parts: Sequence[Filter]) -> Filter:
+    return parts[0] if len(parts) == 1 else AllOf(parts=tuple(parts))
 
 
 def _constant(column: Bound, value: Bound) -> Any:

@@ -46,7 +46,7 @@ class BoundQuery:
     columns: tuple[outcomes.Column, ...]
     types: tuple[sqltypes.SqlType, ...]
     functions: tuple[str, ...]
-    filters: Mapping[int, tuple[predicates.Condition, ...]]
+    filters: Mapping[int, tuple[predicates.Filter, ...]]
     bind_count: int
     unnamed: tuple[str, ...] = ()
     constants: tuple[Any, ...] | None = None
@@ -112,7 +112,7 @@ class Binder:
 
     def __init__(self, environment: shapes.Environment) -> None:
         self.environment = environment
-        self.filters: dict[int, list[predicates.Condition]] = {}
+        self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
         self._columns = 0
         self._aliases = 0

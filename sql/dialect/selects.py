@@ -34,7 +34,7 @@ class Binder(scopes.Binder, Protocol):
     """The binder's further methods that a SELECT uses."""
 
     @property
-    def filters(self) -> dict[int, list[predicates.Condition]]: ...
+    def filters(self) -> dict[int, list[predicates.Filter]]: ...
 
     def values(
         self,
