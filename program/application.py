@@ -40,7 +40,8 @@ Lifespan: TypeAlias = starlette.types.Lifespan[starlette.applications.Starlette]
 
 
 class Application(starlette.applications.Starlette):
-    """The ASGI application. entry: the exchange that answers HTTP requests."""
+    """The ASGI application. entry: the exchange that answers HTTP requests, and recalls those that
+    came before."""
 
     def __init__(self, entry: exchange.Exchange, lifespan: Lifespan) -> None:
         super().__init__(
@@ -48,6 +49,7 @@ class Application(starlette.applications.Starlette):
             lifespan=lifespan,
         )
         self._entry = entry
+        self.recall = entry.recall
 
     async def __call__(
         self,

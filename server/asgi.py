@@ -54,6 +54,12 @@ WRITER = "boathouse.writer"
 """The scope's extension for responses that bypass `send`: a Writer."""
 
 
+WHOLE = "boathouse.whole"
+"""The scope's extension with the bytes of the request, if they came alone and have no body."""
+REPEAT = "boathouse.repeat"
+"""The scope's extension of a request that came before: a `server.repeats.Repeat`."""
+
+
 class Writer(Protocol):
     """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
@@ -130,8 +136,8 @@ class Headers:
 class Request:
     """One request. Parts are parsed when first used, and only once.
 
-    bodies: the budgets for bodies that are read whole; `release` gives the share back. proven:
-    whether the caller's identity is proven.
+    bodies: the budgets for bodies that are read whole; `release` gives the share back. headers: if
+    they are parsed already. proven: whether the caller's identity is proven.
     """
 
     __slots__ = (
@@ -163,11 +169,12 @@ class Request:
         *,
         request_id: str,
         bodies: held.Bodies | None = None,
+        headers: Headers | None = None,
     ) -> None:
         self.method: str = scope["method"]
         self.raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         self.query: bytes = scope["query_string"]
-        self.headers = Headers(scope["headers"])
+        self.headers = Headers(scope["headers"]) if headers is None else headers
         self.scheme: str = scope["scheme"]
         client = scope.get("client")
         self.client_ip: str = client[0] if client else ""
@@ -319,8 +326,12 @@ class Response(NamedTuple):
         """Return the headers as they stand in the head, with the body's size. Raises
         MalformedRequest."""
         status, headers, body, _, prepared = self
-        lines = prepared + encode_headers(headers) if headers else prepared
-        if status in BODILESS or any(name == "content-length" for name, _ in headers):
+        lines = prepared
+        if headers:
+            lines += encode_headers(headers)
+            if "content-length" in [name for name, _ in headers]:
+                return lines
+        if status in BODILESS:
             return lines
         return b"%bcontent-length: %d\r\n" % (lines, size_of(body))
 

@@ -12,9 +12,21 @@ import email.utils
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from server import asgi, calls, counters, dispatch, errors, held, limits, targets, unserved
+from server import (
+    asgi,
+    calls,
+    counters,
+    dispatch,
+    errors,
+    held,
+    limits,
+    repeats,
+    targets,
+    unserved,
+)
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import callers, chunked, verify
@@ -27,6 +39,7 @@ Demand: TypeAlias = model.Demand
 Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
+_NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
 UNAUTHENTICATED = (Authentication.NONE, Authentication.SELF)
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
@@ -86,6 +99,9 @@ class Exchange:
         self._files = files
         self._domain = domain
         self._bodies = held.Bodies()
+        self._repeats = repeats.Repeats()
+        self.recall = self._repeats.find
+        """Returns the Repeat of a request's bytes, if they came before."""
         self._audit = audit_log
         self._log = logging.getLogger("boathouse.exchange")
         # A request's id: sixteen digits of this start, sixteen of a count.
@@ -113,14 +129,23 @@ class Exchange:
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
         request_id = f"{self._id_prefix}{next(self._id_numbers):016x}"
-        request = asgi.Request(scope, receive, request_id=request_id, bodies=self._bodies)
-        name = self._face_of(request)
+        repeat: repeats.Repeat | None = scope.get("extensions", _NO_EXTENSIONS).get(asgi.REPEAT)
+        request = asgi.Request(
+            scope,
+            receive,
+            request_id=request_id,
+            bodies=self._bodies,
+            headers=None if repeat is None else repeat.headers,
+        )
+        name = self._face_of(request) if repeat is None else repeat.name
         face = self._faces[name]
         entry = None if self._audit is None else self._audit.begin(request_id, name)
         visit = _Visit(name, face, request, entry, started_ns)
         self.counts.in_flight += 1
         try:
-            outcome = self._start(visit, scope)
+            outcome = None if repeat is None else self._start_again(visit, repeat)
+            if outcome is None:
+                outcome = self._start(visit, scope)
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
             outcome = self._refuse(visit, error)
         if isinstance(outcome, asgi.Response):
@@ -217,7 +242,42 @@ class Exchange:
         if not isinstance(caller, callers.Caller):
             return self._verify_and_handle(visit, call, caller)
         self._admit(visit, call, caller)
+        whole = scope.get("extensions", _NO_EXTENSIONS).get(asgi.WHOLE)
+        if whole is not None:
+            self._remember(whole, scope, visit, call)
         return self._handle(visit, call)
+
+    def _start_again(
+        self, visit: _Visit, repeat: repeats.Repeat
+    ) -> asgi.Response | Awaitable[asgi.Response] | None:
+        """Return the answer to a request that came before, or an awaitable of it; None if its
+        proof does not hold any more."""
+        caller = self._verifier.again(repeat.standing, visit.request)
+        if caller is None:
+            return None
+        call = repeat.call(visit.request)
+        self._admit(visit, call, caller)
+        return self._handle(visit, call)
+
+    def _remember(self, whole: bytes, scope: asgi.Scope, visit: _Visit, call: calls.Call) -> None:
+        """Remember the way in of a request whose caller is admitted. whole: its bytes."""
+        standing = self._verifier.standing(visit.request, call.caller)
+        if standing is None:
+            return
+        kept = dict(scope)
+        del kept["extensions"]
+        self._repeats.keep(
+            whole,
+            repeats.Repeat(
+                scope=kept,
+                headers=visit.request.headers,
+                name=visit.name,
+                operation=call.operation,
+                value=call.value,
+                context=None if call.context is None else call.context.anew(),
+                standing=standing,
+            ),
+        )
 
     async def _verify_and_handle(
         self, visit: _Visit, call: calls.Call, verifying: Awaitable[callers.Caller]

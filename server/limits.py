@@ -102,6 +102,10 @@ VERDICTS_MAX: Final = 1_024
 """Requests whose valid signatures are cached, and cached presigned queries."""
 VERDICT_BYTES_MAX: Final = 4_096
 """Path, query and signed headers of a request whose signature is cached."""
+REPEATS_MAX: Final = 1_024
+"""Heads whose meaning and proof are remembered; `server.repeats`."""
+REPEAT_BYTES_MAX: Final = 4_096
+"""The longest of them; its parsed form takes about as much again."""
 QUERIES_REMEMBERED_MAX: Final = 256
 QUERY_REMEMBERED_BYTES_MAX: Final = 2_048
 """Cached parsed queries: presigned requests repeat."""

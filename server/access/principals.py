@@ -69,6 +69,10 @@ class Principals:
         """Return the principal with a name, or None."""
         return self._by_name.get(name.casefold())
 
+    def holds(self, entry: Known) -> bool:
+        """Return whether an entry that was returned before is still the principal's own."""
+        return self._by_access_key.get(entry.access_key) is entry
+
     def check_password(self, user: str, password: str) -> model.Principal:
         """Return the principal with this name or access key and this secret key.
 

@@ -116,7 +116,12 @@ def check_v4_time(presign: PresignV4, *, now_ms: int) -> None:
     """Raise ExpiredPresign after the end, PresignNotYetValid too long before the beginning."""
     if presign.signed_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
         raise errors.PresignNotYetValid("the request is not valid yet")
-    _check_end(presign.signed_at_ms + presign.expires_seconds * 1000, now_ms=now_ms)
+    _check_end(end_of_v4(presign), now_ms=now_ms)
+
+
+def end_of_v4(presign: PresignV4) -> int:
+    """Return the first moment at which the request has expired, in milliseconds."""
+    return presign.signed_at_ms + presign.expires_seconds * 1000
 
 
 def check_v2_time(presign: PresignV2, *, now_ms: int) -> None:

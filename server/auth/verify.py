@@ -23,6 +23,8 @@ import re
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
+
 from server import config, dispatch, limits
 from server.access import errors as access_errors
 from server.access import model, principals, tokens
@@ -110,6 +112,61 @@ class Verifier:
             )
             _keep(self._nobodies, key, caller, limits.CONNECTED_PRINCIPALS_MAX)
         return caller
+
+    def standing(self, request: asgi.Request, caller: callers.Caller) -> Standing | None:
+        """Return what stays of a caller's proof for requests of the same bytes; None if nothing.
+
+        caller: the result of `begin` for request. That is the proof of a presigned URL or a token;
+        a signature in the header is made anew for each request.
+        """
+        until_ms = from_ms = 0
+        token: str | None = None
+        match caller.signing.scheme:
+            case "sigv4-query":
+                parsed = self._presigned.get(request.query)
+                if parsed is None:
+                    return None
+                presigned, _ = parsed
+                from_ms = presigned.signed_at_ms - limits.CLOCK_SKEW_MS_MAX
+                until_ms = presign.end_of_v4(presigned)
+                token = presigned.security_token or request.headers.get("x-amz-security-token")
+            case "bearer":
+                authorization = request.headers.get("authorization") or ""
+                token = authorization.partition(" ")[2].strip()
+            case _:
+                return None
+        owner: principals.Known | None
+        if token is None:
+            owner = self._known(caller.credential_id, None)
+        else:
+            claims = self._verified.get(token)
+            if claims is None:
+                return None
+            until_ms = min(until_ms or claims.expires_at_ms, claims.expires_at_ms)
+            owner = self._principals.by_name(claims.subject)
+        if owner is None:
+            return None
+        return Standing(
+            caller=caller,
+            owner=owner,
+            client_ip=request.client_ip,
+            scheme=request.scheme,
+            from_ms=from_ms,
+            until_ms=until_ms,
+        )
+
+    def again(self, standing: Standing, request: asgi.Request) -> callers.Caller | None:
+        """Return the caller of a request of the same bytes; None if the proof does not hold now."""
+        if not standing.from_ms <= self._now_ms() < standing.until_ms:
+            return None
+        if not self._principals.holds(standing.owner):
+            return None
+        caller = standing.caller
+        if request.client_ip == standing.client_ip and request.scheme == standing.scheme:
+            return caller
+        base = dataclasses.replace(standing.owner.principal, scopes=caller.principal.scopes)
+        principal = dataclasses.replace(base, context=_context(request))
+        return msgspec.structs.replace(caller, principal=principal)
 
     async def verify(self, request: asgi.Request, face: str) -> callers.Caller:
         """Return who sent a request to a face: the result of `begin`, awaited if necessary."""
@@ -639,6 +696,21 @@ class Verifier:
             credential_id="",
             signing=callers.Signing(scheme="open"),
         )
+
+
+class Standing(NamedTuple):
+    """A proof that holds for all requests of the same bytes, for a time.
+
+    caller: of the request that brought it, from client_ip over scheme. owner: the principal's entry
+    at that time; another one ends it. from_ms, until_ms: when it holds; until_ms is past it.
+    """
+
+    caller: callers.Caller
+    owner: principals.Known
+    client_ip: str
+    scheme: str
+    from_ms: int
+    until_ms: int
 
 
 class _Signed(NamedTuple):

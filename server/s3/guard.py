@@ -165,6 +165,10 @@ class Rulings:
             ruling = self._rulings[bucket, key] = self._guard.at(bucket, key)
         return ruling
 
+    def anew(self) -> Rulings:
+        """Return the Guard of another request."""
+        return Rulings(self._guard)
+
     def forget(self, bucket: str, key: str) -> None:
         """Ask about a key anew: the rows that its ruling was made of have changed."""
         self._rulings.pop((bucket, key), None)

@@ -33,7 +33,7 @@ import socket
 import struct
 import termios
 import urllib.parse
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
 import httptools
@@ -53,6 +53,8 @@ INVALID: Final = (
 )
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
+Recall: TypeAlias = Callable[[bytes], Any]
+"""Returns what the bytes of a request mean, if the application remembers them, else None."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _INT = struct.Struct("i")
@@ -84,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._application: cycles.Application = getattr(
             config.loaded_app, "begin", config.loaded_app
         )
+        self._recall: Recall = getattr(config.loaded_app, "recall", _recall_nothing)
         self._server = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_event_loop()
@@ -163,13 +166,22 @@ class Connection(asyncio.Protocol):
             return
         if self._deaf:
             return
-        self._head_bytes += len(data)
-        self._received_bytes += len(data)
+        size_bytes = len(data)
+        self._received_bytes += size_bytes
+        may_repeat = False
         if self._between:
+            may_repeat = size_bytes <= limits.REPEAT_BYTES_MAX and self._is_idle()
+            repeat = self._recall(data) if may_repeat else None
+            if repeat is not None:
+                self._serve_again(repeat)
+                return
             self._between = False
             self._in_head = True
+        self._head_bytes += size_bytes
         self._feed(data)
         if self._unstarted is not None:
+            if may_repeat and self._is_alone(self._unstarted):
+                self._unstarted.scope["extensions"][asgi.WHOLE] = data
             self._start_at_once(self._unstarted)
         if self._dropping or self.transport.is_closing():
             return
@@ -440,6 +452,43 @@ class Connection(asyncio.Protocol):
             self._reported_bytes = size_bytes
             self._holdings.report(self, size_bytes)
 
+    def _is_idle(self) -> bool:
+        """Say whether a request would be answered at once."""
+        return not (
+            self._answering is not None
+            or self._waiting
+            or self._write_paused
+            or self._ending is not None
+        )
+
+    def _is_alone(self, cycle: cycles.Cycle) -> bool:
+        """Say whether what was just parsed is one request without a body, and nothing else: then
+        the same bytes between two requests mean the same again."""
+        return (
+            self._between
+            and not self._waiting
+            and cycle.request_complete
+            and cycle.keep_alive
+            and not cycle.expects
+            and not cycle.buffered_bytes
+        )
+
+    def _serve_again(self, repeat: Any) -> None:
+        """Serve a request that came before; the parser stays between two requests."""
+        client, server = self._addresses
+        scope: asgi.Scope = {
+            **repeat.scope,
+            "scheme": "http" if self.is_plain else "https",
+            "client": client,
+            "server": server,
+            "state": self._app_state.copy() if self._app_state else {},
+        }
+        cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
+        cycle.request_complete = True
+        scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat}
+        self.newest = self._answering = cycle
+        self._start_at_once(cycle)
+
     def _start_at_once(self, cycle: cycles.Cycle) -> None:
         """Start the application in this turn. A task is made only for what it has to await."""
         self._unstarted = None
@@ -586,6 +635,10 @@ class Connection(asyncio.Protocol):
             cycle.status,
             cycle.sent_bytes,
         )
+
+
+def _recall_nothing(_: bytes) -> None:
+    """The memory of an application that has none."""
 
 
 def _new_parser(connection: Connection) -> Any:
