@@ -40,40 +40,45 @@ class TableGuard:
         self._region = region
         self._account_id = account_id
 
-    def at(self, bucket: str, key: str) -> guard.Ruling:
+    def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
         """Return the current ruling for a key; a bucket that does not exist has no rules."""
-        with self._store.index.view() as view:
-            try:
-                info, value = self._store.buckets.read(bucket, view)
-            except storage_errors.NoSuchBucket:
-                return guard.PlainRuling(bucket=None)
-            if info.kind != "table":
-                return guard.PlainRuling(bucket=info)
-            reading = _Noting(view)
-            reading.note(batch.Store.BUCKETS, bucket.encode(), value)
-            place = records.Place(bucket=info)
-            account = rights.account_of(info, self._account_id)
-            at_bucket = rights.of_bucket(arns.table_bucket_arn(self._region, account, bucket))
-            holding = claims.find_location(reading, info.bucket_id, key)
-            if holding is None:
-                return TableRuling(
-                    key=key, bucket=info, expects=tuple(reading.expects), at_bucket=at_bucket
-                )
-            location, row = holding
-            holder = owners.owner_of(reading, place, row)
-            owner = None
-            if info.settings.get(LAYOUT) == "strict":
-                name = self._store.name_of_object(view, place, row.object_uuid)
-                owner = self._owner(view, place, location, name)
-            table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
-            at_table = rights.of_bucket(table_arn)
-            if holder.namespace_id:
-                namespace = self._store.namespace_of(view, place, holder.namespace_id)
-                at_table = rights.of_table(table_arn, namespace, holder.name)
+        if reading is None:
+            with self._store.index.view() as view:
+                return self._at(bucket, key, view)
+        return self._at(bucket, key, reading)
+
+    def _at(self, bucket: str, key: str, view: batch.Reading) -> guard.Ruling:
+        try:
+            info, value = self._store.buckets.read(bucket, view)
+        except storage_errors.NoSuchBucket:
+            return guard.PlainRuling(bucket=None)
+        if info.kind != "table":
+            return guard.PlainRuling(bucket=info)
+        noting = _Noting(view)
+        noting.note(batch.Store.BUCKETS, bucket.encode(), value)
+        place = records.Place(bucket=info)
+        account = rights.account_of(info, self._account_id)
+        at_bucket = rights.of_bucket(arns.table_bucket_arn(self._region, account, bucket))
+        holding = claims.find_location(noting, info.bucket_id, key)
+        if holding is None:
+            return TableRuling(
+                key=key, bucket=info, expects=tuple(noting.expects), at_bucket=at_bucket
+            )
+        location, row = holding
+        holder = owners.owner_of(noting, place, row)
+        owner = None
+        if info.settings.get(LAYOUT) == "strict":
+            name = self._store.name_of_object(view, place, row.object_uuid)
+            owner = self._owner(view, place, location, name)
+        table_arn = arns.table_arn(self._region, account, bucket, row.object_uuid)
+        at_table = rights.of_bucket(table_arn)
+        if holder.namespace_id:
+            namespace = self._store.namespace_of(view, place, holder.namespace_id)
+            at_table = rights.of_table(table_arn, namespace, holder.name)
         return TableRuling(
             key=key,
             bucket=info,
-            expects=tuple(reading.expects),
+            expects=tuple(noting.expects),
             at_bucket=at_bucket,
             at_table=at_table,
             location=location,

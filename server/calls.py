@@ -38,7 +38,8 @@ class Operation:
 
     name: as the protocol's specification or its service model spells it. handler: None if the
     operation is not implemented; then it is refused by its name once the caller is authorised
-    for it. body_bytes_max: the bound of a body that is read whole, before the handler runs;
+    for it. only_reads: all its demands are for reading; they are not made for a caller that may do
+    everything. body_bytes_max: the bound of a body that is read whole, before the handler runs;
     NO_BODY for a handler that reads none or receives its body as a stream.
     """
 
@@ -46,6 +47,7 @@ class Operation:
     handler: Handler | None = None
     demands: Demanding = demand_nothing
     authentication: callers.Authentication = callers.Authentication.REQUIRED
+    only_reads: bool = False
     body_bytes_max: int = NO_BODY
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from storage import bodies, checksums, errors
-from storage.batch import Store
+from storage.batch import Lookup, Store
 from storage.disk import Disk
 from storage.index import Index
 from storage.model import (
@@ -108,16 +108,22 @@ class Blobs:
         return self._folder / blob[:2] / blob
 
     def slices(
-        self, body: Body, byte_range: ByteRange | None = None
+        self,
+        body: Body,
+        byte_range: ByteRange | None = None,
+        *,
+        reading: Lookup | None = None,
     ) -> tuple[bytes | FileSlice, ...]:
         """Return the bytes of a body, or of byte_range of it: bytes in memory, or slices of files.
 
+        reading: an open view to read from, so that it is the state in which the body was named.
         Raises BodyMissing if a blob that the index names does not exist.
         """
         if isinstance(body, InlineBody):
             return (body.data if byte_range is None else body.data[_slice_of(byte_range)],)
         segments = body.segments if byte_range is None else bodies.cut(body.segments, byte_range)
-        return tuple(self._slice(segment) for segment in segments)
+        lookup = self._index if reading is None else reading
+        return tuple([self._slice(segment, lookup) for segment in segments])
 
     def read(self, body: Body, byte_range: ByteRange | None = None) -> bytes:
         """Return the bytes of a body, or of byte_range of it. Blocks; for small ones."""
@@ -229,12 +235,12 @@ class Blobs:
             place=self.path_of(blob),
         )
 
-    def _slice(self, segment: Segment) -> bytes | FileSlice:
+    def _slice(self, segment: Segment, lookup: Lookup) -> bytes | FileSlice:
         if not segment.indexed:
             return FileSlice(
                 path=self.path_of(segment.blob), offset=segment.offset, length=segment.length
             )
-        data = self._index.get(Store.BODIES, bytes.fromhex(segment.blob))
+        data = lookup.get(Store.BODIES, bytes.fromhex(segment.blob))
         if data is None:
             raise errors.BodyMissing(f"blob {segment.blob} does not exist", blob=segment.blob)
         if len(data) == segment.length:

@@ -48,7 +48,7 @@ from storage.batch import (
     Write,
 )
 from storage.blobs import Blobs
-from storage.index import Index
+from storage.index import Index, View
 from storage.model import (
     ALWAYS,
     NULL_VERSION,
@@ -117,11 +117,27 @@ class Objects:
         self._now_ms = now_ms
         self._new_id = new_id
 
-    def head(self, bucket: InBucket, key: str, *, version_id: str | None = None) -> ObjectInfo:
-        """Return an object, tombstoned or not. Raises NoSuchBucket, NoSuchKey, NoSuchVersion."""
+    def view(self) -> View:
+        """Open a view for several reads of one request; keep it short."""
+        return self._index.view()
+
+    def head(
+        self,
+        bucket: InBucket,
+        key: str,
+        *,
+        version_id: str | None = None,
+        reading: Reading | None = None,
+    ) -> ObjectInfo:
+        """Return an object, tombstoned or not. reading: an open view to read from.
+
+        Raises NoSuchBucket, NoSuchKey, NoSuchVersion.
+        """
+        if reading is None:
+            with self._index.view() as view:
+                return self.head(bucket, key, version_id=version_id, reading=view)
         name = name_of(bucket)
-        with self._index.view() as view:
-            value = find(view, id_of(view, bucket), key)
+        value = find(reading, id_of(reading, bucket), key)
         if value is None:
             raise _no_such_key(name, key)
         info = records.object_info(name, key, value)
@@ -132,14 +148,18 @@ class Objects:
         return info
 
     def pieces(
-        self, info: ObjectInfo, byte_range: ByteRange | None = None
+        self,
+        info: ObjectInfo,
+        byte_range: ByteRange | None = None,
+        *,
+        reading: Lookup | None = None,
     ) -> tuple[bytes | FileSlice, ...]:
         """Return an object's bytes, or byte_range of them: bytes in memory, or slices of files.
 
-        The sweep keeps files for a minute after the object's end. A longer read needs
-        `Blobs.hold`. Raises BodyMissing.
+        reading: an open view to read from. The sweep keeps files for a minute after the object's
+        end. A longer read needs `Blobs.hold`. Raises BodyMissing.
         """
-        return self._blobs.slices(info.body, byte_range)
+        return self._blobs.slices(info.body, byte_range, reading=reading)
 
     def read(
         self,

@@ -79,6 +79,11 @@ def authorise(
     return model.Decision(allow=True, reason="allow", statements=allowed)
 
 
+def is_unbound(principal: model.Principal) -> bool:
+    """Return whether every demand of a principal is allowed."""
+    return principal.kind == "root" and principal.scopes is None
+
+
 @functools.lru_cache(ACTIONS_REMEMBERED)
 def is_write(action: str) -> bool:
     """Return whether an action can change anything; an action not listed as a read is a write."""
@@ -141,7 +146,7 @@ class Authoriser:
 
     def decide(self, principal: model.Principal, demand: model.Demand) -> model.Decision:
         """Return the decision without recording it: for filtering lists and for explanations."""
-        if principal.kind == "root" and principal.scopes is None:
+        if is_unbound(principal):
             return _ROOT
         side = NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
         return authorise(

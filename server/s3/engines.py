@@ -16,7 +16,7 @@ from server import asgi, calls
 from server.access import decide, principals
 from server.access import model as access_model
 from server.s3 import demands, errors, guard, operations, wire
-from storage import blobs, buckets, conditions, model, objects, uploads
+from storage import batch, blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
 
 READ_BYTES: Final = 1 << 20
@@ -69,10 +69,12 @@ class Services:
     lines: ObjectLines = field(default_factory=ObjectLines)
 
 
-def ruling(call: calls.Call, bucket: str, key: str) -> guard.Ruling:
+def ruling(
+    call: calls.Call, bucket: str, key: str, reading: batch.Reading | None = None
+) -> guard.Ruling:
     """Return what held for a key when the request first asked about it."""
     rulings: guard.Rulings = call.context
-    return rulings.at(bucket, key)
+    return rulings.at(bucket, key, reading)
 
 
 def check_writable(call: calls.Call, bucket: str, key: str, size_bytes: int | None) -> None:
@@ -213,15 +215,22 @@ def guarded(precondition: model.Precondition, held: guard.Ruling) -> model.Preco
 
 
 def find(
-    services: Services, call: calls.Call, bucket: str, key: str, version_id: str | None = None
+    services: Services,
+    call: calls.Call,
+    bucket: str,
+    key: str,
+    version_id: str | None = None,
+    *,
+    reading: batch.Reading | None = None,
 ) -> model.ObjectInfo:
-    """Return an object for a read.
+    """Return an object for a read. reading: an open view to read from.
 
     An absent key is NoSuchKey only to those who may list it; others learn nothing.
     """
     try:
-        held = ruling(call, bucket, key)
-        return services.objects.head(bucket_of(held, bucket), key, version_id=version_id)
+        held = ruling(call, bucket, key, reading)
+        place = bucket_of(held, bucket)
+        return services.objects.head(place, key, version_id=version_id, reading=reading)
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
         demand = demands.listing(call.context, bucket, key)
         if not services.authoriser.permits(call.principal, demand):

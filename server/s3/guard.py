@@ -116,8 +116,9 @@ class Ruling(Protocol):
 class Guard(Protocol):
     """Answers everything about a key at once."""
 
-    def at(self, bucket: str, key: str) -> Ruling:
-        """Return what holds for a key now. key: of an object, or a prefix that is listed."""
+    def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> Ruling:
+        """Return what holds for a key now. key: of an object, or a prefix that is listed. reading:
+        an open view to read from."""
 
 
 class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -158,11 +159,11 @@ class Rulings:
         self._guard = guard
         self._rulings: dict[tuple[str, str], Ruling] = {}
 
-    def at(self, bucket: str, key: str) -> Ruling:
+    def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> Ruling:
         """Return what held for a key when the request first asked about it."""
         ruling = self._rulings.get((bucket, key))
         if ruling is None:
-            ruling = self._rulings[bucket, key] = self._guard.at(bucket, key)
+            ruling = self._rulings[bucket, key] = self._guard.at(bucket, key, reading)
         return ruling
 
     def anew(self) -> Rulings:

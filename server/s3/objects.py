@@ -29,22 +29,30 @@ COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
     read = operation.read
-    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
-    if read is fields.PLAIN_READ:
-        pieces = services.objects.pieces(info)
-        holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
-        return asgi.Response(200, (), pieces, holding, services.lines.of(info))
-    status, headers, byte_range = _read(info, read, call)
-    pieces = services.objects.pieces(info, byte_range)
+    status, prepared = 200, b""
+    headers: asgi.ResponseHeaders = ()
+    byte_range: model.ByteRange | None = None
+    with services.objects.view() as view:
+        info = engines.find(
+            services, call, operation.bucket, operation.key, read.version_id, reading=view
+        )
+        if read is fields.PLAIN_READ:
+            prepared = services.lines.of(info)
+        else:
+            status, headers, byte_range = _read(info, read, call)
+        pieces = services.objects.pieces(info, byte_range, reading=view)
     # One file is open from the first byte to the last; of several, each only in its turn.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
-    return asgi.Response(status, headers, pieces, holding)
+    return asgi.Response(status, headers, pieces, holding, prepared)
 
 
 def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.HeadObject = call.value
     read = operation.read
-    info = engines.find(services, call, operation.bucket, operation.key, read.version_id)
+    with services.objects.view() as view:
+        info = engines.find(
+            services, call, operation.bucket, operation.key, read.version_id, reading=view
+        )
     if read is fields.PLAIN_READ:
         length = ("content-length", str(info.size_bytes))
         return asgi.Response(200, (length,), prepared=services.lines.of(info))

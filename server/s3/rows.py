@@ -44,6 +44,7 @@ def _row(
     status: routes.Status | None = "yes",
     on_tables: bool = True,
     owner_checked: bool = True,
+    only_reads: bool = False,
 ) -> routes.Row:
     return routes.Row(
         operation=calls.Operation(
@@ -54,6 +55,7 @@ def _row(
             demands=demands,
             # What an anonymous caller may do, policies say.
             authentication=callers.Authentication.SIGNED_OR_ANONYMOUS,
+            only_reads=only_reads,
         ),
         methods=tuple(method.split()),
         scope=scope,
@@ -165,6 +167,7 @@ ROWS: Final[tuple[routes.Row, ...]] = (
         parse=operations.parse_get_object,
         demands=demands.on_object("s3:GetObject", "read"),
         handler=objects.get_object,
+        only_reads=True,
     ),
     _row(
         "GetObjectAttributes",
@@ -183,6 +186,7 @@ ROWS: Final[tuple[routes.Row, ...]] = (
         parse=operations.parse_head_object,
         demands=demands.on_object("s3:GetObject", "read"),
         handler=objects.head_object,
+        only_reads=True,
     ),
     _row(
         "UploadPartCopy",

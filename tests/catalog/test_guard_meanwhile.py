@@ -38,8 +38,8 @@ class MeanwhileGuard(table_guard.TableGuard):
         super().__init__(store=store, region=kit.REGION, account_id=kit.ACCOUNT)
         self.pending: dict[str, Work] = {}
 
-    def at(self, bucket: str, key: str) -> guard.Ruling:
-        ruling = super().at(bucket, key)
+    def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
+        ruling = super().at(bucket, key, reading)
         work = self.pending.pop(key, None)
         if work is not None:
             # The loop of the server waits here: nothing else of the request can come in between.
@@ -279,7 +279,7 @@ def test_a_key_whose_rows_never_stop_changing_is_given_up_as_a_conflict(
     at = lake.guard.at
     changes = 0
 
-    def changing(bucket: str, key: str) -> guard.Ruling:
+    def changing(bucket: str, key: str, reading: object = None) -> guard.Ruling:
         async def change() -> None:
             nonlocal changes
             changes += 1
@@ -320,7 +320,7 @@ def test_a_table_created_elsewhere_makes_no_request_try_again(lake: Lake) -> Non
     asked: list[str] = []
     at = lake.guard.at
 
-    def counting(bucket: str, key: str) -> guard.Ruling:
+    def counting(bucket: str, key: str, reading: object = None) -> guard.Ruling:
         asked.append(key)
         return at(bucket, key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from server.s3 import guard
-from storage import errors, model, opening
+from storage import batch, errors, model, opening
 
 
 class PlainGuard:
@@ -15,10 +15,10 @@ class PlainGuard:
         self.storage = storage
         self.asked: Counter[str] = Counter()
 
-    def at(self, bucket: str, key: str) -> guard.Ruling:
+    def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
         self.asked[key] += 1
         try:
-            info = self.storage.buckets.get(bucket)
+            info = self.storage.buckets.get(bucket, reading)
         except errors.NoSuchBucket:
             return guard.PlainRuling(bucket=None)
         return self.ruling(info, key)

@@ -141,7 +141,7 @@ class TableRuling(guard.PlainRuling):
 class TableGuard:
     """Every key of bucket `b` is data of one table."""
 
-    def at(self, bucket: str, key: str) -> guard.Ruling:
+    def at(self, bucket: str, key: str, reading: object = None) -> guard.Ruling:
         ruling = TableRuling if bucket == "b" else guard.PlainRuling
         return ruling(bucket=None)
 
@@ -167,7 +167,7 @@ def test_below_a_table_the_guard_says_what_is_demanded(name: str, value: Any, ac
 
 
 class PlainGuard:
-    def at(self, bucket: str, key: str) -> guard.Ruling:
+    def at(self, bucket: str, key: str, reading: object = None) -> guard.Ruling:
         return guard.PlainRuling(bucket=None)
 
 
