@@ -63,7 +63,8 @@ REPEAT = "boathouse.repeat"
 class Writer(Protocol):
     """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
-    head, each ended by CRLF, with the length among them. See `server.transport.cycle.Cycle`."""
+    head, each ended by CRLF, with the length among them. `take_body` returns a body that has
+    arrived, `wait_for` sends a response without a task. See `server.transport.cycle.Cycle`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -79,6 +80,12 @@ class Writer(Protocol):
     async def send_file(self, files: Files, descriptor: int, offset: int, count: int) -> None: ...
 
     def end(self) -> None: ...
+
+    def take_body(self) -> bytes | None: ...
+
+    def wait_for(
+        self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
+    ) -> None: ...
 
 
 _NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
@@ -228,6 +235,15 @@ class Request:
                 return value
         return default
 
+    def arrived(self) -> bytes | None:
+        """Return the whole body if it has arrived, kept for the next call; else None."""
+        if self._body is None and not self.body_started and self.writer is not None:
+            self._body = self.writer.take_body()
+            if self._body is not None:
+                self.body_started = self.body_finished = True
+                self.received_bytes = len(self._body)
+        return self._body
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives, or again from memory after `read`.
 
@@ -254,6 +270,19 @@ class Request:
                 self.received_bytes += len(data)
                 yield data
         self.body_finished = True
+
+    def read_now(self, *, limit_bytes: int) -> bytes | None:
+        """Do what `read` does for a small body that has arrived; else return None."""
+        if self._body is None and self._share is None and self._bodies is not None:
+            declared = self.content_length
+            bytes_max = min(limit_bytes, limits.SMALL_BODY_BYTES_MAX)
+            if declared is None or declared > bytes_max:
+                return None
+            budget = self._bodies.small
+            if not budget.take_now(declared):
+                return None
+            self._share = (budget, declared)
+        return self.arrived()
 
     async def read(self, *, limit_bytes: int) -> bytes:
         """Return the whole body, kept for the next call.

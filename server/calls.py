@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[[Any, "Call"], "asgi.Response | Awaitable[asgi.Response]"]
 """Runs an operation, given its face's services and the call. Raises errors the face can encode. A
-plain function answers at once; one that waits for something is a coroutine function."""
+plain function answers at once, or returns a `server.pending.Pending`; one that waits for more is a
+coroutine function."""
 
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 """Returns the demands of an operation, as far as the request's head determines them."""

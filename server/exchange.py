@@ -9,6 +9,7 @@ here. The body is not touched before the caller is allowed in, so an upload that
 from __future__ import annotations
 
 import email.utils
+import functools
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -23,6 +24,7 @@ from server import (
     errors,
     held,
     limits,
+    pending,
     repeats,
     targets,
     unserved,
@@ -115,16 +117,22 @@ class Exchange:
 
     async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Serve one HTTP request. scope: ASGI's."""
-        rest = self.begin(scope, receive, send)
+        rest = self.begin(scope, receive, send, may_return_first=False)
         if rest is not None:
             await rest
 
     def begin(
-        self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send
+        self,
+        scope: asgi.Scope,
+        receive: asgi.Receive,
+        send: asgi.Send,
+        *,
+        may_return_first: bool = True,
     ) -> Coroutine[Any, Any, None] | None:
         """Serve one HTTP request up to the first wait.
 
-        Return the rest, to be awaited, or None if the answer is sent.
+        Return the rest, to be awaited, or None if the answer is sent, or will be once a future is
+        done. may_return_first: whether that is allowed.
         """
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
@@ -148,6 +156,31 @@ class Exchange:
                 outcome = self._start(visit, scope)
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
             outcome = self._refuse(visit, error)
+        if isinstance(outcome, pending.Pending) and may_return_first and request.writer is not None:
+            step = functools.partial(self._resume, visit, outcome, receive, send)
+            request.writer.wait_for(outcome.future, step)
+            return None
+        return self._answer(visit, outcome, receive, send)
+
+    def _resume(
+        self, visit: _Visit, waiting: pending.Pending, receive: asgi.Receive, send: asgi.Send
+    ) -> Coroutine[Any, Any, None] | None:
+        """Serve a request whose future is done; return what is left to be awaited."""
+        request = visit.request  # noqa: F841 - `server.looplag` reads it
+        try:
+            outcome = waiting.finish(waiting.future)
+        except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
+            outcome = self._refuse(visit, error)
+        return self._answer(visit, outcome, receive, send)
+
+    def _answer(
+        self,
+        visit: _Visit,
+        outcome: asgi.Response | Awaitable[asgi.Response],
+        receive: asgi.Receive,
+        send: asgi.Send,
+    ) -> Coroutine[Any, Any, None] | None:
+        """Send an answer if that needs no wait; return what is left to be awaited."""
         if isinstance(outcome, asgi.Response):
             try:
                 sent_bytes = self._send_now(visit, outcome)
@@ -186,9 +219,9 @@ class Exchange:
         finally:
             self._end(visit)
 
-    async def _settle(self, visit: _Visit, pending: Awaitable[asgi.Response]) -> asgi.Response:
+    async def _settle(self, visit: _Visit, rest: Awaitable[asgi.Response]) -> asgi.Response:
         try:
-            return await pending
+            return await rest
         except errors.ClientDisconnected:
             raise
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
@@ -293,7 +326,10 @@ class Exchange:
         if operation.handler is None:
             raise visit.face.refuse_unimplemented(operation)
         if operation.body_bytes_max:
-            return self._read_and_handle(visit, call, operation.handler)
+            body = visit.request.read_now(limit_bytes=operation.body_bytes_max)
+            if body is None:
+                return self._read_and_handle(visit, call, operation.handler)
+            call.body = body
         return operation.handler(visit.face.services, call)
 
     async def _read_and_handle(
@@ -416,7 +452,9 @@ class _Visit(NamedTuple):
     started_ns: int
 
 
-REQUEST_CODES = frozenset({Exchange.begin.__code__, Exchange.serve.__code__})
+REQUEST_CODES = frozenset(
+    {Exchange.begin.__code__, Exchange._resume.__code__, Exchange.serve.__code__}  # noqa: SLF001
+)
 """The code whose local `request` is the request being served; for `server.looplag`."""
 
 

@@ -35,11 +35,17 @@ class Budget:
         """The number of bytes taken now."""
         return self._taken_bytes
 
+    def take_now(self, size_bytes: int) -> bool:
+        """Take size_bytes if no one has to wait for that; say whether they are taken."""
+        if self._waiting or self._taken_bytes + size_bytes > self._bytes_max:
+            return False
+        self._taken_bytes += size_bytes
+        return True
+
     async def take(self, size_bytes: int) -> None:
         """Take size_bytes; `give_back` returns them. Raises ServerBusy after a while."""
         assert 0 <= size_bytes <= self._bytes_max
-        if not self._waiting and self._taken_bytes + size_bytes <= self._bytes_max:
-            self._taken_bytes += size_bytes
+        if self.take_now(size_bytes):
             return
         if len(self._waiting) >= limits.HELD_WAITING_MAX:
             raise _busy()

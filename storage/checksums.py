@@ -19,7 +19,8 @@ MD5 = "md5"
 CRC64NVME = "crc64nvme"
 CRC_BYTES = {"crc32": 4, "crc32c": 4, CRC64NVME: 8}
 """Algorithms that combine over pieces, and the length of their digests."""
-HASHES = (MD5, "sha1", "sha256")
+_HASHES: dict[str, Any] = {MD5: hashlib.md5, "sha1": hashlib.sha1, "sha256": hashlib.sha256}
+HASHES = tuple(_HASHES)
 ALGORITHMS = frozenset(CRC_BYTES) | frozenset(HASHES)
 
 _CRCS: dict[str, Callable[[Any, int], int]] = {
@@ -65,12 +66,15 @@ class Digester:
 
 def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str, bytes]:
     """Return the raw digests of data, CRC64NVME always among them."""
-    wanted = tuple(algorithms)
-    if not wanted:
-        return {CRC64NVME: crc64nvme(data).to_bytes(CRC_BYTES[CRC64NVME], "big")}
-    digester = Digester(wanted)
-    digester.update(data)
-    return digester.digests()
+    digests = {CRC64NVME: crc64nvme(data).to_bytes(CRC_BYTES[CRC64NVME], "big")}
+    for name in algorithms:
+        if name in _HASHES:
+            digests[name] = _HASHES[name](data, usedforsecurity=False).digest()
+        elif name in CRC_BYTES:
+            digests[name] = _CRCS[name](data, 0).to_bytes(CRC_BYTES[name], "big")
+        else:
+            raise ValueError(f"unknown digest algorithm: {name}")
+    return digests
 
 
 def crc64nvme(data: bytes | memoryview) -> int:

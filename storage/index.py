@@ -231,11 +231,17 @@ class Index:
         makes_room: as of a Batch; the decision's own Batch need not repeat it. Raises decision's
         errors, and those of `commit`.
         """
+        return await self.start(decision, makes_room=makes_room)
+
+    def start(
+        self, decision: Decision[Result], *, makes_room: bool = False
+    ) -> asyncio.Future[Result]:
+        """Do what `decide` does, for a caller that needs no task: return the result's future."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        batch = Batch(makes_room=makes_room)
+        batch = _MAKING_ROOM if makes_room else _EMPTY
         self._gather(_Waiting(batch=batch, decision=decision, future=future, loop=loop), loop)
-        return await future
+        return future
 
     def commit_now(self, batch: Batch) -> None:
         """Commit, blocking; for threads without an event loop, such as recovery."""
@@ -489,6 +495,10 @@ class Index:
             each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"]
             for each in statistics
         )
+
+
+_EMPTY = Batch()
+_MAKING_ROOM = Batch(makes_room=True)
 
 
 class _Waiting(msgspec.Struct, frozen=True, kw_only=True):

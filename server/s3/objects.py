@@ -6,9 +6,10 @@ bodies that pass as slices of files or straight into storage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Mapping
 
-from server import asgi, calls
+from server import asgi, calls, pending
 from server.s3 import (
     demands,
     documents,
@@ -22,6 +23,7 @@ from server.s3 import (
 )
 from storage import byteranges, checksums, conditions, model
 from storage import errors as storage_errors
+from storage import objects as storage_objects
 
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
@@ -61,29 +63,65 @@ def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))
 
 
-async def put_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+def put_object(
+    services: engines.Services, call: calls.Call
+) -> asgi.Response | Awaitable[asgi.Response]:
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
     size_bytes = operation.size_bytes
     incoming.check_size(size_bytes, call.request)
     engines.check_writable(call, bucket, key, size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
-    received, sent = await incoming.receive(
-        services.blobs,
-        call.request,
-        call.caller,
-        size_bytes=size_bytes,
-        integrity=operation.integrity,
+    arrived = incoming.receive_arrived(
+        call.request, call.caller, size_bytes=size_bytes, integrity=operation.integrity
     )
-    written = operation.written
-    attributes = model.ObjectAttributes(
-        headers=written.headers,
-        user_metadata=written.user_metadata,
-        checksums=sent,
-        tags=written.tags,
-        storage_class=written.storage_class,
-        owner=call.principal.account_id,
+    held = engines.ruling(call, bucket, key)
+    if arrived is None or held.content_check is not None:
+        return _receive_and_put(services, call, arrived)
+    received, sent = arrived
+    putting = services.objects.start_put(
+        engines.bucket_of(held, bucket),
+        key,
+        received,
+        attributes=_attributes_of(call, sent),
+        precondition=engines.guarded(operation.conditions, held),
+        expects=held.expects,
     )
+
+    def finish(
+        put: asyncio.Future[tuple[model.ObjectInfo, bool]],
+    ) -> asgi.Response | Awaitable[asgi.Response]:
+        try:
+            return _answer_put(put.result()[0])
+        except (
+            storage_errors.ContentDiffers,
+            storage_errors.ExpectationFailed,
+            storage_objects.Unproven,
+        ):
+            return _receive_and_put(services, call, arrived)
+
+    return pending.Pending(putting, finish)
+
+
+async def _receive_and_put(
+    services: engines.Services,
+    call: calls.Call,
+    arrived: tuple[model.Received, Mapping[str, str]] | None,
+) -> asgi.Response:
+    """Put an object whose body is not here yet, or takes more than one attempt. arrived: its
+    body."""
+    operation: operations.PutObject = call.value
+    bucket, key = operation.bucket, operation.key
+    if arrived is None:
+        arrived = await incoming.receive(
+            services.blobs,
+            call.request,
+            call.caller,
+            size_bytes=operation.size_bytes,
+            integrity=operation.integrity,
+        )
+    received, sent = arrived
+    attributes = _attributes_of(call, sent)
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
         try:
@@ -114,6 +152,23 @@ async def put_object(services: engines.Services, call: calls.Call) -> asgi.Respo
     except storage_errors.ExpectationFailed:
         await services.blobs.discard(received)
         raise
+    return _answer_put(info)
+
+
+def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAttributes:
+    """Return the attributes that a PutObject gives. sent: the client's checksum."""
+    written = call.value.written
+    return model.ObjectAttributes(
+        headers=written.headers,
+        user_metadata=written.user_metadata,
+        checksums=sent,
+        tags=written.tags,
+        storage_class=written.storage_class,
+        owner=call.principal.account_id,
+    )
+
+
+def _answer_put(info: model.ObjectInfo) -> asgi.Response:
     return asgi.Response(200, (("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
 
 

@@ -494,14 +494,15 @@ class Connection(asyncio.Protocol):
         self._unstarted = None
         rest = cycle.start(self._application)
         if rest is not None:
-            self._run(cycle.finish(rest))
+            self.run(cycle.finish(rest))
 
     def _start(self, cycle: cycles.Cycle) -> None:
         """Start the application in a task, so that other connections get a turn before it."""
         self._answering = cycle
-        self._run(cycle.run(self._application))
+        self.run(cycle.run(self._application))
 
-    def _run(self, answering: Coroutine[Any, Any, None]) -> None:
+    def run(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Run what is left of an answer in a task."""
         task = self._loop.create_task(answering)
         tasks = self._server.tasks
         tasks.add(task)

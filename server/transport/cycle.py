@@ -11,11 +11,12 @@ but those that frame the message.
 from __future__ import annotations
 
 import asyncio
+import functools
 import http
 import logging
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from server import asgi, errors, limits
@@ -68,6 +69,9 @@ class Outlet(Protocol):
 
     def end_after(self, cycle: Cycle) -> None:
         """Take no further request, and close once the client can read this whole answer."""
+
+    def run(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Run what is left of an answer in a task."""
 
     def finish(self, cycle: Cycle) -> None:
         """Go on to the next request: the whole answer of this one is out."""
@@ -156,6 +160,34 @@ class Cycle:
         rest = self.start(application)
         if rest is not None:
             await self.finish(rest)
+
+    def wait_for(
+        self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        """Call step once future is done. It answers, or returns what is left to be awaited."""
+        future.add_done_callback(functools.partial(self._take_step, step))
+
+    def _take_step(
+        self, step: Callable[[], Awaitable[None] | None], _: asyncio.Future[Any]
+    ) -> None:
+        try:
+            rest = step()
+        except Exception:
+            log.exception("the application raised an exception")
+            self._fail()
+            return
+        if rest is not None:
+            self._outlet.run(self.finish(rest))
+
+    def take_body(self) -> bytes | None:
+        """Return the request's whole body if it has arrived; None if `receive` is to be called."""
+        if not self.request_complete or self._whole or self.disconnected or self.complete:
+            return None
+        self._whole = True
+        self.expects = False
+        chunks, self._chunks = self._chunks, []
+        self.buffered_bytes = 0
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the request's body. Whatever comes after the answer is dropped."""

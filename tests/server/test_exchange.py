@@ -19,10 +19,11 @@ import pytest
 import uvicorn
 from botocore.config import Config
 
-from server import asgi, calls, counters, errors, exchange, limits
+from server import asgi, calls, counters, errors, exchange, limits, pending
 from server.access import audit, decide, model
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
+from server.transport import connection
 from storage import disk
 from storage import model as storage_model
 from tests.server import requesting
@@ -404,9 +405,10 @@ def test_a_document_is_read_before_its_handler_and_within_its_bound():
 
 
 @contextmanager
-def served(app):
+def served(app, http="auto"):
     settings = uvicorn.Config(
         app,
+        http=http,
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -426,6 +428,66 @@ def served(app):
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+
+class PendingFace(EchoFace):
+    """A face whose answers wait for `future`. planted: what `finish` raises."""
+
+    planted: Exception | None = None
+
+    async def handle(self, services, call):
+        raise AssertionError("not called")
+
+    def call(self, request, segments):
+        operation = calls.Operation(
+            name="x", handler=self.wait, authentication=exchange.Authentication.NONE
+        )
+        return calls.Call(operation, segments, request)
+
+    def wait(self, services, call):
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        loop.call_later(0.01, future.set_result, b"result")
+
+        def finish(done):
+            if self.planted is not None:
+                raise self.planted
+            if call.value == ("later",):
+                return self.answer_later(done)
+            return asgi.json_response({"result": done.result().decode()})
+
+        return pending.Pending(future, finish)
+
+    async def answer_later(self, done):
+        await asyncio.sleep(0)
+        return asgi.json_response({"result": "later"})
+
+
+@pytest.mark.parametrize("transport", ["asgi", "socket"])
+def test_answer_that_waits_for_a_future_is_sent_once_it_is_done(transport):
+    face = PendingFace()
+    app = make(face)
+
+    def ask(target):
+        if transport == "asgi":
+            status, _, body = call(app, target=target)
+            return status, json.loads(body)
+        with served(app, connection.Connection) as port:
+            client = http.client.HTTPConnection("127.0.0.1", port)
+            try:
+                client.request("GET", target)
+                answer = client.getresponse()
+                return answer.status, json.loads(answer.read())
+            finally:
+                client.close()
+
+    assert ask("/now") == (200, {"result": "result"})
+    assert ask("/later") == (200, {"result": "later"})
+    face.planted = access_errors.AccessDenied("no", action="a", resource="r")
+    assert ask("/now") == (403, {"error": "AccessDenied"})
+    face.planted = RuntimeError("planted")
+    assert ask("/now") == (500, {"error": "InternalError"})
+    assert app.counts.in_flight == 0
 
 
 def test_refused_upload_that_expects_100_moves_no_byte_and_closes():

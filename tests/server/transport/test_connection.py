@@ -912,3 +912,152 @@ def test_an_answer_that_comes_after_the_refusal_of_its_body_does_not_cut_the_ref
             return answer
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
+
+
+class Waits:
+    """Answers `/now` at once, and the rest once `ends` is called, without a task: `/fails` raises
+    then, and `/rest` leaves a coroutine."""
+
+    def __init__(self):
+        self.futures = []
+        self.tasks = set()
+
+    async def __call__(self, scope, receive, send):
+        raise AssertionError("`begin` comes first")
+
+    def begin(self, scope, receive, send):
+        if scope["path"] == "/now":
+            self.answer(scope)
+            return
+        future = asyncio.get_running_loop().create_future()
+        self.futures.append(future)
+        writer = scope["extensions"][asgi.WRITER]
+        writer.wait_for(future, lambda: self.step(scope))
+
+    def end(self):
+        self.tasks |= asyncio.all_tasks()
+        self.futures.pop(0).set_result(None)
+
+    def step(self, scope):
+        if scope["path"] == "/fails":
+            raise RuntimeError("planted")
+        if scope["path"] == "/rest":
+            return self.answer_later(scope)
+        self.answer(scope)
+        return None
+
+    async def answer_later(self, scope):
+        await asyncio.sleep(0)
+        self.answer(scope)
+
+    def answer(self, scope):
+        writer = scope["extensions"][asgi.WRITER]
+        if writer.is_ready:
+            body = scope["raw_path"] + b"?" + scope["query_string"]
+            writer.send_now(200, b"content-length: %d\r\n" % len(body), body)
+
+
+def test_answers_that_wait_for_a_future_come_in_order_and_take_no_task():
+    app = Waits()
+    targets = [b"/wait?1", b"/now?2", b"/rest?3", b"/wait?4"]
+
+    async def talk():
+        async with serving(connection.Connection, app) as (reader, writer):
+            before = asyncio.all_tasks()
+            writer.write(b"GET /wait?0 HTTP/1.1\r\nHost: a\r\n\r\n")
+            await until(lambda: app.futures)
+            app.end()
+            assert app.tasks == before
+            first = await reader.readuntil(b"/wait?0")
+            # From here on requests wait behind the first of them.
+            writer.write(b"".join(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % each for each in targets))
+            bodies = []
+            for target in targets:
+                if target != b"/now?2":
+                    await until(lambda: app.futures)
+                    app.end()
+                answer = await asyncio.wait_for(reader.readuntil(target), 20)
+                bodies.append(answer.count(b"HTTP/1.1 200"))
+            return first, bodies
+
+    first, bodies = asyncio.run(talk())
+    assert first.startswith(b"HTTP/1.1 200")
+    assert bodies == [1, 1, 1, 1]
+
+
+def test_a_step_that_raises_is_answered_by_500(caplog):
+    app = Waits()
+
+    async def talk():
+        async with serving(connection.Connection, app) as (reader, writer):
+            writer.write(b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n")
+            await until(lambda: app.futures)
+            app.end()
+            return await asyncio.wait_for(reader.read(), 20)
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 500")
+    assert "planted" in caplog.text
+
+
+def test_a_client_that_leaves_before_its_future_is_done_gets_no_answer():
+    app, watching = Waits(), Watching()
+
+    async def talk():
+        async with serving(connection.Connection, app, watching=watching) as (_, writer):
+            writer.write(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+            await until(lambda: app.futures)
+            writer.close()
+            await until(lambda: not watching.connections)
+            app.end()
+            await asyncio.sleep(0)
+
+    asyncio.run(talk())
+
+
+class Takes:
+    """Answers with the body, and how it came: at once, or through `receive`."""
+
+    async def __call__(self, scope, receive, send):
+        raise AssertionError("`begin` comes first")
+
+    def begin(self, scope, receive, send):
+        request = asgi.Request(scope, receive, request_id="r")
+        body = request.arrived()
+        if body is None:
+            return self.receive(request)
+        assert request.arrived() is body
+        self.answer(request, b"at once:" + body)
+        return None
+
+    async def receive(self, request):
+        body = await request.read(limit_bytes=100)
+        self.answer(request, b"later:" + body)
+
+    def answer(self, request, body):
+        assert request.body_finished
+        request.writer.send_now(200, b"content-length: %d\r\n" % len(body), body)
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 6", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("expect", ["", "Expect: 100-continue\r\n"])
+def test_a_body_that_has_arrived_is_taken_at_once(framing, expect):
+    chunked = framing.startswith("T")
+    pieces = (b"3\r\nabc\r\n", b"3\r\ndef\r\n0\r\n\r\n") if chunked else (b"abc", b"def")
+    head = f"PUT / HTTP/1.1\r\nHost: a\r\n{expect}{framing}\r\n\r\n".encode()
+
+    async def talk(*parts):
+        async with serving(connection.Connection, Takes()) as (reader, writer):
+            answers = []
+            for _ in range(2):
+                for part in parts:
+                    writer.write(part)
+                    await asyncio.sleep(0.05)
+                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), 20))
+            return answers
+
+    for answer in asyncio.run(talk(head + b"".join(pieces))):
+        assert answer.endswith(b"at once:abcdef")
+        assert b" 100 " not in answer
+    for answer in asyncio.run(talk(head + pieces[0], pieces[1])):
+        assert answer.endswith(b"later:abcdef")
+        assert (b" 100 " in answer) == bool(expect)
