@@ -46,6 +46,9 @@ GROUP_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
 GATHERING_TURNS_MAX = 4
 """Turns of an event loop for which a Batch waits for more of the same loop."""
+APPLYING_SECONDS_MAX = 0.005
+"""How long a loop waits while the writer applies its Batches. Sixteen commits take one millisecond;
+a long decision does not hold up the loop's other work."""
 MAP_SIZE_BYTES = 1 << 40
 RESERVE_BYTES = 8 << 20
 SHORT_OF_ROOM_BYTES = 32 << 20
@@ -172,8 +175,8 @@ class Index:
         self._crowded = False
         self._broken: BaseException | None = None
         self._closed = False
-        self._queue: queue.SimpleQueue[list[_Waiting] | None] = queue.SimpleQueue()
-        self._gathered: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+        self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
+        self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
         try:
             self._databases = self._open_databases()
             page_bytes = self._environment.stat()["psize"]
@@ -182,6 +185,7 @@ class Index:
         except BaseException:
             self._environment.close()
             raise
+        self._applying: list[threading.Lock] = []
         self._writer = threading.Thread(target=self._run, name="index-writer", daemon=True)
         self._writer.start()
 
@@ -190,8 +194,9 @@ class Index:
         if self._closed:
             return
         self._closed = True
-        for loop in list(self._gathered):
-            self._hand_over(loop)
+        for lane in list(self._lanes.values()):
+            self._queue.put(_Group(waiting=lane.waiting))
+            lane.waiting = []
         self._queue.put(None)
         self._writer.join()
         self._environment.close()
@@ -247,7 +252,7 @@ class Index:
         """Commit, blocking; for threads without an event loop, such as recovery."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._check_open()
-        self._queue.put([_Waiting(batch=batch, future=future, loop=None)])
+        self._queue.put(_Group(waiting=[_Waiting(batch=batch, future=future, loop=None)]))
         future.result()
 
     def tend(self) -> None:
@@ -283,38 +288,51 @@ class Index:
             raise errors.IndexClosed("the index is closed")
 
     def _gather(self, waiting: _Waiting, loop: asyncio.AbstractEventLoop) -> None:
-        """Delay a Batch for those that the loop's other tasks are about to commit."""
+        """Delay a Batch for those that the loop's other tasks are about to commit, and while the
+        writer has an earlier group of the loop."""
         self._check_open()
-        gathered = self._gathered.get(loop)
-        if gathered is not None:
-            gathered.append(waiting)
-            return
-        self._gathered[loop] = [waiting]
-        loop.call_soon(self._end_turn, loop, 1, GATHERING_TURNS_MAX)
+        lane = self._lanes.get(loop)
+        if lane is None:
+            lane = self._lanes[loop] = _Lane(loop)
+            loop.call_soon(self._end_turn, lane, 1, GATHERING_TURNS_MAX)
+        lane.waiting.append(waiting)
 
-    def _end_turn(self, loop: asyncio.AbstractEventLoop, count: int, turns_left: int) -> None:
+    def _end_turn(self, lane: _Lane, count: int, turns_left: int) -> None:
         """Submit the loop's Batches after a turn that added none.
 
         Without this the writer thread takes the first of sixteen concurrent commits alone, and a
         transaction holds two or three of them: twice the syncs, and four times the hand-overs of
         the interpreter (tests/bench, "commit c16").
         """
-        gathered = self._gathered.get(loop, ())
-        if count < len(gathered) < GROUP_MAX and turns_left > 0:
-            loop.call_soon(self._end_turn, loop, len(gathered), turns_left - 1)
+        gathered = len(lane.waiting)
+        if count < gathered < GROUP_MAX and turns_left > 0:
+            lane.loop.call_soon(self._end_turn, lane, gathered, turns_left - 1)
         else:
-            self._hand_over(loop)
+            self._hand_over(lane)
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        gathered = self._gathered.pop(loop, None)
-        if gathered is not None:
-            self._queue.put(gathered)
+    def _hand_over(self, lane: _Lane) -> None:
+        """Pass a loop's Batches to the writer, and wait while it applies them.
+
+        Each look of the writer into the index frees the interpreter. A loop that runs meanwhile
+        takes it, and both threads wait for each other a dozen times per Batch.
+        """
+        group, lane.waiting = lane.waiting, []
+        if not group:
+            self._lanes.pop(lane.loop, None)
+            return
+        lane.outstanding = len(group)
+        applied = threading.Lock()
+        applied.acquire()
+        self._queue.put(_Group(waiting=group, applied=applied))
+        applied.acquire(timeout=APPLYING_SECONDS_MAX)
 
     def _run(self) -> None:
         while True:
-            waiting = self._queue.get()
-            if waiting is None:
+            group = self._queue.get()
+            if group is None:
                 return
+            groups = [group]
+            waiting = list(group.waiting)
             stop = False
             with contextlib.suppress(queue.Empty):
                 while len(waiting) < GROUP_MAX and not stop:
@@ -322,12 +340,21 @@ class Index:
                     if following is None:
                         stop = True
                     else:
-                        waiting.extend(following)
+                        groups.append(following)
+                        waiting.extend(following.waiting)
+            self._applying = [each.applied for each in groups if each.applied is not None]
             while waiting:
                 left = self._commit_group(waiting[:GROUP_MAX])
                 waiting = left + waiting[GROUP_MAX:]
+            self._note_applied()
             if stop:
                 return
+
+    def _note_applied(self) -> None:
+        """Let the loops go on whose Batches are in the open transaction."""
+        for applied in self._applying:
+            applied.release()
+        self._applying = []
 
     def _commit_group(self, group: list[_Waiting]) -> list[_Waiting]:
         """Commit as much of group as fits one transaction, settle it, and return the rest."""
@@ -335,14 +362,14 @@ class Index:
             refusal = errors.CommitRefused(
                 f"the index takes no more writes since one failed: {self._broken!r}"
             )
-            _settle([_Settled(waiting=each, error=refusal) for each in group])
+            self._settle([_Settled(waiting=each, error=refusal) for each in group])
             return []
         settled: list[_Settled] = []
         try:
             self._transact(group, settled)
         except _NoRoom as full:
             if len(group) == 1:
-                _settle([self._commit_from_reserve(group[0], full)])
+                self._settle([self._commit_from_reserve(group[0], full)])
             else:
                 for each in group:
                     self._commit_group([each])
@@ -350,9 +377,9 @@ class Index:
         except BaseException as error:  # noqa: BLE001 - the outcome is unknown after any error
             self._broken = error
             unknown = errors.CommitUnknown(f"whether the index was written is unknown: {error!r}")
-            _settle([_Settled(waiting=each, error=unknown) for each in group])
+            self._settle([_Settled(waiting=each, error=unknown) for each in group])
             return []
-        _settle(settled)
+        self._settle(settled)
         return group[len(settled) :]
 
     def _transact(self, group: Sequence[_Waiting], settled: list[_Settled]) -> None:
@@ -375,6 +402,7 @@ class Index:
         if all(each.error is not None for each in settled):
             transaction.abort()
             return
+        self._note_applied()
         try:
             self._disk.transact(transaction.commit)
         except BaseException as error:
@@ -443,6 +471,30 @@ class Index:
             return error
         return None
 
+    def _settle(self, settled: Sequence[_Settled]) -> None:
+        """Deliver all results: one callback per event loop."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+        for each in settled:
+            if each.waiting.loop is None:
+                _finish(each)
+            else:
+                by_loop.setdefault(each.waiting.loop, []).append(each)
+        for loop, results in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._deliver, loop, results)
+            except RuntimeError:  # the loop has ended, and its tasks with it
+                self._lanes.pop(loop, None)
+
+    def _deliver(self, loop: asyncio.AbstractEventLoop, settled: Sequence[_Settled]) -> None:
+        """Finish what waits for these results, then begin the loop's next group."""
+        for each in settled:
+            _finish(each)
+        lane = self._lanes.get(loop)
+        if lane is not None:
+            lane.outstanding -= len(settled)
+            if lane.outstanding == 0:
+                loop.call_soon(self._end_turn, lane, len(lane.waiting), GATHERING_TURNS_MAX)
+
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
         """Try a Batch that found no room again, alone, on the reserve, if it makes room."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
@@ -508,6 +560,28 @@ class _Waiting(msgspec.Struct, frozen=True, kw_only=True):
     future: asyncio.Future[Any] | concurrent.futures.Future[None]
     loop: asyncio.AbstractEventLoop | None
     decision: Decision[Any] | None = None
+
+
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Committers that are passed to the writer together. applied: is released once their Batches
+    are in the transaction, before it is committed."""
+
+    waiting: list[_Waiting]
+    applied: threading.Lock | None = None
+
+
+class _Lane:
+    """The committers of one event loop; used on that loop. outstanding: those that the writer has.
+
+    One group at a time is with the writer; what comes meanwhile makes the next group.
+    """
+
+    __slots__ = ("loop", "outstanding", "waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.waiting: list[_Waiting] = []
+        self.outstanding = 0
 
 
 class _Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -727,24 +801,6 @@ def _is_full(error: BaseException) -> bool:
     if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError | errors.DiskFull):
         return True
     return isinstance(error, lmdb.Error) and "No space left" in str(error)
-
-
-def _settle(settled: Sequence[_Settled]) -> None:
-    """Deliver all results: one callback per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
-    for each in settled:
-        if each.waiting.loop is None:
-            _finish(each)
-        else:
-            by_loop.setdefault(each.waiting.loop, []).append(each)
-    for loop, results in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and its tasks with it
-            loop.call_soon_threadsafe(_finish_all, results)
-
-
-def _finish_all(settled: Sequence[_Settled]) -> None:
-    for each in settled:
-        _finish(each)
 
 
 def _finish(settled: _Settled) -> None:

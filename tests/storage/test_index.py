@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from storage import errors
+from storage import index as storage_index
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
 from storage.index import GATHERING_TURNS_MAX, GROUP_MAX, READERS_MAX, Index
@@ -221,6 +222,78 @@ def test_a_commit_waits_for_few_turns_however_many_follow(index: Index, disk: Co
 
     disk.transactions = 0
     assert asyncio.run(crowd()) < 2 * GATHERING_TURNS_MAX + 20
+
+
+def test_what_comes_while_a_group_is_written_is_the_next_group(
+    index: Index, disk: Counting
+) -> None:
+    async def crowd() -> None:
+        disk.gate.clear()
+        tasks = []
+        for number in range(40):
+            tasks.append(asyncio.create_task(index.commit(Batch(writes=(put(b"%05d" % number),)))))
+            await asyncio.sleep(0.001)
+        disk.gate.set()
+        await asyncio.gather(*tasks)
+
+    disk.transactions = 0
+    asyncio.run(crowd())
+    assert disk.transactions == 2
+    assert len(rows(index)) == 40
+
+
+def test_a_loop_waits_while_its_batches_are_applied_and_not_while_they_are_synced(
+    index: Index, disk: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_index, "APPLYING_SECONDS_MAX", 20)
+    steps: list[str] = []
+
+    def decide(reading: Reading) -> Decided[str]:
+        time.sleep(0.05)
+        steps.append("applied")
+        return Decided(result="done", batch=Batch(writes=(put(b"a"),)))
+
+    async def decide_and_turn() -> str:
+        disk.gate.clear()
+        future = index.start(decide)
+        for _ in range(GATHERING_TURNS_MAX + 1):
+            await asyncio.sleep(0)
+        steps.append("turned")
+        assert not future.done()
+        disk.gate.set()
+        return await future
+
+    assert asyncio.run(decide_and_turn()) == "done"
+    assert steps == ["applied", "turned"]
+
+
+def test_a_decision_that_takes_long_does_not_hold_the_loop(index: Index) -> None:
+    turned = threading.Event()
+
+    def decide(reading: Reading) -> Decided[bool]:
+        return Decided(result=turned.wait(20))
+
+    async def decide_and_turn() -> bool:
+        future = index.start(decide)
+        asyncio.get_running_loop().call_later(0.001, turned.set)
+        return await future
+
+    assert asyncio.run(decide_and_turn())
+
+
+def test_a_loop_that_ended_with_a_group_at_the_writer_leaves_no_trace(
+    index: Index, disk: Counting
+) -> None:
+    async def leave() -> None:
+        disk.gate.clear()
+        index.start(lambda reading: Decided(result=None, batch=Batch(writes=(put(b"a"),))))
+        for _ in range(GATHERING_TURNS_MAX + 1):
+            await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    disk.gate.set()
+    asyncio.run(index.commit(Batch(writes=(put(b"b"),))))
+    assert rows(index) == [(b"a", b"v"), (b"b", b"v")]
 
 
 def test_what_waits_for_its_turn_is_written_when_the_index_closes(tmp_path: Path) -> None:
