@@ -153,10 +153,19 @@ def build(
             new_id=new_id,
         )
     )
+    verifier = verify.Verifier(
+        principals=people,
+        ring=ring,
+        now_ms=now_ms,
+        domain=settings.domain,
+        open_to_all=settings.no_auth,
+        sigv2_header=settings.sigv2_header,
+    )
     s3 = s3_face.Face(
         storage=storage,
         guard=table_guard,
         authoriser=authoriser,
+        verifier=verifier,
         root=people.root,
         region=settings.region,
         domain=settings.domain,
@@ -209,14 +218,7 @@ def build(
                 gauges=(lambda: sweeping.format_metrics(table_sweep.totals),),
             ),
         },
-        verifier=verify.Verifier(
-            principals=people,
-            ring=ring,
-            now_ms=now_ms,
-            domain=settings.domain,
-            open_to_all=settings.no_auth,
-            sigv2_header=settings.sigv2_header,
-        ),
+        verifier=verifier,
         authoriser=authoriser,
         now_ms=now_ms,
         new_id=new_id,

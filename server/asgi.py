@@ -317,6 +317,19 @@ class Request:
             raise _too_large(limit_bytes)
         return self._body
 
+    @contextlib.asynccontextmanager
+    async def holding(self, size_bytes: int) -> AsyncIterator[None]:
+        """Take memory from the budget of all bodies while the block runs. Raises ServerBusy."""
+        if self._bodies is None:
+            yield
+            return
+        budget = self._bodies.budget_for(size_bytes, proven=self.proven)
+        await budget.take(size_bytes)
+        try:
+            yield
+        finally:
+            budget.give_back(size_bytes)
+
     def release(self) -> None:
         """Return the body's share of the memory, after the request."""
         if self._share is not None:

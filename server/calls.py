@@ -56,12 +56,15 @@ class Call:
     """One request for an operation. Mutable: `caller` and `body` are set while it is served.
 
     value: the face's parsed request, of a type that belongs to the operation.
-    context: the face's state for this request, None if it needs none.
+    context: the face's state for this request, None if it needs none. admit: sets the caller and
+    raises unless its demands are allowed; only for an operation whose handler finds the caller in
+    the body.
     """
 
-    __slots__ = ("body", "caller", "context", "operation", "request", "value")
+    __slots__ = ("admit", "body", "caller", "context", "operation", "request", "value")
 
     caller: callers.Caller
+    admit: Callable[[callers.Caller], None]
 
     def __init__(
         self, operation: Operation, value: Any, request: asgi.Request, context: Any = None

@@ -42,7 +42,8 @@ Principal: TypeAlias = model.Principal
 Payload: TypeAlias = chunked.Payload
 
 _NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
-UNAUTHENTICATED = (Authentication.NONE, Authentication.SELF)
+UNDEMANDING = (Authentication.NONE, Authentication.SELF)
+UNAUTHENTICATED = (*UNDEMANDING, Authentication.IN_BODY)
 REFUSALS = (auth_errors.AuthError, access_errors.WrongPassword)
 
 
@@ -270,6 +271,8 @@ class Exchange:
         operation = call.operation
         if operation.authentication in UNAUTHENTICATED:
             call.caller = self._verifier.unverified(request)
+            if operation.authentication is Authentication.IN_BODY:
+                call.admit = functools.partial(self._admit, visit, call)
             return self._handle(visit, call)
         caller = self._verifier.begin(request, face.name)
         if not isinstance(caller, callers.Caller):
@@ -390,7 +393,7 @@ class Exchange:
 
     def _authorise(self, face: Face, call: calls.Call) -> None:
         operation = call.operation
-        if operation.authentication in UNAUTHENTICATED:
+        if operation.authentication in UNDEMANDING:
             return
         # Reads that are allowed are not recorded, so there is nothing to ask.
         if operation.only_reads and decide.is_unbound(call.caller.principal):

@@ -113,6 +113,9 @@ CHUNK_HEADER_BYTES_MAX: Final = 1_024
 TRAILERS_BYTES_MAX: Final = 16 * 1024
 POST_POLICY_BYTES_MAX: Final = 64 * 1024
 POST_POLICY_CONDITIONS_MAX: Final = 1_000
+POST_FORM_BYTES_MAX: Final = 96 * 1024
+"""Of a POST form: what precedes its file, the policy among it, and what follows its file."""
+POST_FORM_PARTS_MAX: Final = 256
 
 # Tokens.
 TOKEN_BYTES_MAX: Final = 8 * 1024

@@ -22,11 +22,13 @@ class Authentication(enum.Enum):
 
     NONE: nothing is looked at (health, the OAuth token endpoint). SELF: the face authenticates in
     `handle`, by tokens that the kit does not know (Snowflake sessions); demands are not asked.
+    IN_BODY: the proof is in the body; the handler reads it and admits the caller (POST forms).
     SIGNED_OR_ANONYMOUS: a credential, if there is one, must be right. REQUIRED: there must be one.
     """
 
     NONE = "none"
     SELF = "self"
+    IN_BODY = "in-body"
     SIGNED_OR_ANONYMOUS = "signed-or-anonymous"
     REQUIRED = "required"
 

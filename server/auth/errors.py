@@ -29,6 +29,12 @@ class MalformedAuthorization(AuthError):
     in_query: bool = False
 
 
+class IncompleteForm(MalformedAuthorization):
+    """A POST form with a proof of identity has not all fields of one; `field` is missing."""
+
+    field: str
+
+
 class UnsupportedAuthorization(AuthError):
     """A scheme, or a signing algorithm, that this door does not take; `scheme` names it."""
 

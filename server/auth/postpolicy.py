@@ -2,8 +2,8 @@
 
 The form carries a JSON document in base64, and its signature (version 4 or 2) over exactly that
 text. Every field of the form must be named by a condition and meet it, but for those that carry
-the proof itself. Field names compare without regard to case. Reads no body: the form's fields are
-handed in, `bucket` among them. Source: Amazon S3 API reference, "POST policy".
+the proof itself; so must the bucket that the form was sent to, which is handed in as a field. Field
+names compare without regard to case. Reads no body. Source: Amazon S3 API reference, "POST policy".
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,10 +20,14 @@ from typing import Any, Final, Literal
 from server import limits
 from server.auth import errors, sigv4
 
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+
 UNCONDITIONED: Final = frozenset(
     {"policy", "signature", "x-amz-signature", "awsaccesskeyid", "file"}
 )
-IGNORED_PREFIX: Final = "x-ignore-"
+FREE_PREFIXES: Final = ("x-ignore-", "x-amz-checksum-")
+"""Fields that need no condition: those that S3 ignores, and those that can only refuse the form. A
+client computes the checksum of its file after the policy was signed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,9 +77,14 @@ def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
     policy = fields.get("policy")
     token = fields.get("x-amz-security-token")
     if "x-amz-signature" in fields or "x-amz-credential" in fields:
-        for name in ("policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date"):
-            if not fields.get(name):
-                raise errors.MalformedAuthorization(f"the form has no {name} field")
+        _require(
+            fields,
+            "policy",
+            "x-amz-algorithm",
+            "x-amz-credential",
+            "x-amz-date",
+            "x-amz-signature",
+        )
         algorithm = fields["x-amz-algorithm"]
         if algorithm != sigv4.ALGORITHM:
             raise errors.UnsupportedAuthorization(f"{algorithm} is not supported", scheme=algorithm)
@@ -85,14 +95,12 @@ def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
         return ProofV4(
             credential=sigv4.parse_credential(fields["x-amz-credential"]),
             timestamp=timestamp,
-            signature=fields.get("x-amz-signature", ""),
+            signature=fields["x-amz-signature"],
             policy=policy,
             security_token=token,
         )
     if "signature" in fields or "awsaccesskeyid" in fields:
-        for name in ("policy", "awsaccesskeyid", "signature"):
-            if not fields.get(name):
-                raise errors.MalformedAuthorization(f"the form has no {name} field")
+        _require(fields, "policy", "awsaccesskeyid", "signature")
         assert policy is not None
         return ProofV2(
             access_key=fields["awsaccesskeyid"],
@@ -101,8 +109,18 @@ def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
             security_token=token,
         )
     if policy is not None:
-        raise errors.MalformedAuthorization("the form has a policy and no signature")
+        _require(fields, "awsaccesskeyid")
     return None
+
+
+def _require(fields: Mapping[str, str], *names: str) -> None:
+    for name in names:
+        if not fields.get(name):
+            raise errors.IncompleteForm(
+                f"Bucket POST must contain a field named '{name}'.  If it is specified, please "
+                "check the order of the fields.",
+                field=name,
+            )
 
 
 def parse_policy(text: str) -> PostPolicy:
@@ -161,32 +179,38 @@ def check_policy(policy: PostPolicy, fields: Mapping[str, str], *, now_ms: int) 
     for condition in policy.conditions:
         if not _meets(condition, fields.get(condition.field)):
             raise errors.PostPolicyViolated(
-                "the policy's condition failed: "
+                "Invalid according to Policy: Policy Condition failed: "
                 f'["{condition.kind}", "${condition.field}", "{condition.value}"]',
                 condition=condition.field,
             )
     named = {condition.field for condition in policy.conditions}
     for name in fields:
-        if name in named or name in UNCONDITIONED or name.startswith(IGNORED_PREFIX):
+        if name in named or name in UNCONDITIONED or name.startswith(FREE_PREFIXES):
             continue
-        if name == "bucket":
-            # Where the form was sent, not one of its fields: a policy may leave it open.
-            continue
-        raise errors.PostPolicyViolated(f"the form has an extra field: {name}", condition=name)
+        raise errors.PostPolicyViolated(
+            f"Invalid according to Policy: Extra input fields: {name}", condition=name
+        )
 
 
 def check_size(policy: PostPolicy, size_bytes: int) -> None:
     """Raise PostBodyTooSmall or PostBodyTooLarge if a file is outside content-length-range."""
     if policy.size_range is None:
         return
-    smallest, largest = policy.size_range
+    smallest, _ = policy.size_range
     if size_bytes < smallest:
         raise errors.PostBodyTooSmall(
-            f"the file has {size_bytes} bytes, and at least {smallest} are demanded"
+            "Your proposed upload is smaller than the minimum allowed size: the file has "
+            f"{size_bytes} bytes, and the policy demands at least {smallest}"
         )
-    if size_bytes > largest:
+    check_largest(policy, size_bytes)
+
+
+def check_largest(policy: PostPolicy, size_bytes: int) -> None:
+    """Raise PostBodyTooLarge if a file has so many bytes already that the policy refuses it."""
+    if policy.size_range is not None and size_bytes > policy.size_range[1]:
         raise errors.PostBodyTooLarge(
-            f"the file has {size_bytes} bytes, and at most {largest} are allowed"
+            "Your proposed upload exceeds the maximum allowed size: the policy allows "
+            f"{policy.size_range[1]} bytes"
         )
 
 
@@ -219,7 +243,7 @@ def _expiration(value: Any) -> int:
     if not isinstance(value, str):
         raise _malformed("has no expiration")
     try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value if _TIME.fullmatch(value) else "")
     except ValueError:
         raise _malformed("has an expiration that is not an ISO 8601 time") from None
     if moment.tzinfo is None:

@@ -224,13 +224,15 @@ class Verifier:
         """Return who sent a POST form, and the policy it carries, signed and met.
 
         fields: the form's, lower-case names, with `bucket` for where it was sent; the file's size
-        is for `postpolicy.check_size`. A form without signature is anonymous. Raises AuthError.
+        is for `postpolicy.check_size`. A form without signature is anonymous. The caller's payload
+        is the file, of which nothing is signed. Raises AuthError.
         """
         if self._open_to_all:
-            return self._everybody(request, dispatch.S3), None
+            everybody = self._everybody(request, dispatch.S3)
+            return msgspec.structs.replace(everybody, payload=chunked.UNSIGNED_PAYLOAD), None
         proof = postpolicy.parse_proof(fields)
         if proof is None:
-            return self._anonymous(request), None
+            return self.unverified(request), None
         scheme: callers.Scheme
         if isinstance(proof, postpolicy.ProofV4):
             credential = proof.credential

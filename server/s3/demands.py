@@ -65,6 +65,13 @@ def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     return (put,)
 
 
+def for_form(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand what a write demands, once the form's fields say what it writes."""
+    if isinstance(call.value, operations.PostObject):
+        return ()
+    return for_write(services, call)
+
+
 def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     """Demand GetObject on the source, and what a write of the copy demands."""
     return (_source(call), *for_write(services, call))

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from server import asgi, calls
 from server.access import decide, principals
 from server.access import model as access_model
+from server.auth import verify
 from server.s3 import demands, errors, guard, operations, wire
 from storage import batch, blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
@@ -57,13 +58,15 @@ class ObjectLines:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Services:
-    """The engines behind the face. root: the principal of the server's own account."""
+    """The engines behind the face. root: the principal of the server's own account. verifier:
+    authenticates forms, whose proof is in the body."""
 
     buckets: buckets.Buckets
     objects: objects.Objects
     uploads: uploads.Uploads
     blobs: blobs.Blobs
     authoriser: decide.Authoriser
+    verifier: verify.Verifier
     root: access_model.Principal
     region: str
     lines: ObjectLines = field(default_factory=ObjectLines)

@@ -111,5 +111,21 @@ class NotConfigured(S3Error):
         self.code = code
 
 
+class NotAForm(S3Error):
+    """A POST to a bucket is not multipart/form-data."""
+
+
+class MalformedForm(S3Error):
+    """The body of a POST form cannot be read as multipart/form-data."""
+
+
+class FormTooLarge(S3Error):
+    """A POST form has too many fields, or too long ones, before its file."""
+
+
+class FileMissing(S3Error):
+    """A POST form has no file."""
+
+
 class CorsNotEnabled(S3Error):
     """A preflight request meets a bucket without CORS rules."""

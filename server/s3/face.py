@@ -11,6 +11,7 @@ import urllib.parse
 from server import asgi, calls, dispatch
 from server.access import decide
 from server.access import model as access_model
+from server.auth import verify
 from server.s3 import engines, errors, fields, guard, routes, rows, wire_errors
 from storage import opening
 
@@ -30,6 +31,7 @@ class Face:
         storage: opening.Storage,
         guard: guard.Guard,
         authoriser: decide.Authoriser,
+        verifier: verify.Verifier,
         root: access_model.Principal,
         region: str,
         domain: str | None = None,
@@ -40,6 +42,7 @@ class Face:
             uploads=storage.uploads,
             blobs=storage.blobs,
             authoriser=authoriser,
+            verifier=verifier,
             root=root,
             region=region,
         )

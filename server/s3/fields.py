@@ -127,6 +127,7 @@ _OF_SIGNATURE = frozenset(
 _PRESIGNED_V2 = "AWSAccessKeyId"
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 # Headers that ask for more than Boathouse does, and the values that ask for nothing.
 _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
@@ -225,6 +226,31 @@ def select_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
             text, shown = name.decode("latin-1"), value.decode("latin-1")
             metadata[text] = f"{metadata[text]},{shown}" if text in metadata else shown
     return metadata
+
+
+def select_form_headers(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a POST form that mean a header, as `select_headers` returns headers.
+
+    values: by lower-case names; an empty one says nothing. Raises InvalidArgument for a value that
+    no header can have.
+    """
+    headers: dict[str, str] = {}
+    for name, text in values.items():
+        if name == "acl":
+            name = "x-amz-acl"
+        raw_name = name.encode()
+        if raw_name in _FOREIGN_HEADERS or name in _OF_SIGNATURE:
+            continue
+        if not (is_header(name) or name in STORED_HEADERS or name == "content-md5"):
+            continue
+        value = text.encode().decode("latin-1").strip(" \t")
+        if _UNFIT_FOR_HEADERS.search(value) or not _HEADER_NAME.fullmatch(name):
+            raise errors.InvalidArgument(
+                "A field of the form cannot be a header", ArgumentName=name, ArgumentValue=text
+            )
+        if value:
+            headers[name] = value
+    return headers
 
 
 def is_header(name: str) -> bool:

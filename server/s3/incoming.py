@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeVar
 
 from server import asgi, limits
 from server.auth import callers, chunked
@@ -26,19 +26,26 @@ FRAMED_STEP_BYTES: Final = 8 * 1024
 Document = TypeVar("Document")
 
 
-def check_size(size_bytes: int | None, request: asgi.Request) -> None:
+def check_size(size_bytes: int | None, request: asgi.Request, *, beside_bytes: int = 0) -> None:
     """Raise EntityTooLarge for too large an announced size, and MissingContentLength for none;
-    a body in chunked transfer coding needs none."""
+    a body in chunked transfer coding needs none. beside_bytes: what it may have beside an object.
+    """
     if size_bytes is None:
         if b"transfer-encoding" not in request.headers.joined:
             raise errors.MissingContentLength("You must provide the Content-Length HTTP header.")
-    elif size_bytes > OBJECT_BYTES_MAX:
+    elif size_bytes > OBJECT_BYTES_MAX + beside_bytes:
         raise _too_large(size_bytes)
+
+
+class Source(Protocol):
+    """A body that arrives: a request, or the file of a form."""
+
+    def chunks(self) -> AsyncIterator[bytes]: ...
 
 
 async def receive(
     store: blobs.Blobs,
-    request: asgi.Request,
+    source: Source,
     caller: callers.Caller,
     *,
     size_bytes: int | None,
@@ -58,7 +65,7 @@ async def receive(
     limit_bytes = OBJECT_BYTES_MAX if size_bytes is None else size_bytes
     receiver = store.receive(size_hint=size_bytes, digests=frozenset(wanted))
     try:
-        async for data in request.chunks():
+        async for data in source.chunks():
             for step in _steps(payload, data):
                 plain = decoder.feed(step)
                 if plain:

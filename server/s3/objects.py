@@ -111,7 +111,6 @@ async def _receive_and_put(
     """Put an object whose body is not here yet, or takes more than one attempt. arrived: its
     body."""
     operation: operations.PutObject = call.value
-    bucket, key = operation.bucket, operation.key
     if arrived is None:
         arrived = await incoming.receive(
             services.blobs,
@@ -120,7 +119,18 @@ async def _receive_and_put(
             size_bytes=operation.size_bytes,
             integrity=operation.integrity,
         )
-    received, sent = arrived
+    return _answer_put(await store(services, call, *arrived))
+
+
+async def store(
+    services: engines.Services, call: calls.Call, received: model.Received, sent: Mapping[str, str]
+) -> model.ObjectInfo:
+    """Put a received body as the call's PutObject says; it is removed if it becomes no object.
+
+    sent: the client's checksum.
+    """
+    operation: operations.PutObject = call.value
+    bucket, key = operation.bucket, operation.key
     attributes = _attributes_of(call, sent)
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
@@ -148,11 +158,10 @@ async def _receive_and_put(
             raise
 
     try:
-        info = await engines.settle(call, bucket, key, put, judge=judge)
+        return await engines.settle(call, bucket, key, put, judge=judge)
     except storage_errors.ExpectationFailed:
         await services.blobs.discard(received)
         raise
-    return _answer_put(info)
 
 
 def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAttributes:

@@ -7,17 +7,21 @@ means is not decided here; no body is read, and nothing is looked up.
 
 from __future__ import annotations
 
+import dataclasses
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from server.s3 import errors, fields, preconditions
+from server.s3 import documents, errors, fields, forms, preconditions
 from storage import model
 
 Query: TypeAlias = Mapping[str, str]
 """The query's parameters, decoded; the last one of a name counts."""
 Headers: TypeAlias = preconditions.HeaderView
+
+HEADERS_BESIDE_FORM: Final = frozenset({"x-amz-expected-bucket-owner", "x-amz-request-payer"})
+"""Headers of S3 that a request with a form may have; others are fields of the form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +111,19 @@ class PutObject:
     size_bytes: int | None
     written: fields.Written
     integrity: fields.Integrity = fields.NO_INTEGRITY
+    conditions: model.Precondition = model.ALWAYS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostObject:
+    """Write an object by a browser's form, as far as the request's head says.
+
+    boundary: what separates the fields. owner: the account that the bucket must belong to.
+    """
+
+    bucket: str
+    boundary: str
+    owner: str | None = None
     conditions: model.Precondition = model.ALWAYS
 
 
@@ -345,6 +362,62 @@ def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> P
         written=written,
         integrity=fields.parse_integrity(headers),
         conditions=preconditions.parse_write(headers),
+    )
+
+
+def parse_post_object(bucket: str, key: str, query: Query, headers: Headers) -> PostObject:
+    boundary = forms.parse_boundary(headers.get("content-type"))
+    owner = headers.get("x-amz-expected-bucket-owner")
+    misplaced = [
+        name
+        for name, _ in headers.items()
+        if fields.is_header(name) and name not in HEADERS_BESIDE_FORM
+    ]
+    if misplaced:
+        raise errors.InvalidArgument(
+            f"A POST form has {misplaced[0]} as a field, not as a header",
+            ArgumentName=misplaced[0],
+        )
+    return PostObject(
+        bucket=bucket,
+        boundary=boundary,
+        owner=owner,
+        conditions=preconditions.parse_write(headers),
+    )
+
+
+def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
+    """Return the write that a form asks for. values: its fields, by lower-case names.
+
+    Fields mean what the headers of their names mean to PutObject; `acl` is x-amz-acl.
+    """
+    if "key" not in values:
+        raise errors.InvalidArgument(
+            "Bucket POST must contain a field named 'key'.  If it is specified, please check the "
+            "order of the fields.",
+            ArgumentName="key",
+            ArgumentValue="",
+        )
+    if not values["key"]:
+        raise errors.InvalidArgument(
+            "User key must have a length greater than 0.", ArgumentName="key", ArgumentValue=""
+        )
+    headers = fields.select_form_headers(values)
+    written, _ = fields.parse_written(headers)
+    if values.get("tagging"):
+        if written.tags:
+            raise errors.InvalidArgument(
+                "A form has either tagging or x-amz-tagging", ArgumentName="tagging"
+            )
+        tags = documents.parse_tagging(values["tagging"].encode())
+        written = dataclasses.replace(written, tags=tags)
+    return PutObject(
+        bucket=form.bucket,
+        key=values["key"],
+        size_bytes=None,
+        written=written,
+        integrity=fields.parse_integrity(headers),
+        conditions=form.conditions,
     )
 
 

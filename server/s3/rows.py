@@ -22,6 +22,7 @@ from server.s3 import (
     listing,
     objects,
     operations,
+    posts,
     routes,
     uploads,
 )
@@ -45,6 +46,8 @@ def _row(
     on_tables: bool = True,
     owner_checked: bool = True,
     only_reads: bool = False,
+    # What an anonymous caller may do, policies say.
+    authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
 ) -> routes.Row:
     return routes.Row(
         operation=calls.Operation(
@@ -53,8 +56,7 @@ def _row(
             if on_tables or handler is None
             else functools.partial(engines.refuse_strict, handler),
             demands=demands,
-            # What an anonymous caller may do, policies say.
-            authentication=callers.Authentication.SIGNED_OR_ANONYMOUS,
+            authentication=authentication,
             only_reads=only_reads,
         ),
         methods=tuple(method.split()),
@@ -140,6 +142,10 @@ def _copies_part(bucket: str, query: operations.Query, headers: operations.Heade
 
 def _is_version_2(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
     return query.get("list-type") == "2"
+
+
+def _is_form(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
+    return not _answers_lambda(bucket, query, headers)
 
 
 def _answers_lambda(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
@@ -348,6 +354,18 @@ ROWS: Final[tuple[routes.Row, ...]] = (
         on_tables=False,
     ),
     _row(
+        "PostObject",
+        "POST",
+        "bucket",
+        when=_is_form,
+        parse=operations.parse_post_object,
+        demands=demands.for_form,
+        handler=posts.post_object,
+        authentication=callers.Authentication.IN_BODY,
+        # The form's handler checks it, once the caller is known.
+        owner_checked=False,
+    ),
+    _row(
         "ListMultipartUploads",
         "GET",
         "bucket",
@@ -461,7 +479,6 @@ ROWS: Final[tuple[routes.Row, ...]] = (
         when=_answers_lambda,
         parse=operations.parse_nothing,
     ),
-    _unimplemented("PostObject", "POST", "bucket"),
     _unimplemented("GetBucketAbac", "GET", "bucket", "abac"),
     _unimplemented("PutBucketAbac", "PUT", "bucket", "abac"),
     _unimplemented("GetBucketAccelerateConfiguration", "GET", "bucket", "accelerate"),

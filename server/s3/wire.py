@@ -282,6 +282,15 @@ def complete_multipart_upload(info: model.ObjectInfo, *, location: str) -> bytes
     )
 
 
+def post_response(info: model.ObjectInfo, *, location: str) -> bytes:
+    """Return PostObject's answer 201, whose elements S3 puts in no namespace."""
+    return (
+        f"{PROLOGUE}<PostResponse><Location>{xmltext.escape(location)}</Location>"
+        f"<Bucket>{info.bucket}</Bucket><Key>{xmltext.escape(info.key)}</Key>"
+        f"<ETag>&quot;{info.etag}&quot;</ETag></PostResponse>"
+    ).encode()
+
+
 def list_parts(
     page: model.PartPage,
     *,

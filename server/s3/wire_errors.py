@@ -176,6 +176,10 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
     errors.AccessDenied: Row(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: Row(status=404, code="NotConfigured", fields=_own),
     errors.CorsNotEnabled: Row(status=403, code="AccessForbidden", fields=_own),
+    errors.NotAForm: Row(status=412, code="PreconditionFailed", fields=_own),
+    errors.MalformedForm: Row(status=400, code="MalformedPOSTRequest", fields=_own),
+    errors.FormTooLarge: Row(status=400, code="MaxPostPreDataLengthExceeded", fields=_own),
+    errors.FileMissing: Row(status=400, code="IncorrectNumberOfFilesInPostRequest", fields=_own),
     guard.LayoutRefused: Row(status=403, code="AccessDenied", fields=_layout),
     # Storage.
     storage_errors.NoSuchBucket: Row(
@@ -287,6 +291,9 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
     # Proofs of identity.
     auth_errors.MissingCredentials: Row(status=403, code="AccessDenied", message="Access Denied"),
     auth_errors.MalformedAuthorization: Row(status=400, code="AuthorizationHeaderMalformed"),
+    auth_errors.IncompleteForm: Row(
+        status=400, code="InvalidArgument", fields=_from(ArgumentName="field")
+    ),
     auth_errors.UnsupportedAuthorization: Row(status=400, code="InvalidRequest"),
     auth_errors.RegionMismatch: Row(
         status=400, code="AuthorizationHeaderMalformed", fields=_from(Region="expected")

@@ -16,7 +16,7 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
 
-from tests.kit import s3, stalls
+from tests.kit import post_forms, s3, stalls
 
 TIMEOUT_SECONDS: Final = 60
 MIB: Final = stalls.MIB
@@ -258,6 +258,62 @@ def tiny_transfer_chunks(place: stalls.Target) -> None:
     assert answer.status in (200, 400, 411), answer.body[:300]
 
 
+FORM_HEADERS: Final = {"content-type": f"multipart/form-data; boundary={post_forms.BOUNDARY}"}
+
+
+def unfinished_forms(place: stalls.Target) -> None:
+    """Forms of 90 KiB of fields without a file, from 400 connections that then wait."""
+    fields = {f"x-ignore-{number}": "a" * 1024 for number in range(85)}
+    body = post_forms.encode(fields, b"").partition(b'name="file"')[0]
+    head = (
+        b"POST /plain HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in FORM_HEADERS.items()).encode()
+    )
+    connections = []
+    try:
+        for _ in range(400):
+            connection = connect(place)
+            connections.append(connection)
+            with contextlib.suppress(OSError):
+                connection.sendall(head + b"\r\n" + body)
+        time.sleep(1)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def forms_in_tiny_chunks(place: stalls.Target) -> None:
+    """Fields that stop just below their bound, in transfer chunks of one byte."""
+    fields = {"x-ignore-a": "\r\n--" * 18_000}
+    framed = b"".join(b"1\r\n%c\r\n" % byte for byte in post_forms.encode(fields, b""))
+    headers = {**FORM_HEADERS, "transfer-encoding": "chunked"}
+    answer = s3.send(place, "POST", "/plain", headers, [framed, b"0\r\n\r\n"])
+    assert answer.status in (400, 403), answer.body[:300]
+
+
+def forms_of_beginning_delimiters(place: stalls.Target) -> None:
+    """Files of 32 MiB in which a delimiter begins at every place, four at once."""
+    content = f"\r\n--{post_forms.BOUNDARY[:-1]}".encode() * (32 * MIB // 36)
+
+    def one(number: int) -> None:
+        proof = post_forms.signed(place, [{"bucket": "plain"}, ["starts-with", "$key", ""]])
+        body = post_forms.encode({"key": f"form-{number}", **proof}, content)
+        answer = s3.send(place, "POST", "/plain", FORM_HEADERS, body)
+        assert answer.status == 204, answer.body[:300]
+
+    at_once(one, 4)
+
+
+def large_post_policies(place: stalls.Target) -> None:
+    """Policies of 64 KiB with 1,000 conditions, signed, 50 one after another."""
+    conditions = [["starts-with", f"$x-ignore-{number}", ""] for number in range(999)]
+    proof = post_forms.signed(place, [{"bucket": "plain"}, *conditions])
+    body = post_forms.encode({"key": "form", **proof}, b"x")
+    for _ in range(50):
+        answer = s3.send(place, "POST", "/plain", FORM_HEADERS, body)
+        assert answer.status in (400, 403), answer.body[:300]
+
+
 def many_connections(place: stalls.Target) -> None:
     """2,000 connections that say nothing."""
     connections: list[socket.socket] = []
@@ -364,6 +420,30 @@ ROWS: Final = (
         principal=stalls.ROOT,
         growth_mib=30,
         send=tiny_transfer_chunks,
+    ),
+    stalls.Hostile(
+        name="400-unfinished-forms",
+        principal=stalls.ANONYMOUS,
+        growth_mib=96,
+        send=unfinished_forms,
+    ),
+    stalls.Hostile(
+        name="a-form-in-transfer-chunks-of-one-byte",
+        principal=stalls.ANONYMOUS,
+        growth_mib=30,
+        send=forms_in_tiny_chunks,
+    ),
+    stalls.Hostile(
+        name="four-files-of-beginning-delimiters",
+        principal=stalls.ROOT,
+        growth_mib=96,
+        send=forms_of_beginning_delimiters,
+    ),
+    stalls.Hostile(
+        name="post-policies-of-1000-conditions",
+        principal=stalls.ROOT,
+        growth_mib=20,
+        send=large_post_policies,
     ),
     stalls.Hostile(
         name="2000-silent-connections",

@@ -86,7 +86,7 @@ def main() -> int:
         options.json.write_text(json.dumps(outcomes, indent=1, sort_keys=True))
     _print_score(outcomes)
     if options.update:
-        _write_list(outcomes, _read_list())
+        _write_list(outcomes, _read_list(), keep_others=bool(options.only))
         return 0
     return _judge(outcomes, _read_list())
 
@@ -199,14 +199,26 @@ def _read_list() -> dict[str, str]:
     return reasons
 
 
-def _write_list(outcomes: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str]) -> None:
-    """Write the tests that fail, each below its reason of before, or its category's name."""
+def _write_list(
+    outcomes: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str], *, keep_others: bool
+) -> None:
+    """Write the tests that fail, each below its reason of before, or its category's name.
+
+    keep_others: whether listed tests that did not run stay listed.
+    """
     by_reason = collections.defaultdict(list)
+    if keep_others:
+        for nodeid, reason in reasons.items():
+            if nodeid not in outcomes:
+                by_reason[reason].append(nodeid)
     for nodeid, outcome in sorted(outcomes.items()):
         if plugin.counts(dict(outcome)) and outcome["outcome"] != "passed":
             by_reason[reasons.get(nodeid, f"{outcome['category']}: not built")].append(nodeid)
     LIST.write_text(
-        "\n\n".join("\n".join((f"# {each}", *by_reason[each])) for each in sorted(by_reason)) + "\n"
+        "\n\n".join(
+            "\n".join((f"# {each}", *sorted(by_reason[each]))) for each in sorted(by_reason)
+        )
+        + "\n"
     )
 
 

@@ -101,6 +101,12 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         operations.ListMultipartUploads(**B),
         [("s3:ListBucketMultipartUploads", BUCKET)],
     ),
+    ("PostObject", operations.PostObject(**B, boundary="a"), []),
+    (
+        "PostObject",
+        operations.PutObject(**K, size_bytes=None, written=fields.Written(tags={"a": "b"})),
+        [("s3:PutObject", OBJECT), ("s3:PutObjectTagging", OBJECT)],
+    ),
     ("PutObjectAcl", operations.Target(**K), [("s3:PutObjectAcl", OBJECT)]),
     ("PutBucketPolicy", operations.Target(**B), [("s3:PutBucketPolicy", BUCKET)]),
     (

@@ -117,6 +117,15 @@ def test_a_condition_that_all_requests_meet_hides_no_later_row() -> None:
                 unconditional.add(place)
 
 
+def test_a_post_of_a_form_is_identified_by_its_content_type() -> None:
+    headers = {"content-type": "multipart/form-data; boundary=x", "if-none-match": "*"}
+    assert identify("POST", "/b", headers) == operations.PostObject(
+        bucket="b", boundary="x", conditions=model.Precondition(if_none_match=("*",))
+    )
+    with pytest.raises(errors.NotAForm):
+        identify("POST", "/b", {"content-type": "application/x-www-form-urlencoded"})
+
+
 @pytest.mark.parametrize(
     ("target", "host_bucket", "expected"),
     [
@@ -191,7 +200,6 @@ def test_an_empty_bucket_in_the_path_is_refused() -> None:
             "/b/k?uploads=",
             operations.CreateMultipartUpload(bucket="b", key="k", written=fields.Written()),
         ),
-        ("POST", "/b", operations.Target(bucket="b")),
         ("OPTIONS", "/b/k", operations.Target(bucket="b", key="k")),
     ],
 )

@@ -78,7 +78,7 @@ STORY = (
     case("get-bucket-versioning", "GET /golden?versioning"),
     case("get-bucket-policy-absent", "GET /golden?policy"),
     case("put-bucket-policy-not-implemented", "PUT /golden?policy", body=b"{}"),
-    case("post-object-not-implemented", "POST /golden"),
+    case("post-object-without-a-form", "POST /golden"),
     case("preflight", "OPTIONS /golden/k", {"origin": "http://elsewhere"}, signed=False),
     case(
         "put-object",

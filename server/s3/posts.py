@@ -1,0 +1,159 @@
+"""face: PostObject: a browser's form, whose last field becomes an object.
+
+The fields before the file say who sends it, under which policy, and what is written; they are read
+and judged before the file, which then streams into storage like the body of a PUT. The size that
+the policy allows is held while the file arrives.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import AsyncIterator
+from typing import Final
+
+from server import asgi, calls, limits
+from server.auth import postpolicy, presign
+from server.s3 import engines, errors, forms, incoming, objects, operations, wire
+from storage import model
+
+FILENAME: Final = "${filename}"
+STATUSES: Final = (200, 201, 204)
+STATUS: Final = 204
+"""Of an answer to a form that asks for none of STATUSES."""
+
+
+class Form:
+    """The body of a request: first its fields, then its file. Mutable."""
+
+    def __init__(self, request: asgi.Request, boundary: str) -> None:
+        self._decoder = forms.Decoder(boundary)
+        self._chunks = request.chunks()
+        self._waiting: list[forms.Event] = []
+        self.policy: postpolicy.PostPolicy | None = None
+        self.filename = ""
+
+    async def read_fields(self) -> dict[str, str]:
+        """Return the fields before the file, by lower-case names, and set the file's name.
+
+        Raises MalformedForm, FormTooLarge, FileMissing; InvalidArgument for a field that comes
+        twice, since a policy would judge only one of them.
+        """
+        values: dict[str, str] = {}
+        async for data in self._chunks:
+            events = self._decoder.feed(data)
+            for position, event in enumerate(events):
+                if isinstance(event, forms.File):
+                    self.filename = event.filename
+                    self._waiting = events[position + 1 :]
+                    return values
+                assert isinstance(event, forms.Field), "bytes follow the start of the file"
+                if event.name in values:
+                    raise errors.InvalidArgument(
+                        "The form has a field twice", ArgumentName=event.name
+                    )
+                values[event.name] = event.value
+        self._decoder.finish()
+        raise AssertionError("a body without a file does not finish")
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the file. Raises PostBodyTooLarge, PostBodyTooSmall by the policy's range."""
+        size_bytes = 0
+        events = self._waiting
+        while True:
+            for event in events:
+                if isinstance(event, bytes):
+                    size_bytes += len(event)
+                    if self.policy is not None:
+                        postpolicy.check_largest(self.policy, size_bytes)
+                    yield event
+            data = await anext(self._chunks, None)
+            if data is None:
+                break
+            events = self._decoder.feed(data)
+        self._decoder.finish()
+        if self.policy is not None:
+            postpolicy.check_size(self.policy, size_bytes)
+
+
+async def post_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+    form_operation: operations.PostObject = call.value
+    request = call.request
+    _check_unsigned(request)
+    incoming.check_size(
+        request.content_length, request, beside_bytes=2 * limits.POST_FORM_BYTES_MAX
+    )
+    form = Form(request, form_operation.boundary)
+    async with request.holding(limits.POST_FORM_BYTES_MAX):
+        values = await form.read_fields()
+    if "key" in values:
+        values["key"] = values["key"].replace(FILENAME, form.filename)
+    caller, form.policy = services.verifier.verify_post(
+        request, {**values, "bucket": form_operation.bucket}
+    )
+    operation = call.value = operations.parse_form(form_operation, values)
+    call.admit(caller)
+    if form_operation.owner is not None:
+        engines.check_owner(services, operation.bucket, form_operation.owner)
+    engines.check_writable(call, operation.bucket, operation.key, None)
+    engines.check_precondition(
+        services, call, operation.bucket, operation.key, operation.conditions
+    )
+    received, sent = await incoming.receive(
+        services.blobs, form, caller, size_bytes=None, integrity=operation.integrity
+    )
+    info = await objects.store(services, call, received, sent)
+    return _answer(info, values, location=_location(request, info))
+
+
+def _answer(info: model.ObjectInfo, values: dict[str, str], *, location: str) -> asgi.Response:
+    """Return what the form asks for: a redirect, a status, or the answer without content."""
+    headers = (
+        ("etag", f'"{info.etag}"'),
+        ("location", location),
+        *wire.checksum_headers(info),
+    )
+    redirect = _redirect(info, values.get("success_action_redirect") or values.get("redirect"))
+    if redirect is not None:
+        return asgi.Response(303, (*headers[:1], ("location", redirect), *headers[2:]))
+    wanted = values.get("success_action_status", "")
+    status = int(wanted) if wanted in map(str, STATUSES) else STATUS
+    if status == 201:
+        return asgi.Response(
+            201, (*wire.XML_HEADERS, *headers), wire.post_response(info, location=location)
+        )
+    return asgi.Response(status, headers)
+
+
+def _redirect(info: model.ObjectInfo, url: str | None) -> str | None:
+    """Return where a form wants the browser to go; None for no URL that a browser could follow."""
+    if not url or not url.isascii() or not url.isprintable() or " " in url:
+        return None
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        return None
+    about = urllib.parse.urlencode(
+        {"bucket": info.bucket, "key": info.key, "etag": f'"{info.etag}"'},
+        quote_via=urllib.parse.quote,
+    )
+    query = f"{parts.query}&{about}" if parts.query else about
+    return urllib.parse.urlunsplit(parts._replace(query=query))
+
+
+def _location(request: asgi.Request, info: model.ObjectInfo) -> str:
+    path = request.raw_path.decode("latin-1").rstrip("/")
+    return f"{request.origin}{path}/{urllib.parse.quote(info.key)}"
+
+
+def _check_unsigned(request: asgi.Request) -> None:
+    """Raise InvalidArgument for a signature outside the form: it would be ignored."""
+    signed = b"authorization" in request.headers.joined or (
+        request.query and (presign.is_v4(request.query) or presign.is_v2(request.query))
+    )
+    if signed:
+        raise errors.InvalidArgument(
+            "Only one auth mechanism allowed; a POST form has its signature among its fields",
+            ArgumentName="Authorization",
+        )

@@ -1,0 +1,521 @@
+"""PostObject: forms as browsers and boto3 make them, sent by `requests`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import socket
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import requests
+
+from server import config
+from tests.kit import post_forms
+from tests.kit import s3 as kit
+
+CONTENT = b"the bytes of the file\r\n--\r\n"
+TIMEOUT_SECONDS = 20
+
+
+def url_of(house: kit.House, bucket: str) -> str:
+    return f"{house.url}/{bucket}"
+
+
+def post(
+    house: kit.House,
+    bucket: str,
+    fields: Mapping[str, str],
+    content: bytes | None = CONTENT,
+    *,
+    filename: str = "a.txt",
+    url: str | None = None,
+    **options: Any,
+) -> requests.Response:
+    files = {} if content is None else {"file": (filename, content)}
+    return requests.post(
+        url or url_of(house, bucket),
+        data=dict(fields),
+        files=files or {"other": (None, "x")},
+        timeout=TIMEOUT_SECONDS,
+        allow_redirects=False,
+        **options,
+    )
+
+
+def code(answer: requests.Response) -> str:
+    return ElementTree.fromstring(answer.content).findtext("Code", "")
+
+
+def allowing(bucket: str, *more: Any) -> list[Any]:
+    return [{"bucket": bucket}, ["starts-with", "$key", ""], *more]
+
+
+@pytest.mark.parametrize("signature_version", ["s3", "s3v4"])
+def test_a_form_made_by_boto3_stores_the_object(
+    house: kit.House, s3: Any, bucket: str, signature_version: str
+) -> None:
+    client = kit.client(house, config={"signature_version": signature_version})
+    form = client.generate_presigned_post(
+        bucket,
+        "in/${filename}",
+        Fields={"Content-Type": "text/plain", "x-amz-meta-colour": "blue", "acl": "private"},
+        Conditions=[
+            {"Content-Type": "text/plain"},
+            {"x-amz-meta-colour": "blue"},
+            {"acl": "private"},
+            ["content-length-range", 1, 100],
+        ],
+    )
+    answer = requests.post(
+        form["url"],
+        data=form["fields"],
+        files={"file": ("C:\\dir\\a b.txt", CONTENT)},
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["etag"] == f'"{hashlib.md5(CONTENT).hexdigest()}"'
+    assert answer.headers["location"] == f"{house.url}/{bucket}/in/a%20b.txt"
+    read = s3.get_object(Bucket=bucket, Key="in/a b.txt")
+    assert read["Body"].read() == CONTENT
+    assert (read["ContentType"], read["Metadata"]) == ("text/plain", {"colour": "blue"})
+
+
+@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("size_bytes", [0, 1, 70_000, 3 * 1024 * 1024 + 7])
+def test_a_file_of_any_size_is_stored_whole(
+    house: kit.House, s3: Any, bucket: str, version: int, size_bytes: int
+) -> None:
+    content = bytes(range(256)) * (size_bytes // 256 + 1)
+    content = content[:size_bytes]
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket), version=version)}
+    assert post(house, bucket, fields, content).status_code == 204
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == content
+
+
+@pytest.mark.parametrize(
+    ("status", "answered"), [("200", 200), ("201", 201), ("204", 204), ("404", 204), ("", 204)]
+)
+def test_the_form_chooses_its_status(
+    house: kit.House, bucket: str, status: str, answered: int
+) -> None:
+    conditions = allowing(bucket, ["starts-with", "$success_action_status", ""])
+    fields = {
+        "key": "a&b é",
+        "success_action_status": status,
+        **post_forms.signed(house, conditions),
+    }
+    answer = post(house, bucket, fields)
+    assert answer.status_code == answered
+    if answered != 201:
+        assert answer.content == b""
+        return
+    assert answer.headers["content-type"] == "application/xml"
+    root = ElementTree.fromstring(answer.content)
+    location = f"{house.url}/{bucket}/a%26b%20%C3%A9"
+    assert root.tag == "PostResponse"
+    assert {child.tag: child.text for child in root} == {
+        "Location": location,
+        "Bucket": bucket,
+        "Key": "a&b é",
+        "ETag": f'"{hashlib.md5(CONTENT).hexdigest()}"',
+    }
+    assert answer.headers["location"] == location
+
+
+@pytest.mark.parametrize("name", ["success_action_redirect", "redirect"])
+def test_a_redirect_names_bucket_key_and_etag(house: kit.House, bucket: str, name: str) -> None:
+    conditions = allowing(bucket, ["starts-with", f"${name}", "http"])
+    target = "https://example.com/done?from=form"
+    fields = {"key": "a b", name: target, **post_forms.signed(house, conditions)}
+    answer = post(house, bucket, fields)
+    etag = hashlib.md5(CONTENT).hexdigest()
+    assert answer.status_code == 303
+    assert answer.headers["location"] == (f"{target}&bucket={bucket}&key=a%20b&etag=%22{etag}%22")
+
+
+@pytest.mark.parametrize("target", ["javascript:alert(1)", "/relative", "http://", "http://[", "é"])
+def test_a_redirect_to_no_web_address_is_left_out(
+    house: kit.House, bucket: str, target: str
+) -> None:
+    conditions = allowing(bucket, ["starts-with", "$success_action_redirect", ""])
+    fields = {"key": "k", "success_action_redirect": target, **post_forms.signed(house, conditions)}
+    assert post(house, bucket, fields).status_code == 204
+
+
+def test_tags_and_stored_headers_come_from_fields(house: kit.House, s3: Any, bucket: str) -> None:
+    tagging = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>"
+    conditions = allowing(
+        bucket,
+        {"tagging": tagging},
+        {"Cache-Control": "no-store"},
+        {"Content-Encoding": "gzip"},
+        {"x-amz-storage-class": "STANDARD_IA"},
+        {"x-amz-meta-e": "naïve"},
+    )
+    fields = {
+        "key": "k",
+        "tagging": tagging,
+        "cache-control": "no-store",
+        "CONTENT-ENCODING": "gzip",
+        "x-amz-storage-class": "STANDARD_IA",
+        "x-amz-meta-e": "naïve",
+        **post_forms.signed(house, conditions),
+    }
+    answer = post(house, bucket, fields)
+    assert answer.status_code == 204, answer.content
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert (head["CacheControl"], head["ContentEncoding"]) == ("no-store", "gzip")
+    assert head["StorageClass"] == "STANDARD_IA"
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [{"Key": "a", "Value": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("x-amz-checksum-crc32", base64.b64encode(zlib.crc32(CONTENT).to_bytes(4, "big")), 204),
+        ("x-amz-checksum-crc32", b"AAAAAA==", 400),
+        ("x-amz-checksum-sha256", b"sailor", 400),
+        ("content-md5", base64.b64encode(hashlib.md5(CONTENT).digest()), 204),
+        ("content-md5", base64.b64encode(bytes(16)), 400),
+    ],
+)
+def test_the_file_is_held_against_its_checksum(
+    house: kit.House, s3: Any, bucket: str, name: str, value: bytes, status: int
+) -> None:
+    conditions = allowing(bucket, ["starts-with", "$content-md5", ""])
+    fields = {
+        "key": "k",
+        "content-md5": "",
+        name: value.decode(),
+        **post_forms.signed(house, conditions),
+    }
+    answer = post(house, bucket, fields)
+    assert answer.status_code == status, answer.content
+    assert [row["Key"] for row in s3.list_objects_v2(Bucket=bucket).get("Contents", [])] == (
+        ["k"] if status == 204 else []
+    )
+
+
+ANY_KEY = ["starts-with", "$key", ""]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "fields", "content", "refusal"),
+    [
+        ([ANY_KEY], {}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": "another"}, ANY_KEY], {}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": ...}, {"key": "else"}], {}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": ...}, {"key": "K"}], {}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": ...}, ANY_KEY], {"x-amz-meta-a": "b"}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": ...}, ANY_KEY, {"acl": "private"}], {}, CONTENT, (403, "AccessDenied")),
+        ([{"bucket": ...}, ANY_KEY], {"x-ignore-a": "b"}, CONTENT, (204, "")),
+        ([{"BuCkEt": ...}, ["Starts-With", "$KeY", "k"]], {}, CONTENT, (204, "")),
+        (
+            [{"bucket": ...}, ANY_KEY, ["content-length-range", 0, len(CONTENT) - 1]],
+            {},
+            CONTENT,
+            (400, "EntityTooLarge"),
+        ),
+        (
+            [{"bucket": ...}, ANY_KEY, ["content-length-range", len(CONTENT) + 1, 100]],
+            {},
+            CONTENT,
+            (400, "EntityTooSmall"),
+        ),
+        (
+            [{"bucket": ...}, ANY_KEY, ["content-length-range", len(CONTENT), len(CONTENT)]],
+            {},
+            CONTENT,
+            (204, ""),
+        ),
+        ([{"bucket": ...}], {"key": None}, CONTENT, (400, "InvalidArgument")),
+        ([{"bucket": ...}, {"key": ""}], {"key": ""}, CONTENT, (400, "InvalidArgument")),
+        (
+            [{"bucket": ...}, ANY_KEY, {"acl": "public-read"}],
+            {"acl": "public-read"},
+            CONTENT,
+            (501, "NotImplemented"),
+        ),
+        (
+            [{"bucket": ...}, ANY_KEY, {"x-amz-server-side-encryption": "aws:kms"}],
+            {"x-amz-server-side-encryption": "aws:kms"},
+            CONTENT,
+            (501, "NotImplemented"),
+        ),
+        (
+            [{"bucket": ...}, ANY_KEY, {"tagging": "<Tagging"}],
+            {"tagging": "<Tagging"},
+            CONTENT,
+            (400, "MalformedXML"),
+        ),
+        (
+            [{"bucket": ...}, ANY_KEY, ["starts-with", "$x-amz-meta-a", ""]],
+            {"x-amz-meta-a": "line\nbreak"},
+            CONTENT,
+            (400, "InvalidArgument"),
+        ),
+        ([], {}, CONTENT, (400, "InvalidPolicyDocument")),
+        ([{"bucket": ...}, ["like", "$key", ""]], {}, CONTENT, (400, "InvalidPolicyDocument")),
+    ],
+)
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_form_is_what_its_policy_allows_or_stores_nothing(
+    house: kit.House,
+    s3: Any,
+    bucket: str,
+    version: int,
+    conditions: list[Any],
+    fields: dict[str, Any],
+    content: bytes,
+    refusal: tuple[int, str],
+) -> None:
+    if version == 4 and not conditions:
+        pytest.skip("the proof of version 4 adds conditions")
+    conditions = json.loads(json.dumps(conditions, default=lambda _: bucket))
+    sent = {"key": "k", **fields, **post_forms.signed(house, conditions, version=version)}
+    answer = post(
+        house,
+        bucket,
+        {name: value for name, value in sent.items() if value is not None},
+        content,
+    )
+    assert (answer.status_code, code(answer) if answer.content else "") == refusal, answer.content
+    stored = [row["Key"] for row in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+    assert stored == (["k"] if answer.status_code == 204 else [])
+
+
+def test_a_form_without_a_file_is_refused(house: kit.House, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket, {"other": "x"}))}
+    answer = post(house, bucket, fields, None)
+    assert (answer.status_code, code(answer)) == (400, "IncorrectNumberOfFilesInPostRequest")
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"signature": "AAAA"}, (403, "SignatureDoesNotMatch")),
+        ({"AWSAccessKeyId": "NOBODY"}, (403, "InvalidAccessKeyId")),
+        ({"signature": None}, (400, "InvalidArgument")),
+        ({"policy": None}, (400, "InvalidArgument")),
+        ({"AWSAccessKeyId": None}, (400, "InvalidArgument")),
+    ],
+)
+def test_a_form_with_a_wrong_proof_is_refused(
+    house: kit.House, bucket: str, change: dict[str, Any], refusal: tuple[int, str]
+) -> None:
+    sent = {"key": "k", **post_forms.signed(house, allowing(bucket)), **change}
+    fields = {name: value for name, value in sent.items() if value is not None}
+    answer = post(house, bucket, fields)
+    assert (answer.status_code, code(answer)) == refusal
+
+
+@pytest.mark.parametrize(
+    ("expiration", "refusal"),
+    [
+        ("2020-01-01T00:00:00Z", (403, "AccessDenied")),
+        ("2999-01-01 00:00:00", (400, "InvalidPolicyDocument")),
+        ("tomorrow", (400, "InvalidPolicyDocument")),
+    ],
+)
+def test_a_policy_ends(
+    house: kit.House, bucket: str, expiration: str, refusal: tuple[int, str]
+) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket), expiration=expiration)}
+    answer = post(house, bucket, fields)
+    assert (answer.status_code, code(answer)) == refusal
+
+
+def test_a_form_without_a_proof_is_anonymous_and_refused(
+    house: kit.House, s3: Any, bucket: str
+) -> None:
+    answer = post(house, bucket, {"key": "k"})
+    assert (answer.status_code, code(answer)) == (403, "AccessDenied")
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_user_posts_where_his_policy_lets_him_put(tmp_path: Path) -> None:
+    document: dict[str, Any] = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::forms/in/*"}
+        ],
+    }
+    alice = config.User(
+        name="alice",
+        access_key="AKALICE",
+        secret_key="alice's secret",
+        policies=(document,),
+    )
+    with kit.serve(tmp_path / "data", users=(alice,)) as place:
+        kit.client(place).create_bucket(Bucket="forms")
+        for key, status in (("in/k", 204), ("out/k", 403)):
+            fields = {"key": key, **post_forms.signed(alice, allowing("forms"))}
+            assert post(place, "forms", fields).status_code == status
+        tagging = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>"
+        conditions = allowing("forms", {"tagging": tagging})
+        fields = {"key": "in/t", "tagging": tagging, **post_forms.signed(alice, conditions)}
+        assert post(place, "forms", fields).status_code == 403
+
+
+def test_a_form_to_no_bucket_or_a_table_bucket_stores_nothing(tmp_path: Path) -> None:
+    with kit.serve(tmp_path / "data") as place:
+        fields = {"key": "k", **post_forms.signed(place, allowing("absent"))}
+        answer = post(place, "absent", fields)
+        assert (answer.status_code, code(answer)) == (404, "NoSuchBucket")
+        fields = {"key": "k", **post_forms.signed(place, allowing("lake"))}
+        answer = post(place, "lake", fields)
+        assert (answer.status_code, code(answer)) == (403, "AccessDenied")
+        assert answer.headers["x-boathouse-layout-rule"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "refusal"),
+    [
+        ({"content-type": "text/plain"}, b"x", (412, "PreconditionFailed")),
+        ({}, b"", (412, "PreconditionFailed")),
+        ({"content-type": "multipart/form-data"}, b"x", (400, "MalformedPOSTRequest")),
+        ({"content-type": "multipart/form-data; boundary=a"}, b"x", (400, "MalformedPOSTRequest")),
+        (
+            {"content-type": "multipart/form-data; boundary=a", "x-amz-acl": "private"},
+            b"x",
+            (400, "InvalidArgument"),
+        ),
+        (
+            {"content-type": "multipart/form-data; boundary=a", "authorization": "AWS a:b"},
+            b"x",
+            (400, "InvalidArgument"),
+        ),
+        (
+            {"content-type": "multipart/form-data; boundary=a"},
+            b"x" * 200_000,
+            (400, "MaxPostPreDataLengthExceeded"),
+        ),
+        (
+            {
+                "content-type": "multipart/form-data; boundary=a",
+                "content-length": str(6 * 1024**3),
+            },
+            b"",
+            (400, "EntityTooLarge"),
+        ),
+    ],
+)
+def test_a_post_that_is_no_form_is_refused_with_its_reason(
+    house: kit.House,
+    bucket: str,
+    headers: dict[str, str],
+    body: bytes,
+    refusal: tuple[int, str],
+) -> None:
+    answer = kit.send(house, "POST", f"/{bucket}", headers, body)
+    assert (answer.status, answer.code) == refusal, answer.body
+
+
+def test_a_field_that_comes_twice_is_refused(house: kit.House, bucket: str) -> None:
+    proof = post_forms.signed(house, allowing(bucket))
+    pairs = [("key", "a"), ("KEY", "b"), *proof.items()]
+    answer = requests.post(
+        url_of(house, bucket),
+        files=[*((name, (None, value)) for name, value in pairs), ("file", ("f", CONTENT))],
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert (answer.status_code, code(answer)) == (400, "InvalidArgument")
+
+
+def test_a_form_that_ends_early_stores_nothing(house: kit.House, s3: Any, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+    request = requests.Request(
+        "POST", url_of(house, bucket), data=fields, files={"file": ("f", b"x" * 200_000)}
+    ).prepare()
+    body = request.body
+    assert isinstance(body, bytes)
+    content_type = request.headers["content-type"]
+    answer = kit.send(house, "POST", f"/{bucket}", {"content-type": content_type}, body[:150_000])
+    assert (answer.status, answer.code) == (400, "MalformedPOSTRequest")
+    # The client leaves within the file.
+    blobs = house.storage.path / "tmp"
+    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+        head = f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-type: {content_type}\r\n"
+        link.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body[:150_000])
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while list(blobs.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert list(blobs.iterdir()) == []
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_form_is_sent_to_a_virtual_host_and_in_chunks(
+    house: kit.House, s3: Any, bucket: str
+) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+    host = f"{bucket}.localhost:{house.port}"
+    answer = post(house, bucket, fields, url=f"{house.url}/", headers={"host": host})
+    assert answer.status_code == 204
+    assert answer.headers["location"] == f"http://{host}/k"
+    request = requests.Request(
+        "POST", url_of(house, bucket), data=fields, files={"file": ("f", b"in chunks")}
+    ).prepare()
+    body = request.body
+    assert isinstance(body, bytes)
+    framed = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    headers = {
+        "content-type": request.headers["content-type"],
+        "transfer-encoding": "chunked",
+    }
+    assert kit.send(house, "POST", f"/{bucket}", headers, framed).status == 204
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"in chunks"
+
+
+def test_fields_behind_the_file_are_ignored(house: kit.House, s3: Any, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+    answer = requests.post(
+        url_of(house, bucket),
+        files=[
+            *((name, (None, value)) for name, value in fields.items()),
+            ("file", ("f", CONTENT)),
+            ("x-amz-meta-late", (None, "late")),
+        ],
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert answer.status_code == 204
+    assert s3.get_object(Bucket=bucket, Key="k")["Metadata"] == {}
+
+
+def test_if_none_match_lets_a_form_write_once(house: kit.House, s3: Any, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+    once = {"if-none-match": "*"}
+    assert post(house, bucket, fields, b"1", headers=once).status_code == 204
+    answer = post(house, bucket, fields, b"2", headers=once)
+    assert (answer.status_code, code(answer)) == (412, "PreconditionFailed")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"1"
+
+
+def test_the_expected_owner_is_checked(house: kit.House, bucket: str) -> None:
+    fields = {"key": "k", **post_forms.signed(house, allowing(bucket))}
+    for owner, status in ((kit.ACCOUNT, 204), ("111111111111", 403)):
+        headers = {"x-amz-expected-bucket-owner": owner}
+        assert post(house, bucket, fields, headers=headers).status_code == status
+
+
+def test_expect_100_continue_is_answered_before_the_fields(
+    house: kit.House, bucket: str, new_bucket: Callable[[], str]
+) -> None:
+    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+        link.sendall(
+            f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\nexpect: 100-continue\r\n"
+            "content-type: multipart/form-data; boundary=a\r\n\r\n".encode()
+        )
+        assert link.recv(65536).startswith(b"HTTP/1.1 100 Continue")
+    with socket.create_connection(("127.0.0.1", house.port), timeout=TIMEOUT_SECONDS) as link:
+        link.sendall(
+            f"POST /{bucket} HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\nexpect: 100-continue\r\n"
+            "content-type: text/plain\r\n\r\n".encode()
+        )
+        assert link.recv(65536).startswith(b"HTTP/1.1 412 ")
