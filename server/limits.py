@@ -19,8 +19,12 @@ HEADERS_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 256 * 1024
 """Bytes of a connection outside bodies, before the bounds above can be applied."""
 HEAD_SECONDS_MAX: Final = 30.0
-HEAD_UNCOUNTED_BYTES_MAX: Final = 16 * 1024
-"""A head up to this size does not count as held by a connection."""
+HEAD_UNCOUNTED_BYTES_MAX: Final = 4 * 1024
+HEADERS_UNCOUNTED_MAX: Final = 32
+"""A head up to this size, with so many headers, does not count as held by a connection, unless it
+waits for the answers to requests before it."""
+HEADER_OVERHEAD_BYTES: Final = 160
+"""Memory of one header beside its text."""
 CONNECTIONS_BYTES_MAX: Final = 48 * 1024 * 1024
 """Heads and responses that all connections together may hold; `server.held.Holdings`."""
 HELD_BACK_BYTES_MIN: Final = 64 * 1024

@@ -6,7 +6,8 @@ comes without moving a body on (trailers, chunk extensions), has `limits.HEAD_BY
 `limits.HEAD_SECONDS_MAX` seconds; a connection without a request has `KEEP_ALIVE_SECONDS`.
 
 Requests may be pipelined. The next one is answered once the transport accepts more bytes, so that
-at most one answer per connection waits for its client; `server.held` counts its bytes.
+at most one answer per connection waits for its client. `server.held` counts its bytes, and those of
+requests that wait for their turn.
 
 A body may take as long as it likes, and so may an answer, as long as they move. `look`, which a
 `transport.watch.Watch` calls, ends what stands still: a client that owes more of its body and sends
@@ -17,9 +18,10 @@ for the server itself is never ended here.
 
 A connection that ends after an answer receives and drops what is left of the request's body first,
 for `limits.UNREAD_BODY_SECONDS_MAX` at most: a socket that is closed while bytes wait in it answers
-with a reset, and the client loses the answer. Bytes that are no request are answered with 400 in
-their own turn, and otherwise end the connection. The bytes after a refused head have no known end:
-up to `limits.UNREAD_HEAD_BYTES_MAX` of them are dropped, for `limits.UNREAD_HEAD_SECONDS_MAX`.
+with a reset, and the client loses the answer. Bytes that are no request end the parsing; they are
+answered with 400 once the requests before them are answered. The bytes after a refused head have no
+known end: up to `limits.UNREAD_HEAD_BYTES_MAX` of them are dropped, for
+`limits.UNREAD_HEAD_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -110,6 +112,7 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._dropping = False
         self._dropped_bytes = 0
+        self._refusal: bytes | None = None
         self._ending: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._received_bytes = 0
@@ -125,6 +128,8 @@ class Connection(asyncio.Protocol):
         if not hasattr(server_state, HOLDINGS):
             setattr(server_state, HOLDINGS, held.Holdings(monotonic=self._loop.time))
         self._holdings: held.Holdings = getattr(server_state, HOLDINGS)
+        self._piece_bytes = 0
+        self._begun_bytes = 0
         self._unanswered_bytes = 0
         self._reported_bytes = 0
 
@@ -166,7 +171,10 @@ class Connection(asyncio.Protocol):
             return
         if self._deaf:
             return
-        size_bytes = len(data)
+        if self._refusal is not None:  # dropped; what follows is received behind the refusal
+            self._pause_reading()
+            return
+        size_bytes = self._piece_bytes = len(data)
         self._received_bytes += size_bytes
         may_repeat = False
         if self._between:
@@ -179,17 +187,26 @@ class Connection(asyncio.Protocol):
             self._in_head = True
         self._head_bytes += size_bytes
         self._feed(data)
+        if self._in_head:
+            self._begun_bytes += max(self._piece_bytes, 0)
         if self._unstarted is not None:
             if may_repeat and self._is_alone(self._unstarted):
                 self._unstarted.scope["extensions"][asgi.WHOLE] = data
             self._start_at_once(self._unstarted)
         if self._dropping or self.transport.is_closing():
             return
+        if self._refusal is not None:
+            self._report()
+            return
         if self._head_bytes > self.head_bytes_max:
             self._end(TOO_LARGE)
         elif self._in_head and self._timer is None:
             self._start_timer()
-        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX or self._unanswered_bytes:
+        if (
+            self._unanswered_bytes
+            or self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX
+            or (self._in_head and self._held_of_head() > limits.HEAD_UNCOUNTED_BYTES_MAX)
+        ):
             self._report()
 
     def pause_writing(self) -> None:
@@ -224,6 +241,7 @@ class Connection(asyncio.Protocol):
             raise errors.MalformedRequest("too many requests before the first is answered")
         self._between = False
         self._in_head = True
+        self._begun_bytes = 0
         self._target = b""
         self._expects = False
 
@@ -261,14 +279,20 @@ class Connection(asyncio.Protocol):
         path, _, query = target.partition(b"?")
         if version == "1.0":
             _check_framing(headers)
-        head_bytes = 0
-        if self._head_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX:
-            head_bytes = len(target) + sum(len(name) + len(value) for name, value in headers)
-            self._unanswered_bytes += head_bytes
+        is_next = self._answering is None and not self._waiting and not self._write_paused
+        held_bytes = 0
+        if (
+            not is_next
+            or max(self._head_bytes, self._begun_bytes) > limits.HEAD_UNCOUNTED_BYTES_MAX
+            or len(headers) > limits.HEADERS_UNCOUNTED_MAX
+        ):
+            held_bytes = _size_of(target, headers)
+            self._unanswered_bytes += held_bytes
+            self._piece_bytes -= held_bytes
         # Not before: what is raised above is answered as a head that cannot be read.
         self._in_head = False
         self._headers = []
-        self._head_bytes = 0
+        self._head_bytes = self._begun_bytes = 0
         self._stop_timer()
         text = path.decode("latin-1")
         client, server = self._addresses
@@ -292,13 +316,13 @@ class Connection(asyncio.Protocol):
         self._deaf = method == b"CONNECT"
         keep_alive = version == "1.1" and not self._deaf and parser.should_keep_alive()
         cycle = cycles.Cycle(
-            self, scope, keep_alive=keep_alive, expects=self._expects, head_bytes=head_bytes
+            self, scope, keep_alive=keep_alive, expects=self._expects, held_bytes=held_bytes
         )
         if self._deaf:
             cycle.feed_end()
         scope["extensions"] = {asgi.WRITER: cycle}
         self.newest = cycle
-        if self._answering is None and not self._waiting and not self._write_paused:
+        if is_next:
             # It starts after this piece is parsed, which may contain its body.
             self._answering = self._unstarted = cycle
         else:
@@ -307,9 +331,13 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
+        self._piece_bytes -= len(body)
         cycle = self.newest
         assert cycle is not None, "a body has a head"
         cycle.feed(body)
+        if cycle is not self._answering and not cycle.complete:
+            cycle.held_bytes += len(body)
+            self._unanswered_bytes += len(body)
         if cycle.buffered_bytes > limits.BUFFERED_BODY_BYTES_MAX:
             self._pause_reading()
 
@@ -373,18 +401,22 @@ class Connection(asyncio.Protocol):
             self._log(cycle)
         # The scope knows the cycle: without this each request would wait for a garbage collection.
         del cycle.scope["extensions"]
-        if cycle.head_bytes:
-            self._unanswered_bytes -= cycle.head_bytes
+        if cycle.held_bytes:
+            self._unanswered_bytes -= cycle.held_bytes
             cycle.scope["headers"] = ()  # an idle connection keeps its last request's scope
         if self._reported_bytes or cycle.sent_bytes > limits.HELD_BACK_BYTES_MIN:
             self._report()
         if self.transport.is_closing():
             return
-        self.resume_reading()
-        if not self._waiting:
+        if self._waiting:
+            self.resume_reading()
+            if not self._write_paused:
+                self._start(self._waiting.popleft())
+        elif self._refusal is not None:
+            self._answer_last(self._refusal)
+        else:
+            self.resume_reading()
             self._answered += 1
-        elif not self._write_paused:
-            self._start(self._waiting.popleft())
 
     # What `server.held` asks and does; see held.Holder.
 
@@ -437,7 +469,7 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(_framing_of(self.newest.scope["headers"]))
                 continue
             except httptools.HttpParserError:
-                if not self._dropping and not self.transport.is_closing():
+                if not self._is_ending:
                     self._refuse()
             return
 
@@ -447,7 +479,7 @@ class Connection(asyncio.Protocol):
             return
         size_bytes = self._unanswered_bytes + self.transport.get_write_buffer_size()
         if self._in_head or self._between:
-            size_bytes += self._head_bytes
+            size_bytes += self._held_of_head()
         if size_bytes != self._reported_bytes:
             self._reported_bytes = size_bytes
             self._holdings.report(self, size_bytes)
@@ -466,6 +498,7 @@ class Connection(asyncio.Protocol):
         the same bytes between two requests mean the same again."""
         return (
             self._between
+            and self._refusal is None
             and not self._waiting
             and cycle.request_complete
             and cycle.keep_alive
@@ -488,6 +521,14 @@ class Connection(asyncio.Protocol):
         scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat}
         self.newest = self._answering = cycle
         self._start_at_once(cycle)
+
+    def _held_of_head(self) -> int:
+        """Return about how much the head that is being read holds; rather more than less.
+
+        A head that begins within a piece, behind other requests, may be all that is left of it.
+        """
+        headers_bytes = len(self._headers) * limits.HEADER_OVERHEAD_BYTES
+        return max(self._head_bytes, self._begun_bytes) + headers_bytes
 
     def _start_at_once(self, cycle: cycles.Cycle) -> None:
         """Start the application in this turn. A task is made only for what it has to await."""
@@ -535,22 +576,47 @@ class Connection(asyncio.Protocol):
             self._end(TOO_SLOW)
 
     def _end(self, status: bytes) -> None:
-        if self._answering is None and not self._waiting:
-            self._answer_last(status + CLOSING)
+        """Answer what is no request with status, in its turn, and close."""
+        if self._in_head or self._between or self._answering is None:
+            self._refuse_in_turn(status + CLOSING)
         else:
-            self.transport.close()
+            self.transport.close()  # too much comes beside the body of the newest request
 
     def _refuse(self) -> None:
-        """Answer what is no request with 400, if it is its turn, and close."""
-        if self._in_head or self._between:
-            in_turn = self._answering is None and not self._waiting
-        else:
-            # The body of the newest request is broken; its answer may have begun.
-            in_turn = not self._waiting and self.newest is not None and not self.newest.started
-        if in_turn:
+        """Answer what is no request with 400, in its turn, and close."""
+        newest = self.newest
+        if self._in_head or self._between or newest is None:
+            self._refuse_in_turn(INVALID)
+        elif newest is not self._answering and not newest.started:
+            # The body of the last request that waits is broken; this is its answer.
+            self._waiting.remove(newest)
+            self._unanswered_bytes -= newest.held_bytes
+            newest.lose()
+            self._refuse_in_turn(INVALID)
+        elif not newest.started:
             self._answer_last(INVALID)
         else:
+            # The body of a request whose answer has begun.
             self.transport.close()
+
+    def _refuse_in_turn(self, answer: bytes) -> None:
+        """Parse no further; send answer once the requests before it are answered, and close."""
+        if self._answering is None and not self._waiting:
+            self._answer_last(answer)
+            return
+        self._refusal = answer
+        self._stop_timer()
+        self._drop_head()
+
+    def _drop_head(self) -> None:
+        self._parser = _new_parser(self)
+        self._headers = []
+        self._target = b""
+        self._head_bytes = self._begun_bytes = 0
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._dropping or self._refusal is not None or self.transport.is_closing()
 
     def _answer_last(self, answer: bytes) -> None:
         """Send answer, take no further request, and close once the client can read the answer."""
@@ -566,10 +632,7 @@ class Connection(asyncio.Protocol):
         if self._answering is not None:  # its body is broken, and this is its answer
             self._answering.lose()
             self._unstarted = None
-        self._parser = _new_parser(self)
-        self._headers = []
-        self._target = b""
-        self._head_bytes = 0
+        self._drop_head()
         self._report()
         self._end_within(limits.UNREAD_HEAD_SECONDS_MAX)
         if self._read_paused:
@@ -596,7 +659,7 @@ class Connection(asyncio.Protocol):
             answering = self._answering
             unsent_bytes = 0 if answering is None else answering.unsent_bytes
             return "take", waiting_bytes + self._kernel_bytes(), unsent_bytes
-        if self._dropping:
+        if self._dropping or self._refusal is not None:
             return None
         newest = self.newest
         if self._in_head or self._between:
@@ -647,6 +710,12 @@ def _new_parser(connection: Connection) -> Any:
     # What follows `Connection: close` is dropped, and must not spoil the answer that is due.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
+
+
+def _size_of(target: bytes, headers: Headers) -> int:
+    """Return about how much memory a head takes."""
+    size_bytes = sum([len(name) + len(value) for name, value in headers])
+    return len(target) + size_bytes + len(headers) * limits.HEADER_OVERHEAD_BYTES
 
 
 def _with_host(headers: Headers, authority: bytes) -> Headers:

@@ -81,8 +81,9 @@ class Cycle:
     """One request and its answer. Mutable by nature; used by one task.
 
     keep_alive: whether the connection may carry another request after this answer. expects: the
-    client waits for `100 Continue` before it sends the body. head_bytes: the size of a large head,
-    0 of any other. unsent_bytes: what of the answer's body has not been handed on yet.
+    client waits for `100 Continue` before it sends the body. held_bytes: what its connection counts
+    for it until it is answered; 0 of a small request that did not wait. unsent_bytes: what of the
+    answer's body has not been handed on yet.
     """
 
     __slots__ = (
@@ -96,7 +97,7 @@ class Cycle:
         "complete",
         "disconnected",
         "expects",
-        "head_bytes",
+        "held_bytes",
         "keep_alive",
         "request_complete",
         "scope",
@@ -113,7 +114,7 @@ class Cycle:
         *,
         keep_alive: bool,
         expects: bool,
-        head_bytes: int = 0,
+        held_bytes: int = 0,
     ) -> None:
         self._outlet = outlet
         self._chunks: list[bytes] = []
@@ -123,7 +124,7 @@ class Cycle:
         self.scope = scope
         self.keep_alive = keep_alive
         self.expects = expects
-        self.head_bytes = head_bytes
+        self.held_bytes = held_bytes
         self.buffered_bytes = 0
         self.request_complete = False
         self.disconnected = False

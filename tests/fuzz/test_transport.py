@@ -216,6 +216,17 @@ def test_the_transport_reads_a_stream_as_h11_does(stream):
     assert answers.count(b"HTTP/1.1 200 OK") == len(seen)
 
 
+@hypothesis.given(streams)
+def test_what_is_no_request_is_answered_behind_all_requests_before_it(stream):
+    expected, faulty = h11_reads(stream)
+    assert not faulty
+    seen, answers = transport_reads([stream + b"no request\r\n\r\n"])
+    assert seen == expected
+    *taken, last = answers.split(b"HTTP/1.1 ")[1:]
+    assert [answer[:4] for answer in taken] == [b"200 "] * len(seen)
+    assert last.startswith(b"400 ")
+
+
 @hypothesis.settings(max_examples=25)
 @hypothesis.given(st.lists(requests(), min_size=1, max_size=2).map(b"".join))
 def test_a_stream_means_the_same_wherever_it_is_split(stream):
@@ -278,7 +289,7 @@ def test_the_transport_refuses_what_h11_still_takes(stream):
 @hypothesis.settings(max_examples=300)
 @hypothesis.given(mutated())
 def test_a_mutated_stream_is_taken_byte_by_byte_as_at_once(stream):
-    whole, _ = transport_reads([stream])
-    apart, _ = transport_reads([stream[at : at + 1] for at in range(len(stream))])
-    # A fault ends a connection; requests before it may not have been answered yet at once.
-    assert whole == apart[: len(whole)]
+    whole, answers = transport_reads([stream])
+    apart, answers_apart = transport_reads([stream[at : at + 1] for at in range(len(stream))])
+    # Bytes that are no request are answered behind all requests before them, in any pieces.
+    assert (whole, answers) == (apart, answers_apart)

@@ -171,6 +171,33 @@ def slow_readers(place: stalls.Target) -> None:
             connection.close()
 
 
+def pipelined_small_heads(place: stalls.Target) -> None:
+    """60 small requests of many headers each, behind an answer that is never read, 300 times."""
+    target = "/plain/large"
+    headers = s3.sign(place, "GET", target, payload_hash=hashlib.sha256(b"").hexdigest())
+    first = f"GET {target} HTTP/1.1\r\n" + "".join(
+        f"{name}: {value}\r\n" for name, value in headers.items()
+    )
+    small = b"GET /plain/none HTTP/1.1\r\nhost: a\r\n" + b"x-ab: 12\r\n" * 250 + b"\r\n"
+    connections = []
+    try:
+        for _ in range(300):
+            connection = connect(place)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connections.append(connection)
+            connection.sendall((first + "\r\n").encode() + small * 60)
+            time.sleep(0.02)
+        time.sleep(1)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def make_large_object(place: stalls.Target) -> None:
+    """An object of 16 MiB in the bucket `plain`."""
+    s3.client(place).put_object(Bucket="plain", Key="large", Body=bytes(16 * MIB))
+
+
 def make_long_keys(place: stalls.Target) -> None:
     """1,000 objects with keys of 1,000 bytes in the bucket `plain`."""
     client = s3.client(place)
@@ -371,6 +398,13 @@ ROWS: Final = (
         principal=stalls.ANONYMOUS,
         growth_mib=96,
         send=pipelined_heads,
+    ),
+    stalls.Hostile(
+        name="pipelined-small-heads-behind-an-unread-answer",
+        principal=stalls.ROOT,
+        growth_mib=128,
+        send=pipelined_small_heads,
+        prepare=make_large_object,
     ),
     stalls.Hostile(
         name="bodies-of-refused-uploads",

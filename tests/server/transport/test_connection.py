@@ -279,9 +279,11 @@ class Bodies:
 
 
 async def until(condition):
+    """Wait until condition() is true, and return what it is."""
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is waited for lies in uvicorn
+        while not (held := condition()):  # noqa: ASYNC110 - what is waited for lies in uvicorn
             await asyncio.sleep(0.002)
+    return held
 
 
 PUT = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"
@@ -570,19 +572,135 @@ def test_a_malformed_body_is_answered_if_nothing_else_was():
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400 ")
 
 
-@pytest.mark.parametrize("then", [b"", CHUNKED])
-def test_what_is_no_request_is_no_answer_to_the_one_before_it(then):
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole"
+
+
+@pytest.mark.parametrize(
+    ("requests", "garbage", "refusal"),
+    [
+        (1, b"no request\r\n\r\n", connection.INVALID),
+        (3, b"no request\r\n\r\n", connection.INVALID),
+        (1, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", connection.INVALID),
+        (2, b"GET /b HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", connection.INVALID),
+        (1, CHUNKED + b"no size\r\n", connection.INVALID),
+        (3, CHUNKED + b"2\r\nab\r\nno size\r\n", connection.INVALID),
+        (
+            2,
+            b"GET / HTTP/1.1\r\n" + b"x: 1\r\n" * (limits.HEADERS_RECEIVED_MAX + 2),
+            connection.TOO_LARGE + connection.CLOSING,
+        ),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_no_request_is_answered_after_the_requests_before_it(
+    requests, garbage, refusal, at_once
+):
     async def talk():
         app, watching = Bodies(), Watching()
         app.proceed.clear()
         async with serving(connection.Connection, app, watching) as (reader, writer):
-            writer.write(PUT + b"0123456789" + then + b"no request\r\n\r\n")
-            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.write((PUT + b"0123456789") * requests)
+            if not at_once:
+                await until(lambda: any(each.newest is not None for each in watching.connections))
+            writer.write(garbage + PIPELINED)
+            (only,) = await until(lambda: list(watching.connections))
+            await until(lambda: only._refusal is not None or only._read_paused)
+            assert only.transport.get_write_buffer_size() == 0
+            assert not reader._buffer, "nothing is answered before its turn"
             app.proceed.set()
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            await until(lambda: not watching.connections)
+            return answer
+
+    assert asyncio.run(talk()) == WHOLE * requests + refusal
+
+
+def test_a_client_that_goes_on_sending_behind_what_is_no_request_reads_all_answers():
+    async def talk():
+        app, watching = Bodies(answer=bytes(8 << 20)), Watching()
+        app.proceed.clear()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write((PUT + b"0123456789") * 2 + b"no request\r\n\r\n" + bytes(4_000_000))
+            (only,) = await until(lambda: list(watching.connections))
+            await until(lambda: only._refusal is not None)
+            app.proceed.set()
+            for _ in range(2):
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+                assert head.startswith(b"HTTP/1.1 200")
+                assert await asyncio.wait_for(reader.readexactly(8 << 20), 20) == bytes(8 << 20)
+            assert await asyncio.wait_for(reader.read(), 20) == connection.INVALID
+            writer.close()
+
+    asyncio.run(talk())
+
+
+def test_what_follows_a_request_that_ends_its_connection_is_not_answered():
+    async def talk():
+        async with serving(connection.Connection) as (reader, writer):
+            writer.write(
+                b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nno request\r\n\r\n"
+            )
+            answer = await asyncio.wait_for(reader.read(), 20)
             writer.close()
             return answer
 
-    assert asyncio.run(talk()) == b""
+    assert asyncio.run(talk()).count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("shape", ["bytes", "headers", "bodies"])
+def test_requests_that_wait_for_their_turn_are_counted(shape):
+    if shape == "bytes":
+        one = b"GET / HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 3000 + b"\r\n\r\n"
+        least_bytes = 3000
+    elif shape == "headers":
+        one = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"x-ab: 12\r\n" * 30 + b"\r\n"
+        least_bytes = 30 * (6 + sys.getsizeof((b"a", b"b")) + 2 * sys.getsizeof(b""))
+    else:
+        one = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3000\r\n\r\n" + bytes(3000)
+        least_bytes = 3000
+    count = 50
+
+    async def talk():
+        app, watching = Bodies(), Watching()
+        app.proceed.clear()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(PUT + b"0123456789" + one * count)
+            (only,) = await until(lambda: list(watching.connections))
+            waiting = await until(lambda: only._read_paused and len(only._waiting))
+            assert only._holdings.total_bytes >= waiting * least_bytes
+            app.proceed.set()
+            for _ in range(count + 1):
+                await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+            await until(lambda: only._holdings.total_bytes == 0)
+            writer.close()
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET / HTTP/1.1\r\nHost: a\r\nX-A: " + b"a" * 40_000,
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"x-ab: 12\r\n" * 400,
+    ],
+)
+def test_a_head_that_is_not_whole_yet_is_counted(before, begun):
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(before + begun)
+            if before:
+                await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+            (only,) = await until(lambda: list(watching.connections))
+            await until(lambda: only._holdings.total_bytes >= 40_000)
+            writer.write(b"\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b"whole"), 20)
+            await until(lambda: only._holdings.total_bytes == 0)
+            writer.close()
+
+    asyncio.run(talk())
 
 
 LARGE = bytes(64 << 20)
