@@ -6,11 +6,17 @@ decompresses to, not by its own size: 2 KiB may hold 400,000 entries. Of a metad
 says what lies where, and its parts are decoded here one by one. The child, `decoding_child`,
 is started at first use, gets bytes and gives bytes, has a bound of memory and time, and ends when
 its pipe does. Knows no index and no path.
+
+A child may be killed for reasons that have nothing to do with the file, so the first end of it
+raises DecodingInterrupted: the caller may try again. A file in whose decoding it ends twice is
+refused for `DEATHS_KEPT_SECONDS`, so that one file cannot end child after child.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import hashlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +25,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from catalog import avro, decoding_child, manifests
+from catalog import avro, decoding_child, errors, manifests
 from catalog.decoding_child import Frame, Work
 from catalog.metadata import contents, model
 from catalog.metadata import errors as metadata_errors
@@ -32,6 +38,12 @@ SECONDS_MAX: Final = 60.0
 
 WRITTEN_AT_ONCE: Final = 1024 * 1024
 """What of a file is handed to the child before other requests get their turn."""
+
+DEATHS_MAX: Final = 2
+"""Ends of the child while it decodes one file, after which the file is refused."""
+DEATHS_KEPT_SECONDS: Final = 600.0
+DEATHS_KEPT_MAX: Final = 256
+"""Files for which this is remembered."""
 
 _PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -69,6 +81,7 @@ class ChildDecoder:
         self._inline_bytes_max = inline_bytes_max
         self._child: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+        self._deaths = _Deaths()
 
     @property
     def process_id(self) -> int | None:
@@ -78,7 +91,7 @@ class ChildDecoder:
     async def decode(
         self, data: bytes, manifest: manifests.ManifestFile
     ) -> list[manifests.ManifestEntry]:
-        """Return live entries. Raises InvalidManifest, also if the child dies of the manifest."""
+        """Return live entries. Raises InvalidManifest, DecoderDied, DecodingInterrupted."""
         if len(data) <= self._inline_bytes_max:
             try:
                 return manifests.live_entries(data, manifest, bounds=avro.INLINE)
@@ -88,7 +101,7 @@ class ChildDecoder:
         return await self._decoded(Work.MANIFEST, described, data, manifests.unpack_entries)
 
     async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
-        """Return manifests. Raises InvalidManifest, also if the child dies of the list."""
+        """Return manifests. Raises InvalidManifest, DecoderDied, DecodingInterrupted."""
         if len(data) <= self._inline_bytes_max:
             try:
                 return manifests.decode_manifest_list(data, bounds=avro.INLINE)
@@ -99,7 +112,7 @@ class ChildDecoder:
     async def decode_metadata(self, data: bytes, *, is_foreign: bool) -> model.TableMetadata:
         """Return large table metadata, decoded in steps; that of a client is checked wholly.
 
-        Raises InvalidMetadata, and Undecoded if the child dies of the file.
+        Raises InvalidMetadata, Undecoded, DecodingInterrupted.
         """
         work = Work.FOREIGN_METADATA if is_foreign else Work.METADATA
         try:
@@ -120,6 +133,7 @@ class ChildDecoder:
     ) -> list[Any]:
         decoded: list[Any] = []
         async with self._turn:
+            await self._deaths.check(work, described, data)
             try:
                 async with asyncio.timeout(SECONDS_MAX):
                     async for frame, content in self._ask(work, described, data):
@@ -128,7 +142,10 @@ class ChildDecoder:
                         decoded += unpack(content)
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
                 await self._end()
-                raise manifests.DecoderDied("the decoder died of the file") from error
+                await self._deaths.add(work, described, data)
+                raise errors.DecodingInterrupted(
+                    "The process that decodes large files ended before it was done; try again"
+                ) from error
             except manifests.InvalidManifest:
                 raise
             except BaseException:
@@ -172,6 +189,50 @@ class ChildDecoder:
             if child.returncode is None:
                 child.kill()
             await child.wait()
+
+
+class _Deaths:
+    """The files in whose decoding the child ended, and how often, for a while. Mutable."""
+
+    def __init__(self) -> None:
+        self._rows: collections.OrderedDict[bytes, tuple[int, float]] = collections.OrderedDict()
+
+    async def check(self, work: Work, described: bytes, data: bytes) -> None:
+        """Raise DecoderDied for a file that is refused. Costs nothing while none is remembered."""
+        now = asyncio.get_running_loop().time()
+        while self._rows and next(iter(self._rows.values()))[1] <= now:
+            self._rows.popitem(last=False)
+        if self._rows and self._times(await _digest(work, described, data)) >= DEATHS_MAX:
+            raise _died()
+
+    async def add(self, work: Work, described: bytes, data: bytes) -> None:
+        """Remember an end of the child. Raises DecoderDied if the file is refused from now on."""
+        digest = await _digest(work, described, data)
+        times = self._times(digest) + 1
+        self._rows[digest] = (times, asyncio.get_running_loop().time() + DEATHS_KEPT_SECONDS)
+        self._rows.move_to_end(digest)
+        if len(self._rows) > DEATHS_KEPT_MAX:
+            self._rows.popitem(last=False)
+        if times >= DEATHS_MAX:
+            raise _died()
+
+    def _times(self, digest: bytes) -> int:
+        return self._rows.get(digest, (0, 0.0))[0]
+
+
+async def _digest(work: Work, described: bytes, data: bytes) -> bytes:
+    def digest() -> bytes:
+        whole = hashlib.blake2b(b"%d %d " % (work, len(described)) + described, digest_size=16)
+        whole.update(data)
+        return whole.digest()
+
+    return await asyncio.to_thread(digest)
+
+
+def _died() -> manifests.DecoderDied:
+    return manifests.DecoderDied(
+        f"decoding the file has ended the decoding process {DEATHS_MAX} times"
+    )
 
 
 def _assemble(data: bytes, packed: list[bytes]) -> model.TableMetadata:

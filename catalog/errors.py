@@ -105,6 +105,13 @@ class LoadAlreadyTaken(CommitFailed):
     """The table has loaded one of the sources before."""
 
 
+class DecodingInterrupted(CatalogError):
+    """The process that decodes large files ended, or took too long; the same request may succeed.
+
+    Nothing was written.
+    """
+
+
 class StaleVersionToken(CatalogError):
     """The caller's version token is no longer the table's."""
 

@@ -31,7 +31,7 @@ class BeyondBounds(InvalidManifest):
 
 
 class DecoderDied(InvalidManifest):
-    """The decoding process ended, or took too long; the bytes may be valid."""
+    """Decoding the bytes has ended the decoding process twice; they may be valid."""
 
 
 class Content(enum.IntEnum):

@@ -373,7 +373,7 @@ class CatalogStore:
         """Return the table metadata that a pointer names. Raises MetadataFileMissing.
 
         place: of the pointer. A large file is decoded in a child process. Raises
-        InvalidMetadataFile, InvalidMetadata for a damaged file.
+        InvalidMetadataFile, InvalidMetadata for a damaged file, DecodingInterrupted.
         """
         cached = self._cache.get(place.bucket_id, location)
         if cached is not None:
@@ -396,7 +396,7 @@ class CatalogStore:
         """Return what a metadata file says, read in a thread and not kept in the cache.
 
         For the sweep, which reads every retained one. Raises MetadataFileMissing, InvalidMetadata,
-        InvalidMetadataFile.
+        InvalidMetadataFile, DecodingInterrupted.
         """
         bucket = properties.plain_uri(location).removeprefix("s3://").partition("/")[0]
 
@@ -416,8 +416,8 @@ class CatalogStore:
     ) -> tuple[LoadedMetadata, batch.Batch]:
         """Return table metadata that a client wrote, checked whole, and what expects it to stay.
 
-        Never from the cache: until a table points at it, the file may change.
-        Raises MetadataFileMissing, InvalidMetadataFile, InvalidMetadata.
+        Never from the cache: until a table points at it, the file may change. Raises
+        MetadataFileMissing, InvalidMetadataFile, InvalidMetadata, DecodingInterrupted.
         """
         info = self._find_file(location, place.table_bucket)
         if info.size_bytes > NEW_METADATA_BYTES_MAX:

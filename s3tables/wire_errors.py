@@ -79,6 +79,9 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     catalog_errors.ViewAlreadyExists: _conflict(
         "A view with an identical name already exists in the namespace."
     ),
+    catalog_errors.DecodingInterrupted: wire_errors.WireError(
+        status=503, code="ServiceUnavailableException"
+    ),
     catalog_errors.StaleVersionToken: _conflict(
         "Provided version token does not match the table version token."
     ),

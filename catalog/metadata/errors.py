@@ -16,7 +16,7 @@ class InvalidMetadata(MetadataError):
 
 
 class Undecoded(InvalidMetadata):
-    """The process that decodes large metadata ended, or took too long; the bytes may be valid."""
+    """Decoding the bytes has ended the decoding process twice; they may be valid."""
 
 
 class BadUpdate(MetadataError):

@@ -43,6 +43,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.CommitFailed: (409, "CommitFailedException"),
     errors.LoadAlreadyTaken: (409, "CommitFailedException"),
     errors.StaleVersionToken: (409, "CommitFailedException"),
+    errors.DecodingInterrupted: (503, "ServiceUnavailableException"),
     errors.CommitStateUnknown: (500, "CommitStateUnknownException"),
     errors.IntegrityBroken: (500, "InternalServerError"),
     metadata_errors.InvalidMetadata: (400, "BadRequestException"),

@@ -166,7 +166,7 @@ class Mark:
             return False
         try:
             table = await self._store.examine_metadata(departure.pointer.metadata_location)
-        except metadata_errors.Undecoded as error:
+        except (errors.DecodingInterrupted, metadata_errors.Undecoded) as error:
             self._note_problem(f"{departure.pointer.metadata_location} cannot be read: {error}")
             return True
         except (
@@ -273,7 +273,11 @@ class Mark:
         except (errors.MetadataFileMissing, storage_errors.BodyMissing):
             self._keep(owner, location, f"{location} does not exist")
             return
-        except (errors.InvalidMetadataFile, metadata_errors.InvalidMetadata) as error:
+        except (
+            errors.DecodingInterrupted,
+            errors.InvalidMetadataFile,
+            metadata_errors.InvalidMetadata,
+        ) as error:
             self._keep(owner, location, f"{location} cannot be read: {error}")
             return
         self.metadata_count += 1
@@ -300,7 +304,7 @@ class Mark:
             return
         try:
             listed = await self._decoder.decode_list(data)
-        except manifests.InvalidManifest as error:
+        except (errors.DecodingInterrupted, manifests.InvalidManifest) as error:
             self._note_undecodable("list", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return
@@ -319,7 +323,7 @@ class Mark:
             return
         try:
             live = await self._decoder.decode(data, entry)
-        except manifests.InvalidManifest as error:
+        except (errors.DecodingInterrupted, manifests.InvalidManifest) as error:
             self._note_undecodable("manifest", uri, owner)
             self._keep(owner, uri, f"{uri} cannot be read: {error}")
             return

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from catalog import decoding, decoding_child, manifests
+from catalog import decoding, decoding_child, errors, manifests
 from tests.catalog import test_manifests as samples
 
 DATA, WRITTEN = samples.encode(
     [samples.added(samples.data_file(number)) for number in range(1, 40)]
 )
+OTHER, _ = samples.encode([samples.added(samples.data_file(7))])
 MANIFEST = msgspec.structs.replace(WRITTEN, sequence_number=9, first_row_id=100)
 
 
@@ -88,21 +89,60 @@ def test_a_child_that_dies_is_replaced() -> None:
         await decoder.decode(DATA, MANIFEST)
         child = decoder.process_id
         assert child is not None
-        os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
-        asking = asyncio.create_task(decoder.decode(DATA, MANIFEST))
-        await asyncio.sleep(0)
-        os.kill(child, signal.SIGKILL)
-        with pytest.raises(manifests.InvalidManifest, match="died"):
-            await asking
+        with pytest.raises(errors.DecodingInterrupted, match="try again"):
+            await killed_while_it_decodes(decoder, DATA)
         assert await decoder.decode(DATA, MANIFEST)
         assert decoder.process_id != child
 
     asyncio.run(with_child(work))
 
 
-def test_a_cancelled_question_never_answers_the_next_one() -> None:
-    other, _ = samples.encode([samples.added(samples.data_file(7))])
+async def killed_while_it_decodes(decoder: decoding.ChildDecoder, data: bytes) -> None:
+    await decoder.decode(OTHER, MANIFEST)
+    child = decoder.process_id
+    assert child is not None
+    os.kill(child, signal.SIGSTOP)  # it will not have answered when it dies
+    asking = asyncio.create_task(decoder.decode(data, MANIFEST))
+    await asyncio.sleep(0)
+    os.kill(child, signal.SIGKILL)
+    await asking
 
+
+def test_a_file_that_ends_the_child_twice_is_refused_for_a_while_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        with pytest.raises(errors.DecodingInterrupted):
+            await killed_while_it_decodes(decoder, DATA)
+        with pytest.raises(manifests.DecoderDied, match="2 times"):
+            await killed_while_it_decodes(decoder, DATA)
+        assert await decoder.decode(OTHER, MANIFEST)
+        child = decoder.process_id
+        with pytest.raises(manifests.DecoderDied, match="2 times"):
+            await decoder.decode(DATA, MANIFEST)
+        assert decoder.process_id == child, "the child did not see the file again"
+        loop = asyncio.get_running_loop()
+        later = loop.time() + decoding.DEATHS_KEPT_SECONDS
+        monkeypatch.setattr(loop, "time", lambda: later)
+        assert await decoder.decode(DATA, MANIFEST)
+
+    asyncio.run(with_child(work))
+
+
+def test_files_that_end_the_child_are_remembered_up_to_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decoding, "DEATHS_KEPT_MAX", 1)
+
+    async def work(decoder: decoding.ChildDecoder) -> None:
+        for data in (DATA, OTHER + b"x", DATA):  # the second one takes the place of the first
+            with pytest.raises(errors.DecodingInterrupted):
+                await killed_while_it_decodes(decoder, data)
+
+    asyncio.run(with_child(work))
+
+
+def test_a_cancelled_question_never_answers_the_next_one() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
         await decoder.decode(DATA, MANIFEST)
         asking = asyncio.create_task(decoder.decode(DATA, MANIFEST))
@@ -110,7 +150,7 @@ def test_a_cancelled_question_never_answers_the_next_one() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        (entry,) = await decoder.decode(other, MANIFEST)
+        (entry,) = await decoder.decode(OTHER, MANIFEST)
         assert entry.data_file.file_path == samples.data_file(7).file_path
 
     asyncio.run(with_child(work))

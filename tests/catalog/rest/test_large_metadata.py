@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from catalog import store
+from catalog import decoding, store
 from catalog.metadata import contents, model
 from storage import model as storage_model
 from tests.catalog.rest import house as houses
@@ -185,3 +185,40 @@ def test_a_repeated_request_about_large_metadata_is_answered_as_the_first(tmp_pa
     with houses.opened(tmp_path, first_id=1_000) as house:
         again = house.commit("ns.t", houses.set_property("a", "b"), idempotency_key=key)
     assert (again.status, again.json) == (200, first.json)
+
+
+@pytest.mark.parametrize("operation", ["load", "commit", "register"])
+def test_a_client_may_try_again_after_the_decoding_process_ended_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    with houses.opened(tmp_path) as house:
+        text = "".join(f"{number:x}." for number in range(store.SMALL_BYTES // 5))
+        house.make_table("ns.t", properties={"large": text})
+        location = house.load("ns.t").json["metadata-location"]
+        if operation == "register":
+            assert house.ask("POST", "namespaces/ns/tables/t/unregister").status == 200
+
+    def ask(house: houses.House) -> houses.Answer:
+        if operation == "load":
+            return house.load("ns.t")
+        if operation == "commit":
+            return house.commit("ns.t", houses.set_property("a", "b"))
+        body = {"name": "t", "metadata-location": location}
+        return house.ask("POST", "namespaces/ns/register", body)
+
+    with houses.opened(tmp_path, first_id=1_000) as house:
+        with monkeypatch.context() as patches:
+            patches.setattr(decoding, "SECONDS_MAX", 0.001)
+            first, second = ask(house), ask(house)
+        third = ask(house)
+    statuses = [answer.status for answer in (first, second, third)]
+    assert statuses == [503, 400, 400]
+    assert first.json["error"]["type"] == "ServiceUnavailableException"
+    assert "try again" in first.json["error"]["message"]
+    assert "has ended the decoding process 2 times" in third.json["error"]["message"]
+    with houses.opened(tmp_path, first_id=2_000) as house:  # the same with one death alone
+        with monkeypatch.context() as patches:
+            patches.setattr(decoding, "SECONDS_MAX", 0.001)
+            assert ask(house).status == 503
+        assert ask(house).status == 200
+        assert house.load("ns.t").json["metadata"]["properties"]["large"] == text

@@ -635,6 +635,18 @@ def test_a_client_that_goes_on_sending_behind_what_is_no_request_reads_all_answe
     asyncio.run(talk())
 
 
+def test_a_repeated_piece_with_what_is_no_request_is_refused_each_time(server):
+    health = b"GET /_health HTTP/1.1\r\nHost: a\r\n\r\n"
+    for _ in range(3):
+        with socket.create_connection((server.host, server.port), timeout=20) as client:
+            client.sendall(health)
+            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+            client.sendall(health + b"no request\r\n\r\n")
+            answers = read_all(client)
+        assert answers.startswith(b"HTTP/1.1 200")
+        assert answers.endswith(connection.INVALID)
+
+
 def test_what_follows_a_request_that_ends_its_connection_is_not_answered():
     async def talk():
         async with serving(connection.Connection) as (reader, writer):
