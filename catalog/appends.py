@@ -492,6 +492,8 @@ def _schema_of_spec(table: TableMetadata, spec: Mapping[str, Any]) -> Mapping[st
     """Return the newest schema that has the spec's source columns; the current one if it does."""
     sources = {specs.source_id_of(dict(field)) for field in spec["fields"]}
     current = table.current_schema()
+    if not sources:
+        return current
     older = sorted(table.schemas, key=lambda schema: -int(schema["schema-id"]))
     for schema in (current, *older):
         if sources <= datatypes.columns(schema).keys():

@@ -22,7 +22,7 @@ BLOCK_SIZE_DEFAULT: Final = 64 * 1024 * 1024
 
 def partition_types(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the type of each partition field's values. A dropped source has type unknown."""
-    columns = datatypes.columns(schema)
+    columns = datatypes.columns(schema) if spec["fields"] else {}
     types = []
     for field in spec["fields"]:
         source_id = field["source-id"] if "source-id" in field else field["source-ids"][0]

@@ -383,7 +383,7 @@ class _PartitionField:
 
 
 def _partition_fields(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> list[_PartitionField]:
-    columns = datatypes.columns(schema)
+    columns = datatypes.columns(schema) if spec["fields"] else {}
     fields = []
     for position, field in enumerate(spec["fields"]):
         sources = field.get("source-ids") or [field.get("source-id")]
@@ -515,7 +515,7 @@ class MetricsFilter:
     def __init__(self, predicate: Predicate, schema: Mapping[str, Any]) -> None:
         """schema: of the predicate's columns and values."""
         self._predicate = without_not(predicate)
-        self._types = _row_columns(schema)
+        self._types = {} if self.keeps_all else _row_columns(schema)
 
     @property
     def keeps_all(self) -> bool:

@@ -576,15 +576,17 @@ OUT_OF_STACK = (-signal.SIGSEGV, -signal.SIGBUS)
 
 
 def warm_up() -> None:
-    """Make Arrow's first conversion, and have it find no pandas, which it would import there.
+    """Make Arrow's first conversions, and have them find no pandas, which they would import.
 
     Where pandas is installed (as tests' clients want it), that import takes 0.4 s and 40 MB, and
-    holds the interpreter for a quarter of a second at a time. Arrow looks for it once.
+    holds the interpreter for a quarter of a second at a time. Arrow looks for it once for arrays,
+    and once for scalars, such as a number among a kernel's arguments.
     """
     without_pandas = _WithoutPandas()
     sys.meta_path.insert(0, without_pandas)
     try:
         pa.array([0], pa.int64())
+        pa.scalar(0)
     finally:
         sys.meta_path.remove(without_pandas)
 

@@ -211,7 +211,10 @@ class Planning:
             reader = self._readers.of(session.principal, loaded[use.name])
             table = await relations.find_snapshot(reader, use.moment)
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
-            described.append(self._relations.shape(table, name, ends))
+            width = len(table.fields)
+            described.append(
+                await threads.for_columns(width, self._relations.shape, table, name, ends)
+            )
             stored.append(table)
         return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
 
@@ -283,7 +286,14 @@ class Planning:
             if table is None:
                 relations.append(opened.ready[index])
             elif empty:
-                relations.append(self._relations.empty(table, shape.relation, zone=call.zone))
+                relation = await threads.for_columns(
+                    len(shape.columns),
+                    self._relations.empty,
+                    table,
+                    shape.relation,
+                    zone=call.zone,
+                )
+                relations.append(relation)
             else:
                 relations.append(
                     await self._relations.relation(

@@ -33,7 +33,7 @@ from catalog import (
     values,
 )
 from catalog import errors as catalog_errors
-from sql import engine, errors, ipc, limits, tabletypes
+from sql import engine, errors, ipc, limits, tabletypes, threads
 from sql.dialect import predicates, shapes, sqltypes
 from storage import links
 from storage import model as storage_model
@@ -196,7 +196,8 @@ class Relations:
         """
         if table.snapshot_id is None:
             return self.empty(table, name, zone=zone)
-        schema = _engine_schema(table.fields, zone)
+        width = len(table.fields)
+        schema = await threads.for_columns(width, _encoded_schema, table, zone)
         plan = await self._scans.plan(
             table.reader,
             snapshot_id=table.snapshot_id,
@@ -211,7 +212,7 @@ class Relations:
         async for part in _in_steps(files):
             for file in part:
                 applying = file.task.deletes
-                way = self._way(table, file, compared.of(applying), zone)
+                way = await self._way(table, file, compared.of(applying), zone)
                 key = (way, bool(applying.equality), applying.has_positions)
                 grouped.setdefault(key, []).append(file)
                 ways_by_key[key] = way
@@ -223,7 +224,7 @@ class Relations:
             equality_reads += sum(len(each.files) for each in group.equality_deletes)
             _check_equality_reads(equality_reads)
             groups.append(group)
-        return engine.Relation(name=name, schema=ipc.encode_schema(schema), groups=tuple(groups))
+        return engine.Relation(name=name, schema=schema, groups=tuple(groups))
 
     async def count_rows(self, table: Table) -> int | None:
         """Return how many rows table has as its manifests say; None where rows were deleted.
@@ -260,8 +261,7 @@ class Relations:
 
     def empty(self, table: Table, name: str, *, zone: str = "UTC") -> engine.Relation:
         """Return table without rows, for planning alone."""
-        schema = _engine_schema(table.fields, zone)
-        return engine.Relation(name=name, schema=ipc.encode_schema(schema))
+        return engine.Relation(name=name, schema=_encoded_schema(table, zone))
 
     # Files
 
@@ -317,7 +317,7 @@ class Relations:
 
     # How a file is read
 
-    def _way(
+    async def _way(
         self, table: Table, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
     ) -> _Way:
         """Return how a file is read; files of one making share the answer.
@@ -339,7 +339,16 @@ class Relations:
         )
         kept = self._ways.get(key)
         if kept is None:
-            kept = self._ways[key] = self._find_way(table, file, footer, compared, constants, zone)
+            kept = self._ways[key] = await threads.for_columns(
+                len(table.fields),
+                self._find_way,
+                table,
+                file,
+                footer,
+                compared,
+                constants,
+                zone,
+            )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
         return kept
@@ -355,10 +364,10 @@ class Relations:
     ) -> _Way:
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = _columns_by_id(read, table.loaded.metadata.properties)
-        wanted = [*table.fields, *compared]
+        own = table.fields
         fields, projection = [], []
-        for number, field in enumerate(wanted):
-            name = field["name"] if number < len(table.fields) else _hidden(field["id"])
+        for number, field in enumerate((*own, *compared)):
+            name = field["name"] if number < len(own) else _hidden(field["id"])
             file_column = by_id.get(field["id"])
             if file_column is not None:
                 kind = _read_type(field["type"], file_column, zone)
@@ -665,6 +674,10 @@ def _leaf(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.
 
 
 # Columns
+
+
+def _encoded_schema(table: Table, zone: str) -> bytes:
+    return ipc.encode_schema(_engine_schema(table.fields, zone))
 
 
 def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
