@@ -11,10 +11,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from storage import bodies, errors, keys, names, records
 from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
-from storage.model import BucketInfo, BucketKind, NowMs
+from storage.model import BucketInfo, BucketKind, NowMs, Versioning
 
 SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -82,7 +84,7 @@ class Buckets:
                 )
             counted = reading.get(Store.META, NEXT_BUCKET)
             bucket_id = 1 if counted is None else int(_ID.unpack(counted)[0])
-            value = records.encode(
+            value = records.encode_bucket(
                 records.BucketRecord(
                     bucket_id=bucket_id,
                     kind=kind,
@@ -90,7 +92,8 @@ class Buckets:
                     region=region,
                     created_at_ms=created_at_ms,
                     settings=dict(settings or {}),
-                )
+                ),
+                None,
             )
             writes = (
                 Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(bucket_id + 1)),
@@ -117,17 +120,26 @@ class Buckets:
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
-            record = _find_record(reading, name, bucket_id)
-            value = records.encode(
-                records.BucketRecord(
-                    bucket_id=record.bucket_id,
-                    kind=record.kind,
-                    owner=record.owner,
-                    region=record.region,
-                    created_at_ms=record.created_at_ms,
-                    settings=dict(change(record.settings)),
-                )
-            )
+            before = find(reading, name)
+            record = _record_of(name, before, bucket_id)
+            changed = msgspec.structs.replace(record, settings=dict(change(record.settings)))
+            value = records.encode_bucket(changed, records.versioning(before))
+            put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
+            return Decided(result=value, batch=Batch(writes=(put,)))
+
+        return records.bucket_info(name, await self._index.decide(decide))
+
+    async def set_versioning(
+        self, name: str, versioning: Versioning, *, bucket_id: int
+    ) -> BucketInfo:
+        """Enable or suspend a bucket's versioning, for all writes from here on.
+
+        bucket_id: as for `change`. Raises NoSuchBucket.
+        """
+
+        def decide(reading: Reading) -> Decided[bytes]:
+            before = find(reading, name)
+            value = records.encode_bucket(_record_of(name, before, bucket_id), versioning)
             put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
             return Decided(result=value, batch=Batch(writes=(put,)))
 
@@ -138,7 +150,8 @@ class Buckets:
     ) -> None:
         """Delete a bucket. Raises NoSuchBucket, and BucketNotEmpty unless discard is set.
 
-        Tombstoned objects and unfinished uploads do not count as content; they are deleted too.
+        Delete markers count as content. Tombstoned objects and unfinished uploads do not; they are
+        deleted too.
         """
         await self._index.commit(self.plan_delete(name, discard=discard, bucket_id=bucket_id))
 
@@ -152,7 +165,7 @@ class Buckets:
         released_at_ms = self._now_ms()
 
         def derive(reading: Reading) -> Sequence[Write]:
-            record = _find_record(reading, name, bucket_id)
+            record = _record_of(name, find(reading, name), bucket_id)
             if not discard and any(
                 not records.is_tombstoned(value)
                 for _, _, value in keys.walk(reading, Store.OBJECTS, record.bucket_id)
@@ -166,9 +179,9 @@ class Buckets:
         return Batch(derive=(derive,), makes_room=True)
 
 
-def _find_record(reading: Reading, name: str, bucket_id: int | None) -> records.BucketRecord:
-    """Return a bucket's record. Raises NoSuchBucket, also if bucket_id is given and differs."""
-    record = records.decode_bucket(find(reading, name))
+def _record_of(name: str, value: bytes, bucket_id: int | None) -> records.BucketRecord:
+    """Return a bucket's record. Raises NoSuchBucket if bucket_id is given and differs."""
+    record = records.decode_bucket(value)
     if bucket_id is not None and record.bucket_id != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
     return record

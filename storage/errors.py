@@ -37,8 +37,16 @@ class NoSuchKey(StorageError):
     """The bucket has no such object."""
 
 
+class KeyDeleted(NoSuchKey):
+    """The newest version of the key is a delete marker, whose id is `version_id`."""
+
+
 class NoSuchVersion(StorageError):
     """The object has no such version."""
+
+
+class IsDeleteMarker(StorageError):
+    """The version named by `version_id` is a delete marker, of `modified_at_ms`."""
 
 
 class NoSuchUpload(StorageError):

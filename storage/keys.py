@@ -127,13 +127,14 @@ def vacate(reading: Reading, bucket_id: int, key: bytes) -> tuple[Write, ...]:
 
 
 def walk(
-    reading: Reading, store: Store, bucket_id: int, start: bytes = b""
+    reading: Reading, store: Store, bucket_id: int, start: bytes = b"", suffix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     """Yield (key, suffix, value) of a bucket's rows with key >= start, in byte order of the keys.
 
-    Rows of one key come in the order of their suffixes.
+    Rows of one key come in the order of their suffixes. suffix: the lowest one to yield for the key
+    `start`.
     """
-    return _walk_node(reading, store, bucket_id, ROOT, b"", start)
+    return _walk_node(reading, store, bucket_id, ROOT, b"", start, suffix)
 
 
 def first(
@@ -176,11 +177,18 @@ def take(
 
 
 def _walk_node(
-    reading: Reading, store: Store, bucket_id: int, node: int, path: bytes, start: bytes
+    reading: Reading,
+    store: Store,
+    bucket_id: int,
+    node: int,
+    path: bytes,
+    start: bytes,
+    suffix: bytes,
 ) -> Iterator[tuple[bytes, bytes, bytes]]:
     scope = _SCOPE.pack(bucket_id, node)
     head = start[:CHUNK_BYTES]
-    begin = scope + head.translate(_UP) + (MARK if len(start) > CHUNK_BYTES else b"")
+    behind = MARK if len(start) > CHUNK_BYTES else END + suffix if suffix else b""
+    begin = scope + head.translate(_UP) + behind
     stop = _SCOPE.pack(bucket_id, node + 1)
     first = _SCOPE.size
     for row, value in reading.scan(store, begin, stop):
@@ -190,8 +198,8 @@ def _walk_node(
             yield (path + chunk if path else chunk), row[end + 1 :], value
             continue
         chunk = row[_SCOPE.size : -1].translate(_DOWN)
-        rest = start[CHUNK_BYTES:] if chunk == head else b""
-        yield from _walk_node(reading, store, bucket_id, node_of(value), path + chunk, rest)
+        rest, lowest = (start[CHUNK_BYTES:], suffix) if chunk == head else (b"", b"")
+        yield from _walk_node(reading, store, bucket_id, node_of(value), path + chunk, rest, lowest)
 
 
 def suffix_of(row: bytes) -> bytes | None:

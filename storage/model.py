@@ -28,13 +28,20 @@ BucketKind: TypeAlias = Literal["general", "table"]
 
 ChecksumType: TypeAlias = Literal["FULL_OBJECT", "COMPOSITE"]
 
+Versioning: TypeAlias = Literal["Enabled", "Suspended"]
+"""Whether writes to a bucket keep the versions before them. A bucket has neither value until its
+first change of it."""
+
 NULL_VERSION = "null"
-"""The version id of every object in a bucket that was never versioned (S3's own word)."""
+"""The version id of an object that was written while versioning was not enabled (S3's own word)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketInfo:
-    """A bucket, general or table. bucket_id is never reused; settings is the faces' own JSON."""
+    """A bucket, general or table. bucket_id is never reused; settings is the faces' own JSON.
+
+    versioning: None in a bucket that was never versioned.
+    """
 
     name: str
     bucket_id: int
@@ -43,6 +50,7 @@ class BucketInfo:
     region: str
     created_at_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    versioning: Versioning | None = None
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -145,6 +153,18 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tombstoned_at_ms: int | None = None
 
 
+class Deleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The outcome of a deletion.
+
+    version_id: of the delete marker that was written, or the version id that was asked for; None
+    where an object of a bucket without versions was removed. is_delete_marker: a delete marker was
+    written or removed.
+    """
+
+    version_id: str | None = None
+    is_delete_marker: bool = False
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An object's row, as a walk read it. key: UTF-8. value: the row."""
 
@@ -190,6 +210,34 @@ class ListedObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     storage_class: str
     checksum_algorithms: tuple[str, ...]
     checksum_type: ChecksumType
+
+
+class ListedVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A version in a listing of versions. A delete marker has size 0 and no ETag."""
+
+    key: str
+    version_id: str
+    is_latest: bool
+    is_delete_marker: bool
+    size_bytes: int
+    etag: str
+    modified_at_ms: int
+    storage_class: str
+    checksum_algorithms: tuple[str, ...]
+    checksum_type: ChecksumType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionPage:
+    """One page of a bucket's versions, by key, then newest first.
+
+    next_after: the key and the version marker after which the next page starts; the marker of a
+    common prefix is "".
+    """
+
+    versions: tuple[ListedVersion, ...]
+    common_prefixes: tuple[str, ...]
+    next_after: tuple[str, str] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

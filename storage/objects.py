@@ -31,6 +31,7 @@ from storage import (
     listing,
     names,
     records,
+    versions,
 )
 from storage.batch import (
     Batch,
@@ -55,6 +56,7 @@ from storage.model import (
     Body,
     BucketInfo,
     ByteRange,
+    Deleted,
     FileSlice,
     InlineBody,
     ListedPage,
@@ -69,6 +71,8 @@ from storage.model import (
     Seen,
     Segment,
     SegmentBody,
+    Versioning,
+    VersionPage,
 )
 
 PAGE_ENTRIES_MAX = 1000
@@ -78,9 +82,6 @@ HIDDEN_MAX = 1000
 READ_BYTES_MAX = 64 << 20
 COMPARISONS_MAX = 4
 """Bodies with which one write is compared, byte for byte, before it is refused as a conflict."""
-SEQUENCE_BITS = 20
-"""A sequence number is Unix milliseconds and this many bits for writes in the same one."""
-
 InBucket: TypeAlias = str | BucketInfo
 """A bucket's name, or a bucket that was looked up before, which saves a lookup."""
 
@@ -108,6 +109,18 @@ class Tombstone:
     by: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removal:
+    """One deletion. version_id: the version to remove; None removes or hides the object.
+
+    precondition: judged on that version, or on the newest.
+    """
+
+    key: str
+    version_id: str | None = None
+    precondition: Precondition = ALWAYS
+
+
 class Objects:
     """The objects of a data folder's buckets."""
 
@@ -129,23 +142,24 @@ class Objects:
         version_id: str | None = None,
         reading: Reading | None = None,
     ) -> ObjectInfo:
-        """Return an object, tombstoned or not. reading: an open view to read from.
+        """Return an object's newest version, or the one named, tombstoned or not.
 
-        Raises NoSuchBucket, NoSuchKey, NoSuchVersion.
+        reading: an open view to read from. Raises NoSuchBucket; NoSuchKey, or KeyDeleted if the
+        newest version is a delete marker; and for version_id NoSuchVersion, IsDeleteMarker.
         """
         if reading is None:
             with self._index.view() as view:
                 return self.head(bucket, key, version_id=version_id, reading=view)
-        name = name_of(bucket)
-        value = find(reading, id_of(reading, bucket), key)
-        if value is None:
-            raise _no_such_key(name, key)
-        info = records.object_info(name, key, value)
-        if version_id is not None and version_id != info.version_id:
-            raise errors.NoSuchVersion(
-                f"{key!r} has no version {version_id!r}", key=key, version_id=version_id
-            )
-        return info
+        name, bucket_id = name_of(bucket), id_of(reading, bucket)
+        if version_id is None:
+            value = find(reading, bucket_id, key)
+            if value is None:
+                raise _no_such_key(name, key)
+        else:
+            value = _find_version(reading, bucket_id, key, version_id).value
+        if records.has_delete_marker(value):
+            raise _is_delete_marker(name, key, value, version_id)
+        return records.object_info(name, key, value)
 
     def pieces(
         self,
@@ -244,8 +258,9 @@ class Objects:
 
         def decide(equal: Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
             def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
+                versioning = check_bucket(reading, name, bucket_id)
                 info, used, writes = _plan_put(
-                    reading, name, bucket_id, key, encoded, born, precondition, equal
+                    reading, name, bucket_id, versioning, key, encoded, born, precondition, equal
                 )
                 derive = _tidy(bucket_id, encoded)
                 change = Batch(expects=expects, writes=tuple(writes), derive=derive)
@@ -299,7 +314,7 @@ class Objects:
         born = self._born(received, attributes, now_ms=now_ms)
 
         def derive(reading: Reading) -> Sequence[Write]:
-            check_bucket(reading, bucket.name, bucket.bucket_id)
+            versioning = check_bucket(reading, bucket.name, bucket.bucket_id)
             address, placing = keys.place(reading, Store.OBJECTS, bucket.bucket_id, encoded)
             if reading.get(Store.OBJECTS, address) is not None:
                 raise errors.ExpectationFailed(
@@ -307,7 +322,7 @@ class Objects:
                 )
             named = _name_repeating(reading, bucket.bucket_id, received.body, repeated, born)
             segments, naming = named or bodies.name_new(received.body, row=born.row)
-            record = born.record(segments, None)
+            record = born.record(segments, None, versioning)
             put = Put(store=Store.OBJECTS, key=address, value=records.encode(record))
             return (*placing, *naming, put)
 
@@ -336,6 +351,7 @@ class Objects:
             crc64nvme=source.crc64nvme,
             attributes=attributes,
             now_ms=self._now_ms(),
+            random_id=self._new_id(),
             row="",
             body=None,
             shared=source.body.segments,
@@ -344,8 +360,9 @@ class Objects:
         def decide(equal: Equal | None) -> Decision[ObjectInfo]:
             def copy(reading: Reading) -> Decided[ObjectInfo]:
                 check_source(reading, source)
+                versioning = check_bucket(reading, name, bucket_id)
                 info, _, writes = _plan_put(
-                    reading, name, bucket_id, key, encoded, born, precondition, equal
+                    reading, name, bucket_id, versioning, key, encoded, born, precondition, equal
                 )
                 derive = _tidy(bucket_id, encoded)
                 change = Batch(expects=expects, writes=tuple(writes), derive=derive)
@@ -360,45 +377,81 @@ class Objects:
         bucket: InBucket,
         key: str,
         *,
+        version_id: str | None = None,
+        owner: str = "",
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
-    ) -> None:
-        """Remove an object; an absent one is ignored.
+    ) -> Deleted:
+        """Remove an object or the version named; an absent one is ignored.
 
-        expects: rows on which the removal was decided. Raises NoSuchBucket, PreconditionFailed,
+        Without a version_id a bucket with versions gets a delete marker: when versioning is
+        suspended it replaces the null version. owner: the account of the delete marker. expects:
+        rows on which the removal was decided. Raises NoSuchBucket, PreconditionFailed,
         ExpectationFailed.
         """
-        encoded = names.check_key(key)
-        bucket_id = id_of(self._index, bucket)
-        await self._index.commit(
-            Batch(
-                expects=expects,
-                derive=plan_delete(bucket_id, encoded, precondition, now_ms=self._now_ms()),
-                makes_room=True,
-            )
+        outcome = await self.delete_many(
+            bucket,
+            (Removal(key=key, version_id=version_id, precondition=precondition),),
+            owner=owner,
+            expects=expects,
         )
+        deleted = outcome[0]
+        if isinstance(deleted, errors.StorageError):
+            raise deleted
+        return deleted
 
     async def delete_many(
-        self, bucket: InBucket, wanted: Sequence[str], *, expects: tuple[Expect, ...] = ()
-    ) -> list[tuple[str, errors.StorageError | None]]:
-        """Remove up to DELETE_KEYS_MAX objects in one transaction; return each key's error or None.
+        self,
+        bucket: InBucket,
+        wanted: Sequence[Removal],
+        *,
+        owner: str = "",
+        expects: tuple[Expect, ...] = (),
+    ) -> list[Deleted | errors.StorageError]:
+        """Do up to DELETE_KEYS_MAX deletions in one transaction; return each one's outcome.
 
-        expects: rows on which the removal was decided. Raises NoSuchBucket, and ExpectationFailed:
-        then nothing is removed.
+        Each is as in `delete`; only an invalid key has an error of its own. Raises the errors of
+        `delete`: then nothing is removed.
         """
         assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
-        bucket_id = id_of(self._index, bucket)
+        name, bucket_id = name_of(bucket), id_of(self._index, bucket)
         now_ms = self._now_ms()
-        outcome: list[tuple[str, errors.StorageError | None]] = []
+        outcome: list[Deleted | errors.StorageError] = []
         derive: list[Derivation] = []
-        for key in wanted:
+
+        def plan(number: int, removal: Removal) -> tuple[Derivation, ...]:
+            encoded = names.check_key(removal.key)
+            random_id = self._new_id()
+
+            def derive(reading: Reading) -> Sequence[Write]:
+                versioning = check_bucket(reading, name, bucket_id)
+                outcome[number], writes = _plan_delete(
+                    reading,
+                    bucket_id,
+                    versioning,
+                    encoded,
+                    removal,
+                    now_ms=now_ms,
+                    random_id=random_id,
+                    owner=owner,
+                )
+                return writes
+
+            return (derive, *_tidy(bucket_id, encoded))
+
+        for number, removal in enumerate(wanted):
+            outcome.append(Deleted())
             try:
-                derive.extend(plan_delete(bucket_id, names.check_key(key), ALWAYS, now_ms=now_ms))
-                outcome.append((key, None))
+                derive.extend(plan(number, removal))
             except errors.InvalidKey as error:
-                outcome.append((key, error))
+                outcome[number] = error
+        # A delete marker takes room.
+        frees = not isinstance(bucket, BucketInfo) or bucket.versioning is None
+        makes_room = frees or all(removal.version_id is not None for removal in wanted)
         if derive:
-            await self._index.commit(Batch(expects=expects, derive=tuple(derive), makes_room=True))
+            await self._index.commit(
+                Batch(expects=expects, derive=tuple(derive), makes_room=makes_room)
+            )
         return outcome
 
     async def tombstone(
@@ -448,7 +501,7 @@ class Objects:
             derive = [
                 derivation
                 for each in same
-                for derivation in plan_delete(bucket.bucket_id, each.key, ALWAYS, now_ms=now_ms)
+                for derivation in _freeing(bucket.bucket_id, each.key, now_ms=now_ms)
             ]
             return Decided(result=same, batch=Batch(derive=tuple(derive)))
 
@@ -494,25 +547,34 @@ class Objects:
         key: str,
         tags: Mapping[str, str],
         *,
+        version_id: str | None = None,
         expects: tuple[Expect, ...] = (),
-    ) -> None:
-        """Replace an object's tags; its other attributes do not change.
+    ) -> ObjectInfo:
+        """Replace the tags of an object, or of the version named; nothing else changes.
 
-        expects: rows on which the change was decided. Raises NoSuchBucket, NoSuchKey,
-        ExpectationFailed.
+        Returns the changed version. expects: rows on which the change was decided. Raises
+        ExpectationFailed, and the errors of `head`.
         """
         encoded = names.check_key(key)
-        bucket_id = id_of(self._index, bucket)
+        name, bucket_id = name_of(bucket), id_of(self._index, bucket)
+
+        tagged = b""
 
         def derive(reading: Reading) -> Sequence[Write]:
-            address = keys.locate(reading, bucket_id, encoded)
-            value = None if address is None else reading.get(Store.OBJECTS, address)
-            if address is None or value is None:
-                raise _no_such_key(name_of(bucket), key)
-            tagged = records.with_tags(records.decode_object(value), tags)
-            return (Put(store=Store.OBJECTS, key=address, value=records.encode(tagged)),)
+            nonlocal tagged
+            if version_id is None:
+                stored = _newest(reading, bucket_id, encoded)
+                if stored is None:
+                    raise _no_such_key(name, key)
+            else:
+                stored = _find_version(reading, bucket_id, key, version_id)
+            if records.has_delete_marker(stored.value):
+                raise _is_delete_marker(name, key, stored.value, version_id)
+            tagged = records.encode(records.with_tags(records.decode_object(stored.value), tags))
+            return (Put(store=stored.store, key=stored.row, value=tagged),)
 
         await self._index.commit(Batch(expects=expects, derive=(derive,)))
+        return records.object_info(name, key, tagged)
 
     async def restore(self, bucket: str, key: str) -> None:
         """Remove an object's tombstone. Raises NoSuchBucket, NoSuchKey."""
@@ -627,6 +689,49 @@ class Objects:
             next_after=None if next_after is None else next_after.decode(),
         )
 
+    def list_versions(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        key_marker: str = "",
+        version_marker: str = "",
+        max_keys: int = 1000,
+    ) -> VersionPage:
+        """Return one page of a bucket's versions and delete markers, by key, then newest first.
+
+        Starts after key_marker; with version_marker, which is a version id or a marker of an
+        earlier page, after that version of that key. Raises NoSuchBucket.
+        """
+        with self._index.view() as view:
+            bucket_id = records.bucket_id(buckets.find(view, bucket))
+            page = listing.page(
+                versions.Rows(view, bucket_id),
+                prefix=versions.entry_of(prefix),
+                delimiter=versions.entry_of(delimiter),
+                start_after=versions.entry_behind(view, bucket_id, key_marker, version_marker),
+                entries_max=min(max_keys, PAGE_ENTRIES_MAX),
+                end_mark=keys.END,
+            )
+        listed = tuple(
+            [
+                records.listed_version(versions.key_of(entry), value, is_latest=newest)
+                for entry, (value, newest) in page.rows
+            ]
+        )
+        next_after = None
+        if page.next_after is not None:
+            marker = versions.marker_of(page.next_after)
+            if marker and listed[-1].version_id != NULL_VERSION:
+                marker = listed[-1].version_id
+            next_after = versions.key_of(page.next_after), marker
+        return VersionPage(
+            versions=listed,
+            common_prefixes=tuple([versions.key_of(each) for each in page.common_prefixes]),
+            next_after=next_after,
+        )
+
     def _list(
         self,
         bucket: str,
@@ -643,9 +748,8 @@ class Objects:
         prefix_bytes = prefix.encode("utf-8", "surrogatepass")
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
-            rows = _Rows(view, Store.OBJECTS, bucket_id)
-            if not include_tombstoned:
-                rows = _ShownRows(view, Store.OBJECTS, bucket_id, hidden_max)
+            hidden = records.has_delete_marker if include_tombstoned else records.is_hidden
+            rows = _ShownRows(view, Store.OBJECTS, bucket_id, hidden, hidden_max)
             page = listing.page(
                 rows,
                 prefix=prefix_bytes,
@@ -663,6 +767,7 @@ class Objects:
         self, received: Received, attributes: ObjectAttributes, *, now_ms: int | None = None
     ) -> _Born:
         at_ms = self._now_ms() if now_ms is None else now_ms
+        random_id = self._new_id()
         digests = received.digests
         return _Born(
             size_bytes=received.size_bytes,
@@ -670,7 +775,8 @@ class Objects:
             crc64nvme=int.from_bytes(digests[checksums.CRC64NVME], "big"),
             attributes=attributes,
             now_ms=at_ms,
-            row=bodies.row_name(at_ms, self._new_id()),
+            random_id=random_id,
+            row=bodies.row_name(at_ms, random_id),
             body=received,
             shared=(),
         )
@@ -706,19 +812,26 @@ class _Rows:
 
 
 class _ShownRows(_Rows):
-    """The rows without tombstoned objects. hidden_max: tombstones to skip; None means all.
+    """The rows without those that is_hidden: tombstoned objects and delete markers.
 
-    Mutable: paused_at is the key at which the walk stopped after hidden_max tombstones.
+    Mutable: paused_at is the key at which the walk stopped after hidden_max hidden rows; None means
+    that it skips all.
     """
 
     def __init__(
-        self, view: Entering, store: Store, bucket_id: int, hidden_max: int | None
+        self,
+        view: Entering,
+        store: Store,
+        bucket_id: int,
+        is_hidden: Callable[[bytes], bool],
+        hidden_max: int | None,
     ) -> None:
         super().__init__(view, store, bucket_id)
+        self._is_hidden = is_hidden
         self._hidden_left = -1 if hidden_max is None else hidden_max
 
     def walk(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        hidden = records.is_tombstoned
+        hidden = self._is_hidden
         for key, _, value in keys.walk(self._view, self._store, self._bucket_id, start):
             if not hidden(value):
                 yield key, value
@@ -730,12 +843,12 @@ class _ShownRows(_Rows):
 
     def first(self, start: bytes) -> tuple[bytes, bytes] | None:
         row = super().first(start)
-        if row is None or not records.is_tombstoned(row[1]):
+        if row is None or not self._is_hidden(row[1]):
             return row
         return next(self.walk(row[0]), None)
 
     def _are_shown(self, rows: Sequence[tuple[bytes, bytes]]) -> bool:
-        return not any(map(records.is_tombstoned, [value for _, value in rows]))
+        return not any(map(self._is_hidden, [value for _, value in rows]))
 
 
 class _Born(msgspec.Struct, frozen=True, kw_only=True):
@@ -746,19 +859,23 @@ class _Born(msgspec.Struct, frozen=True, kw_only=True):
     crc64nvme: int
     attributes: ObjectAttributes
     now_ms: int
+    random_id: str
     row: str
     body: Received | None
     shared: tuple[Segment, ...]
 
     def record(
-        self, segments: tuple[Segment, ...], before: records.ObjectRecord | None
+        self,
+        segments: tuple[Segment, ...],
+        before: records.ObjectRecord | None,
+        versioning: Versioning | None,
     ) -> records.ObjectRecord:
-        sequence = self.now_ms << SEQUENCE_BITS
-        if before is not None:
-            sequence = max(sequence, before.sequence + 1)
+        sequence, version_id = versions.identity(
+            before, versioning, now_ms=self.now_ms, random_id=self.random_id
+        )
         return records.ObjectRecord(
             sequence=sequence,
-            version_id=NULL_VERSION,
+            version_id=version_id,
             size_bytes=self.size_bytes,
             etag=self.etag,
             crc64nvme=self.crc64nvme,
@@ -863,48 +980,124 @@ def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
     return None if address is None else reading.get(Store.OBJECTS, address)
 
 
-def check_bucket(reading: Reading, name: str, bucket_id: int) -> None:
-    """Raise NoSuchBucket unless name is still the bucket with that id."""
-    if records.bucket_id(buckets.find(reading, name)) != bucket_id:
+def check_bucket(reading: Reading, name: str, bucket_id: int) -> Versioning | None:
+    """Return a bucket's versioning. Raises NoSuchBucket unless name still has that id."""
+    value = buckets.find(reading, name)
+    if records.bucket_id(value) != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
+    return records.versioning(value)
 
 
 def check_source(reading: Reading, source: ObjectInfo) -> None:
-    """Raise SourceGone unless the source of a copy still has the row that was read."""
+    """Raise SourceGone unless the source of a copy still has the body that was read."""
     try:
         bucket_id = records.bucket_id(buckets.find(reading, source.bucket))
     except errors.NoSuchBucket:
         bucket_id = 0
-    value = find(reading, bucket_id, source.key)
-    if value is None or records.decode_object(value).segments != source.body.segments:
+    encoded = source.key.encode("utf-8", "surrogatepass")
+    stored = versions.find(reading, bucket_id, encoded, source.version_id)
+    if stored is None or records.decode_object(stored.value).segments != source.body.segments:
         raise errors.SourceGone(
             f"{source.key!r} was overwritten or removed during the copy", key=source.key
         )
 
 
-def plan_delete(
-    bucket_id: int, encoded: bytes, precondition: Precondition, *, now_ms: int
-) -> tuple[Derivation, ...]:
-    """Return the derivations that remove a key's object, its tombstone and unused markers."""
+def _plan_delete(
+    reading: Reading,
+    bucket_id: int,
+    versioning: Versioning | None,
+    encoded: bytes,
+    removal: Removal,
+    *,
+    now_ms: int,
+    random_id: str,
+    owner: str,
+) -> tuple[Deleted, Sequence[Write]]:
+    """Check a deletion; return its outcome and the writes."""
+    version_id = removal.version_id
+    if version_id is not None:
+        stored = versions.find(reading, bucket_id, encoded, version_id)
+    else:
+        stored = _newest(reading, bucket_id, encoded)
+    if removal.precondition is not ALWAYS:
+        judged = None if stored is None else records.decode_object(stored.value)
+        check_write(removal.precondition, removal.key, judged)
+    if version_id is None and versioning is not None:
+        return _plan_delete_marker(
+            reading,
+            bucket_id,
+            versioning,
+            encoded,
+            stored,
+            now_ms=now_ms,
+            random_id=random_id,
+            owner=owner,
+        )
+    if stored is None:
+        return Deleted(version_id=version_id), ()
+    is_delete_marker = records.has_delete_marker(stored.value)
+    deleted = Deleted(version_id=version_id, is_delete_marker=is_delete_marker)
+    return deleted, _plan_removal(reading, stored, now_ms=now_ms)
+
+
+def _plan_delete_marker(
+    reading: Reading,
+    bucket_id: int,
+    versioning: Versioning,
+    encoded: bytes,
+    newest: versions.Stored | None,
+    *,
+    now_ms: int,
+    random_id: str,
+    owner: str,
+) -> tuple[Deleted, Sequence[Write]]:
+    """Return the outcome and the writes of a deletion that writes a delete marker."""
+    before = None if newest is None else records.decode_object(newest.value)
+    marker = versions.delete_marker(
+        before,
+        versioning,
+        now_ms=now_ms,
+        random_id=random_id,
+        owner=owner,
+    )
+    address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
+    change = versions.plan_succession(reading, bucket_id, encoded, address, before, versioning)
+    deleted = Deleted(version_id=marker.version_id, is_delete_marker=True)
+    return deleted, (
+        *placing,
+        *change.writes,
+        *bodies.recount(reading, added=(), removed=change.removed, now_ms=now_ms),
+        Put(store=Store.OBJECTS, key=address, value=records.encode(marker)),
+    )
+
+
+def _plan_removal(reading: Reading, stored: versions.Stored, *, now_ms: int) -> Sequence[Write]:
+    """Return the writes that remove a version, and the tombstone of a tombstoned object."""
+    change = versions.plan_removal(reading, stored)
+    writes = list(change.writes)
+    if records.is_tombstoned(stored.value):
+        writes.append(Delete(store=Store.TOMBSTONES, key=stored.address))
+    writes.extend(bodies.recount(reading, added=(), removed=change.removed, now_ms=now_ms))
+    return writes
+
+
+def _freeing(bucket_id: int, encoded: bytes, *, now_ms: int) -> tuple[Derivation, ...]:
+    """Return the derivations that remove an object of a table bucket, which has no versions."""
 
     def derive(reading: Reading) -> Sequence[Write]:
-        address = keys.locate(reading, bucket_id, encoded)
-        value = None if address is None else reading.get(Store.OBJECTS, address)
-        record = None if value is None else records.decode_object(value)
-        conditions.check_write(
-            precondition,
-            key=encoded.decode(),
-            etag=None if record is None else record.etag,
-        )
-        if address is None or record is None:
-            return ()
-        writes: list[Write] = [Delete(store=Store.OBJECTS, key=address)]
-        if record.tombstoned_at_ms is not None:
-            writes.append(Delete(store=Store.TOMBSTONES, key=address))
-        writes.extend(bodies.recount(reading, added=(), removed=record.segments, now_ms=now_ms))
-        return writes
+        stored = _newest(reading, bucket_id, encoded)
+        return () if stored is None else _plan_removal(reading, stored, now_ms=now_ms)
 
     return (derive, *_tidy(bucket_id, encoded))
+
+
+def _newest(reading: Reading, bucket_id: int, encoded: bytes) -> versions.Stored | None:
+    """Return the newest version of a key, a delete marker too."""
+    address = keys.locate(reading, bucket_id, encoded)
+    value = None if address is None else reading.get(Store.OBJECTS, address)
+    if address is None or value is None:
+        return None
+    return versions.Stored(address=address, row=address, value=value, newest=True)
 
 
 def _is_same(reading: Reading, bucket: BucketInfo, seen: Seen) -> bool:
@@ -969,6 +1162,7 @@ def _plan_put(
     reading: Reading,
     bucket: str,
     bucket_id: int,
+    versioning: Versioning | None,
     key: str,
     encoded: bytes,
     born: _Born,
@@ -976,28 +1170,29 @@ def _plan_put(
     equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
     """Check a write; return the object, whether its body is used, and the writes."""
-    check_bucket(reading, bucket, bucket_id)
     address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
     value = reading.get(Store.OBJECTS, address)
     before = None if value is None else records.decode_object(value)
-    conditions.check_write(precondition, key=key, etag=None if before is None else before.etag)
+    check_write(precondition, key, before)
     if before is not None and precondition.write_once:
+        assert versioning is None, "only table buckets have write-once keys, and no versions"
         return _plan_rewrite(bucket, key, address, before, born, equal)
+    change = versions.plan_succession(reading, bucket_id, encoded, address, before, versioning)
     added: tuple[Segment, ...] = born.shared
     naming: tuple[Write, ...] = ()
     segments = born.shared
     if born.body is not None:
         segments, naming = bodies.name_new(born.body.body, row=born.row)
-    removed = () if before is None else before.segments
     counting = (
-        bodies.recount(reading, added=added, removed=removed, now_ms=born.now_ms)
-        if added or removed
+        bodies.recount(reading, added=added, removed=change.removed, now_ms=born.now_ms)
+        if added or change.removed
         else ()
     )
-    stored = records.encode(born.record(segments, before))
+    stored = records.encode(born.record(segments, before, versioning))
     writes: list[Write] = [
         *placing,
         *naming,
+        *change.writes,
         *counting,
         Put(store=Store.OBJECTS, key=address, value=stored),
     ]
@@ -1032,7 +1227,7 @@ def _plan_rewrite(
     if (before.etag, before.attributes) == (born.etag, born.attributes):
         after = records.with_tombstone(before, None)
     else:
-        after = born.record(before.segments, before)
+        after = born.record(before.segments, before, None)
     stored = records.encode(after)
     info = records.object_info(bucket, key, stored)
     if after == before:
@@ -1041,6 +1236,46 @@ def _plan_rewrite(
     if before.tombstoned_at_ms is not None:
         writes.append(Delete(store=Store.TOMBSTONES, key=address))
     return info, False, writes
+
+
+def check_write(precondition: Precondition, key: str, newest: records.ObjectRecord | None) -> None:
+    """Raise NoSuchKey or PreconditionFailed if a write is not allowed.
+
+    newest: the key's newest version; a delete marker is no object.
+    """
+    is_object = newest is not None and not records.is_delete_marker(newest)
+    conditions.check_write(
+        precondition, key=key, etag=newest.etag if newest is not None and is_object else None
+    )
+
+
+def _find_version(reading: Reading, bucket_id: int, key: str, version_id: str) -> versions.Stored:
+    """Return a version, a delete marker too. Raises NoSuchVersion."""
+    encoded = key.encode("utf-8", "surrogatepass")
+    stored = versions.find(reading, bucket_id, encoded, version_id)
+    if stored is None:
+        raise errors.NoSuchVersion(
+            f"{key!r} has no version {version_id!r}", key=key, version_id=version_id
+        )
+    return stored
+
+
+def _is_delete_marker(
+    bucket: str, key: str, value: bytes, version_id: str | None
+) -> errors.StorageError:
+    """Return the error of reading a delete marker. version_id: None if it is the newest version."""
+    record = records.decode_object(value)
+    if version_id is None:
+        return errors.KeyDeleted(
+            f"{key!r} was deleted", bucket=bucket, key=key, version_id=record.version_id
+        )
+    return errors.IsDeleteMarker(
+        f"the version {version_id!r} of {key!r} is a delete marker",
+        bucket=bucket,
+        key=key,
+        version_id=version_id,
+        modified_at_ms=record.modified_at_ms,
+    )
 
 
 def _no_such_key(bucket: str, key: str) -> errors.NoSuchKey:

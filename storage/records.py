@@ -23,16 +23,27 @@ from storage.model import (
     BucketKind,
     ChecksumType,
     ListedObject,
+    ListedVersion,
     ObjectAttributes,
     ObjectInfo,
     Segment,
     SegmentBody,
+    Versioning,
 )
 
 VERSION = 1
 HEAD_BYTES = 2
 FLAG_TOMBSTONED = 1
 """Flag of an object that listings hide and only the sweep may remove."""
+FLAG_DELETE_MARKER = 2
+"""Flag of a version that is a delete marker."""
+FLAGS_HIDDEN = FLAG_TOMBSTONED | FLAG_DELETE_MARKER
+"""Flags of what a listing of objects does not show."""
+
+FLAGS_VERSIONING = 3
+"""Flags of a bucket: a write reads the bucket's versioning without decoding the record."""
+_FLAG_OF_VERSIONING: Mapping[Versioning | None, int] = {None: 0, "Enabled": 1, "Suspended": 2}
+_VERSIONING_OF_FLAG: Mapping[int, Versioning | None] = {0: None, 1: "Enabled", 2: "Suspended"}
 
 INFOS_REMEMBERED = 4096
 INFO_BYTES_REMEMBERED_MAX = 1024
@@ -44,8 +55,9 @@ _VERSION_BYTE = bytes((VERSION,))
 class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """Store.OBJECTS: the newest version of a key. Store.VERSIONS: an older one.
 
-    sequence: orders the versions of a key, greater is newer. upload_id: of the multipart upload
-    that completed as this object, so that a repeated completion is recognised.
+    sequence: orders the versions of a key, greater is newer. etag: "" for a delete marker, which
+    has no body. upload_id: of the multipart upload that completed as this object, so that a
+    repeated completion is recognised.
     """
 
     sequence: int
@@ -84,8 +96,14 @@ class _ListedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, 
     attributes: _ListedAttributes
 
 
+class _Sequence(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """The first field of an ObjectRecord; the others are skipped."""
+
+    sequence: int
+
+
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.BUCKETS: settings is the faces' own JSON."""
+    """Store.BUCKETS: settings is the faces' own JSON. The flags hold the bucket's versioning."""
 
     bucket_id: int
     kind: BucketKind
@@ -151,6 +169,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 _encoder = msgspec.msgpack.Encoder()
 _objects = msgspec.msgpack.Decoder(ObjectRecord)
 _listed = msgspec.msgpack.Decoder(_ListedRecord)
+_sequences = msgspec.msgpack.Decoder(_Sequence)
 _buckets = msgspec.msgpack.Decoder(BucketRecord)
 _bucket_ids = msgspec.msgpack.Decoder(_BucketId)
 _blobs = msgspec.msgpack.Decoder(BlobRecord)
@@ -161,10 +180,19 @@ _releases = msgspec.msgpack.Decoder(ReleasedRecord)
 
 
 def encode(record: msgspec.Struct) -> bytes:
-    """Return the record's bytes, flags included."""
-    tombstoned = isinstance(record, ObjectRecord) and record.tombstoned_at_ms is not None
-    flags = FLAG_TOMBSTONED if tombstoned else 0
+    """Return the record's bytes, flags included; for a bucket's record see `encode_bucket`."""
+    flags = 0
+    if isinstance(record, ObjectRecord):
+        if record.tombstoned_at_ms is not None:
+            flags = FLAG_TOMBSTONED
+        if is_delete_marker(record):
+            flags |= FLAG_DELETE_MARKER
     return bytes((VERSION, flags)) + _encoder.encode(record)
+
+
+def encode_bucket(record: BucketRecord, versioning: Versioning | None) -> bytes:
+    """Return the bytes of a bucket's record."""
+    return bytes((VERSION, _FLAG_OF_VERSIONING[versioning])) + _encoder.encode(record)
 
 
 def decode_object(value: bytes) -> ObjectRecord:
@@ -205,6 +233,31 @@ def decode_released(value: bytes) -> ReleasedRecord:
 def is_tombstoned(value: bytes) -> bool:
     """Return whether an object's record is tombstoned, without decoding it."""
     return value[1] & FLAG_TOMBSTONED != 0
+
+
+def is_hidden(value: bytes) -> bool:
+    """Return whether a listing of objects leaves out an object's record, without decoding it."""
+    return value[1] & FLAGS_HIDDEN != 0
+
+
+def has_delete_marker(value: bytes) -> bool:
+    """Return whether a version's record is a delete marker, without decoding it."""
+    return value[1] & FLAG_DELETE_MARKER != 0
+
+
+def is_delete_marker(record: ObjectRecord) -> bool:
+    """Return whether a version is a delete marker."""
+    return not record.etag
+
+
+def sequence(value: bytes) -> int:
+    """Return the sequence in a version's record, without decoding the rest."""
+    return _decode(_sequences, value).sequence
+
+
+def versioning(value: bytes) -> Versioning | None:
+    """Return the versioning in a bucket's record, without decoding it."""
+    return _VERSIONING_OF_FLAG[value[1] & FLAGS_VERSIONING]
 
 
 def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:
@@ -271,6 +324,24 @@ def listed_object(value: bytes) -> ListedObject:
     )
 
 
+def listed_version(key: str, value: bytes, *, is_latest: bool) -> ListedVersion:
+    """Return what a listing of versions says of a version."""
+    record = decode_object(value)
+    attributes = record.attributes
+    return ListedVersion(
+        key=key,
+        version_id=record.version_id,
+        is_latest=is_latest,
+        is_delete_marker=is_delete_marker(record),
+        size_bytes=record.size_bytes,
+        etag=record.etag,
+        modified_at_ms=record.modified_at_ms,
+        storage_class=attributes.storage_class,
+        checksum_algorithms=tuple(attributes.checksums),
+        checksum_type=attributes.checksum_type,
+    )
+
+
 def bucket_info(name: str, value: bytes) -> BucketInfo:
     """Return the bucket that a record describes."""
     record = _decode(_buckets, value)
@@ -283,6 +354,7 @@ def bucket_info(name: str, value: bytes) -> BucketInfo:
         region=record.region,
         created_at_ms=record.created_at_ms,
         settings=settings,
+        versioning=versioning(value),
     )
 
 

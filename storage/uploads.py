@@ -17,7 +17,6 @@ from storage import (
     bodies,
     buckets,
     checksums,
-    conditions,
     errors,
     etags,
     keys,
@@ -25,6 +24,7 @@ from storage import (
     names,
     objects,
     records,
+    versions,
 )
 from storage.batch import (
     Batch,
@@ -41,7 +41,6 @@ from storage.blobs import Blobs
 from storage.index import Index
 from storage.model import (
     ALWAYS,
-    NULL_VERSION,
     ByteRange,
     ChecksumType,
     NewId,
@@ -249,10 +248,11 @@ class Uploads:
         """
         encoded = names.check_key(key)
         _check_order(parts)
-        now_ms = self._now_ms()
+        now_ms, random_id = self._now_ms(), self._new_id()
 
         def complete(reading: Reading, equal: objects.Equal | None) -> Decided[ObjectInfo]:
-            bucket_id = records.bucket_id(buckets.find(reading, bucket))
+            bucket_row = buckets.find(reading, bucket)
+            bucket_id, versioning = records.bucket_id(bucket_row), records.versioning(bucket_row)
             address = keys.locate(reading, bucket_id, encoded)
             value = None if address is None else reading.get(Store.OBJECTS, address)
             before = None if value is None else records.decode_object(value)
@@ -264,15 +264,16 @@ class Uploads:
                 return Decided(result=records.object_info(bucket, key, value))
             stored = dict(_parts_of(reading, upload_id, 1))
             chosen = _choose(parts, stored, self._part_bytes_min, part_checksums or {})
-            born = _join(upload_id, upload, chosen, before, now_ms)
+            sequence, version_id = versions.identity(
+                before, versioning, now_ms=now_ms, random_id=random_id
+            )
+            born = _join(upload_id, upload, chosen, sequence, version_id, now_ms)
             if size_bytes is not None and size_bytes != born.size_bytes:
                 raise errors.InvalidPart(
                     f"the parts have {born.size_bytes} bytes, not {size_bytes}",
                     size_bytes=born.size_bytes,
                 )
-            conditions.check_write(
-                precondition, key=key, etag=None if before is None else before.etag
-            )
+            objects.check_write(precondition, key, before)
             kept = {number for number, _ in parts}
             unnamed = [part for number, part in stored.items() if number not in kept]
             removed = [segment for part in unnamed for segment in part.segments]
@@ -280,13 +281,18 @@ class Uploads:
             writes += [
                 Delete(store=Store.PARTS, key=_part_key(upload_id, number)) for number in stored
             ]
-            if before is not None and precondition.write_once:
-                removed += born.segments
-                born = _rewritten(key, before, born, equal)
-            elif before is not None:
-                removed += before.segments
             address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
             writes += placing
+            if before is not None and precondition.write_once:
+                assert versioning is None, "only table buckets have write-once keys, no versions"
+                removed += born.segments
+                born = _rewritten(key, before, born, equal)
+            else:
+                change = versions.plan_succession(
+                    reading, bucket_id, encoded, address, before, versioning
+                )
+                writes += change.writes
+                removed += change.removed
             writes += bodies.recount(reading, added=(), removed=removed, now_ms=now_ms)
             encoded_record = records.encode(born)
             writes.append(Put(store=Store.OBJECTS, key=address, value=encoded_record))
@@ -511,7 +517,8 @@ def _join(
     upload_id: str,
     upload: records.UploadRecord,
     chosen: Sequence[records.PartRecord],
-    before: records.ObjectRecord | None,
+    sequence: int,
+    version_id: str,
     now_ms: int,
 ) -> records.ObjectRecord:
     """Return the object made of the chosen parts."""
@@ -538,10 +545,9 @@ def _join(
         part_sizes_bytes=tuple(part.size_bytes for part in chosen),
         part_checksums=part_checksums,
     )
-    sequence = now_ms << objects.SEQUENCE_BITS
     return records.ObjectRecord(
-        sequence=sequence if before is None else max(sequence, before.sequence + 1),
-        version_id=NULL_VERSION,
+        sequence=sequence,
+        version_id=version_id,
         size_bytes=sum(part.size_bytes for part in chosen),
         etag=etags.of_parts([part.etag for part in chosen]),
         crc64nvme=checksums.combine(

@@ -114,8 +114,23 @@ async def get_bucket_location(services: engines.Services, call: calls.Call) -> a
 
 async def get_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
-    services.buckets.get(operation.bucket)
-    return asgi.Response(200, wire.XML_HEADERS, wire.versioning())
+    bucket = services.buckets.get(operation.bucket)
+    return asgi.Response(200, wire.XML_HEADERS, wire.versioning(bucket.versioning))
+
+
+async def put_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutBucketVersioning = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    versioning = documents.parse_versioning(data)
+    bucket = services.buckets.get(operation.bucket)
+    if bucket.kind == "table":
+        raise errors.TableBucketVerb(
+            "The objects of a table bucket have no versions: PutBucketVersioning is not offered.",
+            Method="PUT",
+            ResourceType="TABLE BUCKET",
+        )
+    await services.buckets.set_versioning(operation.bucket, versioning, bucket_id=bucket.bucket_id)
+    return asgi.Response(200)
 
 
 async def refuse_absent(

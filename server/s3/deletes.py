@@ -25,12 +25,14 @@ from server.s3 import (
     wire_errors,
 )
 from storage import errors as storage_errors
-from storage import model
+from storage import model, versions
+from storage import objects as storage_objects
 
 KEYS_AT_ONCE: Final = 32
 """Keys that are judged, or begun to be deleted, before others get their turn."""
 
-_Fault: TypeAlias = tuple[int, Exception]
+_Outcome: TypeAlias = tuple[int, model.Deleted | Exception]
+"""The number of a key in the request, and what became of it."""
 
 
 async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -46,20 +48,19 @@ async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.R
     data = await incoming.read_document(call.request, call.caller, integrity=integrity)
     deletes = await incoming.parsed(documents.parse_deletes, data)
     engines.bucket_of(engines.ruling(call, bucket, ""), bucket)
-    failed: dict[int, Exception] = {}
+    outcomes: dict[int, model.Deleted | Exception] = {}
     together: list[int] = []
     alone: list[int] = []
     for number, target in enumerate(deletes.targets):
         try:
             (together if _is_plain(services, bucket, target, call) else alone).append(number)
         except Exception as error:  # noqa: BLE001 - each key has its own answer
-            failed[number] = _known(error)
+            outcomes[number] = _known(error)
         if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
             await asyncio.sleep(0)
     for start in range(0, len(alone), KEYS_AT_ONCE):
         step = alone[start : start + KEYS_AT_ONCE]
-        faults = await _delete_each(services, bucket, deletes.targets, step, call)
-        failed.update((number, _known(fault)) for number, fault in faults)
+        outcomes.update(await _delete_each(services, bucket, deletes.targets, step, call))
     steps = []
     async with asyncio.TaskGroup() as group:
         for start in range(0, len(together), KEYS_AT_ONCE):
@@ -68,24 +69,26 @@ async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.R
             steps.append(group.create_task(removal))
             await asyncio.sleep(0)
     for task in steps:
-        failed.update((number, _known(fault)) for number, fault in task.result())
-    rows = []
-    for number, target in enumerate(deletes.targets):
-        answer = None
-        if number in failed:
-            row, message = wire_errors.find(failed[number])
-            answer = row.code, message
-        rows.append(wire.Deletion(key=target.key, version_id=target.version_id, error=answer))
+        outcomes.update(task.result())
+    rows = [_row(target, outcomes[number]) for number, target in enumerate(deletes.targets)]
     return asgi.Response(200, wire.XML_HEADERS, wire.delete_result(rows, quiet=deletes.quiet))
+
+
+def _row(target: documents.Target, outcome: model.Deleted | Exception) -> wire.Deletion:
+    if not isinstance(outcome, Exception):
+        marker = outcome.version_id if outcome.is_delete_marker else None
+        return wire.Deletion(key=target.key, version_id=target.version_id, delete_marker=marker)
+    row, message = wire_errors.find(_known(outcome))
+    return wire.Deletion(key=target.key, version_id=target.version_id, error=(row.code, message))
 
 
 def _is_plain(
     services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
 ) -> bool:
     """Authorise one key; say whether it can go with others. Raises AccessDenied."""
-    demand = demands.key(call.context, bucket, target.key, "s3:DeleteObject", "write")
+    demand = demands.deletion(call.context, bucket, target.key, target.version_id)
     services.authoriser.check(call.principal, demand)
-    if target.version_id not in (None, model.NULL_VERSION):
+    if target.version_id is not None and not versions.is_version_id(target.version_id):
         raise errors.InvalidArgument("Invalid version id specified")
     return target.etag is None and engines.ruling(call, bucket, target.key).on_delete == "remove"
 
@@ -96,25 +99,27 @@ async def _remove(
     targets: Sequence[documents.Target],
     numbers: Sequence[int],
     call: calls.Call,
-) -> list[_Fault]:
+) -> list[_Outcome]:
     """Remove keys in one transaction; each by itself if a table was made around one meanwhile."""
     rulings = [engines.ruling(call, bucket, targets[number].key) for number in numbers]
     expects = tuple(dict.fromkeys(expect for ruling in rulings for expect in ruling.expects))
     try:
         outcome = await services.objects.delete_many(
             engines.bucket_of(rulings[0], bucket),
-            [targets[number].key for number in numbers],
+            [
+                storage_objects.Removal(
+                    key=targets[number].key, version_id=targets[number].version_id
+                )
+                for number in numbers
+            ],
+            owner=call.principal.account_id,
             expects=expects,
         )
     except storage_errors.ExpectationFailed:
         return await _delete_each(services, bucket, targets, numbers, call)
     except Exception as error:  # noqa: BLE001 - `_known` tells whose fault it is
         return [(number, error) for number in numbers]
-    return [
-        (number, fault)
-        for number, (_, fault) in zip(numbers, outcome, strict=True)
-        if fault is not None
-    ]
+    return list(zip(numbers, outcome, strict=True))
 
 
 async def _delete_each(
@@ -123,25 +128,25 @@ async def _delete_each(
     targets: Sequence[documents.Target],
     numbers: Sequence[int],
     call: calls.Call,
-) -> list[_Fault]:
+) -> list[_Outcome]:
     outcomes = await asyncio.gather(
-        *(_delete(services, bucket, targets[number], call) for number in numbers),
-        return_exceptions=True,
+        *(_delete_one(services, bucket, targets[number], call) for number in numbers)
     )
-    return [
-        (number, done)
-        for number, done in zip(numbers, outcomes, strict=True)
-        if isinstance(done, Exception)
-    ]
+    return list(zip(numbers, outcomes, strict=True))
 
 
-async def _delete(
+async def _delete_one(
     services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
-) -> None:
+) -> model.Deleted | Exception:
     precondition = (
         model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
     )
-    await objects.delete(services, bucket, target.key, precondition, call)
+    try:
+        return await objects.delete(
+            services, bucket, target.key, target.version_id, precondition, call
+        )
+    except Exception as error:  # noqa: BLE001 - each key has its own answer
+        return error
 
 
 def _known(error: Exception) -> Exception:

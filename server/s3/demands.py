@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from server import calls
 from server.access import arns, model
 from server.s3 import guard, operations
@@ -26,6 +28,26 @@ def on_object(action: str, access: guard.Access) -> calls.Demanding:
         return (key(call.context, value.bucket, value.key, action, access),)
 
     return demand
+
+
+def on_version(action: str, version_action: str, access: guard.Access) -> calls.Demanding:
+    """Demand an action on the object; another one if the request names a version of it."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        value = call.value
+        version_id = value.version_id
+        if version_id is None:
+            return (key(call.context, value.bucket, value.key, action, access),)
+        return (version(call.context, value.bucket, value.key, version_id, version_action, access),)
+
+    return demand
+
+
+def for_read(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand GetObject, or GetObjectVersion for a version that the request names."""
+    value: operations.GetObject | operations.HeadObject = call.value
+    version_id = value.read.version_id
+    return (_read(call.context, value.bucket, value.key, version_id),)
 
 
 def on_bucket(action: str) -> calls.Demanding:
@@ -48,12 +70,15 @@ def on_every_bucket(action: str) -> calls.Demanding:
 
 
 def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand GetObject and GetObjectAttributes, as S3 does."""
+    """Demand GetObject and GetObjectAttributes, or their actions on a version, as S3 does."""
     value: operations.GetObjectAttributes = call.value
-    return tuple(
-        key(call.context, value.bucket, value.key, action, "read")
-        for action in ("s3:GetObject", "s3:GetObjectAttributes")
-    )
+    bucket, name, version_id = value.bucket, value.key, value.version_id
+    if version_id is None:
+        attributes = key(call.context, bucket, name, "s3:GetObjectAttributes", "read")
+    else:
+        action = "s3:GetObjectVersionAttributes"
+        attributes = version(call.context, bucket, name, version_id, action, "read")
+    return _read(call.context, bucket, name, version_id), attributes
 
 
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
@@ -91,6 +116,14 @@ def for_list(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     value: operations.ListObjects | operations.ListObjectsV2 = call.value
     limits = {"s3:delimiter": value.delimiter, "s3:max-keys": str(value.max_keys)}
     return (listing(call.context, value.bucket, value.prefix, limits),)
+
+
+def for_list_versions(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand ListBucketVersions, with the condition keys of a listing."""
+    value: operations.ListObjectVersions = call.value
+    limits = {"s3:delimiter": value.delimiter, "s3:max-keys": str(value.max_keys)}
+    action = "s3:ListBucketVersions"
+    return (listing(call.context, value.bucket, value.prefix, limits, action=action),)
 
 
 def for_list_uploads(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
@@ -133,6 +166,27 @@ def key(
     )
 
 
+def version(
+    rulings: guard.Guard,
+    bucket: str,
+    name: str,
+    version_id: str,
+    action: str,
+    access: guard.Access,
+) -> model.Demand:
+    """Return what an action on one version of an object demands, as `key` does."""
+    demand = key(rulings, bucket, name, action, access)
+    context = {**demand.context, "s3:VersionId": version_id}
+    return msgspec.structs.replace(demand, context=context)
+
+
+def deletion(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
+    """Return what the deletion of an object, or of the version named, demands."""
+    if version_id is None:
+        return key(rulings, bucket, name, "s3:DeleteObject", "write")
+    return version(rulings, bucket, name, version_id, "s3:DeleteObjectVersion", "write")
+
+
 def listing(
     rulings: guard.Guard,
     bucket: str,
@@ -167,7 +221,13 @@ def _bucket(action: str, bucket: str) -> model.Demand:
 
 def _source(call: calls.Call) -> model.Demand:
     source = call.value.source
-    return key(call.context, source.bucket, source.key, "s3:GetObject", "read")
+    return _read(call.context, source.bucket, source.key, source.version_id)
+
+
+def _read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
+    if version_id is None:
+        return key(rulings, bucket, name, "s3:GetObject", "read")
+    return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")
 
 
 def _tagging(rulings: guard.Guard, bucket: str, name: str) -> model.Demand:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from server import xmltext
 from server.s3 import errors, fields
+from storage import model
 
 _PART_FIELDS = frozenset({"ETag", "PartNumber"})
 _TARGET_FIELDS = frozenset({"Key", "VersionId", "ETag"})
@@ -55,6 +56,25 @@ def parse_create_bucket(data: bytes) -> str | None:
             raise _not_done(child.name)
     constraint = root.child("LocationConstraint")
     return None if constraint is None else constraint.text.strip() or None
+
+
+def parse_versioning(data: bytes) -> model.Versioning:
+    """Return what PutBucketVersioning sets; MFA delete is refused by name."""
+    root = _root(data, "VersioningConfiguration")
+    for child in root.children:
+        if child.name not in ("Status", "MfaDelete", "MFADelete"):
+            raise _malformed()
+        if child.name != "Status" and child.text.strip() != "Disabled":
+            raise _not_done(child.name)
+    status = root.child("Status")
+    if status is None:
+        raise errors.IllegalVersioning("The Versioning element must be specified")
+    match status.text.strip():
+        case "Enabled":
+            return "Enabled"
+        case "Suspended":
+            return "Suspended"
+    raise _malformed()
 
 
 def parse_deletes(data: bytes) -> Deletes:

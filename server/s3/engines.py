@@ -241,6 +241,14 @@ def find(
         raise
 
 
+def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:
+    """Return the version header of a read; a bucket that was never versioned shows none."""
+    bucket = ruling(call, info.bucket, info.key).bucket
+    if bucket is None or bucket.versioning is None:
+        return ()
+    return (("x-amz-version-id", info.version_id),)
+
+
 def owner_of(services: Services, account: str, principal: access_model.Principal) -> wire.Owner:
     """Return the Owner that S3 shows for an account. principal: the caller, who may be of it."""
     for holder in (services.root, principal):

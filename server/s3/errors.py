@@ -95,6 +95,10 @@ class TableBucketVerb(S3Error):
     """A table bucket is made and removed through the s3tables API."""
 
 
+class IllegalVersioning(S3Error):
+    """PutBucketVersioning does not say which versioning the bucket is to have."""
+
+
 class InvalidPartNumber(S3Error):
     """The object has fewer parts than the one asked for."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from server.s3 import errors, preconditions
-from storage import conditions, model
+from storage import conditions, model, versions
 
 Directive = Literal["COPY", "REPLACE"]
 
@@ -156,6 +156,7 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-write-offset-bytes": frozenset(),
     "x-amz-if-match-last-modified-time": frozenset(),
     "x-amz-if-match-size": frozenset(),
+    "x-amz-mfa": frozenset(),
 }
 
 
@@ -462,7 +463,7 @@ def parse_source(headers: preconditions.HeaderView) -> Source:
         source = Source(
             bucket=bucket.decode(),
             key=key.decode(),
-            version_id=version_id or None,
+            version_id=check_version_id(version_id, "x-amz-copy-source") if version_id else None,
             conditions=_source_conditions(headers),
         )
     except UnicodeDecodeError:
@@ -565,7 +566,42 @@ def parse_version_id(query: Mapping[str, str]) -> str | None:
         raise errors.InvalidArgument(
             "Version id cannot be the empty string", ArgumentName="versionId", ArgumentValue=""
         )
+    return None if version_id is None else check_version_id(version_id, "versionId")
+
+
+def refuse_version_id(query: Mapping[str, str]) -> None:
+    """Raise InvalidArgument if a write names a version: it makes a new one."""
+    if "versionId" in query:
+        raise errors.InvalidArgument(
+            "This operation does not accept a version-id.",
+            ArgumentName="versionId",
+            ArgumentValue=query["versionId"],
+        )
+
+
+def check_version_id(version_id: str, name: str) -> str:
+    """Return a version id. Raises InvalidArgument if no version can have it. name: who says it."""
+    if not versions.is_version_id(version_id):
+        raise errors.InvalidArgument(
+            "Invalid version id specified", ArgumentName=name, ArgumentValue=version_id
+        )
     return version_id
+
+
+def parse_version_markers(query: Mapping[str, str]) -> tuple[str, str]:
+    """Return key and version after which a listing of versions starts; "" for none."""
+    key_marker, version_marker = query.get("key-marker", ""), query.get("version-id-marker")
+    if version_marker is None:
+        return key_marker, ""
+    if not version_marker or not key_marker:
+        raise errors.InvalidArgument(
+            "A version-id marker cannot be specified without a key marker."
+            if version_marker
+            else "A version-id marker cannot be empty.",
+            ArgumentName="version-id-marker",
+            ArgumentValue=version_marker,
+        )
+    return key_marker, check_version_id(version_marker, "version-id-marker")
 
 
 def parse_part_number(value: str) -> int:

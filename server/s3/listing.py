@@ -1,9 +1,9 @@
-"""face: ListObjects and ListObjectsV2: one page of a bucket's keys, in UTF-8 byte order."""
+"""face: listings: one page of a bucket's keys, or of their versions, in UTF-8 byte order."""
 
 from __future__ import annotations
 
 from server import asgi, calls
-from server.s3 import engines, fields, operations, tokens, visible, wire
+from server.s3 import engines, errors, fields, operations, tokens, visible, wire
 from storage import model
 
 
@@ -51,6 +51,37 @@ async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.
         owner=owner,
     )
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
+
+
+async def list_object_versions(services: engines.Services, call: calls.Call) -> asgi.Response:
+    operation: operations.ListObjectVersions = call.value
+    bucket = services.buckets.get(operation.bucket)
+    if bucket.kind == "table":
+        raise errors.TableBucketVerb(
+            "The objects of a table bucket have no versions: ListObjectVersions is not offered.",
+            Method="GET",
+            ResourceType="TABLE BUCKET",
+        )
+    page = services.objects.list_versions(
+        operation.bucket,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        key_marker=operation.key_marker,
+        version_marker=operation.version_marker,
+        max_keys=operation.max_keys,
+    )
+    body = wire.list_versions(
+        page,
+        bucket=bucket.name,
+        prefix=operation.prefix,
+        delimiter=operation.delimiter,
+        key_marker=operation.key_marker,
+        version_marker=operation.version_marker,
+        max_keys=operation.max_keys,
+        encode=operation.encode_keys,
+        owner=engines.owner_of(services, bucket.owner, call.principal),
+    )
+    return asgi.Response(200, wire.XML_HEADERS, body)
 
 
 async def _page(

@@ -40,6 +40,7 @@ def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
         )
         if read is fields.PLAIN_READ:
             prepared = services.lines.of(info)
+            headers = engines.version_shown(call, info)
         else:
             status, headers, byte_range = _read(info, read, call)
         pieces = services.objects.pieces(info, byte_range, reading=view)
@@ -57,7 +58,8 @@ def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
         )
     if read is fields.PLAIN_READ:
         length = ("content-length", str(info.size_bytes))
-        return asgi.Response(200, (length,), prepared=services.lines.of(info))
+        version = engines.version_shown(call, info)
+        return asgi.Response(200, (*version, length), prepared=services.lines.of(info))
     status, headers, byte_range = _read(info, read, call)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
     return asgi.Response(status, (*headers, ("content-length", str(size_bytes))))
@@ -178,7 +180,8 @@ def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAtt
 
 
 def _answer_put(info: model.ObjectInfo) -> asgi.Response:
-    return asgi.Response(200, (("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
+    etag = ("etag", f'"{info.etag}"')
+    return asgi.Response(200, (etag, *wire.checksum_headers(info), *wire.written_version(info)))
 
 
 async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -192,6 +195,7 @@ async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Resp
         )
     if (
         (source.bucket, source.key) == (bucket, key)
+        and operation.source.version_id is None
         and operation.metadata_directive == "COPY"
         and operation.tagging_directive == "COPY"
         and not operation.storage_class_given
@@ -232,14 +236,26 @@ async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Resp
         modified_at_ms=info.modified_at_ms,
         elements=wire.checksum_elements(*wire.checksums_of(info)),
     )
-    return asgi.Response(200, wire.XML_HEADERS, body)
+    versions = (*source_version(call, source), *wire.written_version(info))
+    return asgi.Response(200, (*wire.XML_HEADERS, *versions), body)
 
 
 async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObject = call.value
-    _check_version(operation.version_id)
-    await delete(services, operation.bucket, operation.key, operation.conditions, call)
-    return asgi.Response(204)
+    deleted = await delete(
+        services,
+        operation.bucket,
+        operation.key,
+        operation.version_id,
+        operation.conditions,
+        call,
+    )
+    headers: asgi.ResponseHeaders = ()
+    if deleted.version_id is not None:
+        headers = (("x-amz-version-id", deleted.version_id),)
+    if deleted.is_delete_marker:
+        headers = (*headers, ("x-amz-delete-marker", "true"))
+    return asgi.Response(204, headers)
 
 
 def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -252,51 +268,60 @@ def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.
         max_parts=operation.max_parts,
     )
     modified = ("last-modified", wire.format_date(info.modified_at_ms))
-    return asgi.Response(200, (*wire.XML_HEADERS, modified), body)
+    version = engines.version_shown(call, info)
+    return asgi.Response(200, (*wire.XML_HEADERS, modified, *version), body)
 
 
 def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
-    return asgi.Response(200, wire.XML_HEADERS, wire.tagging(info.attributes.tags))
+    headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
+    return asgi.Response(200, headers, wire.tagging(info.attributes.tags))
 
 
 async def put_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     tags = documents.parse_tagging(data)
-    _check_version(operation.version_id)
-    await _set_tags(services, operation, tags, call)
-    return asgi.Response(200)
+    tagged = await _set_tags(services, operation, tags, call)
+    return asgi.Response(200, engines.version_shown(call, tagged))
 
 
 async def delete_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObjectTagging = call.value
-    _check_version(operation.version_id)
-    await _set_tags(services, operation, {}, call)
-    return asgi.Response(204)
+    untagged = await _set_tags(services, operation, {}, call)
+    return asgi.Response(204, engines.version_shown(call, untagged))
 
 
 async def delete(
     services: engines.Services,
     bucket: str,
     key: str,
+    version_id: str | None,
     precondition: model.Precondition,
     call: calls.Call,
-) -> None:
-    """Do what a DELETE of key means in this bucket: remove it, hide it, or refuse."""
+) -> model.Deleted:
+    """Do what a DELETE of key means in this bucket: remove it, hide it, or refuse.
+
+    version_id: the version to remove. Objects of table buckets have the null version alone.
+    """
     engines.bucket_of(engines.ruling(call, bucket, key), bucket)
     if not operations.is_text(key):
-        return
+        return model.Deleted(version_id=version_id)
 
-    async def change(ruling: guard.Ruling) -> None:
+    async def change(ruling: guard.Ruling) -> model.Deleted:
         place = engines.bucket_of(ruling, bucket)
         match ruling.on_delete:
             case "remove":
-                await services.objects.delete(
-                    place, key, precondition=precondition, expects=ruling.expects
+                return await services.objects.delete(
+                    place,
+                    key,
+                    version_id=version_id,
+                    owner=call.principal.account_id,
+                    precondition=precondition,
+                    expects=ruling.expects,
                 )
-            case "tombstone":
+            case "tombstone" if version_id in (None, model.NULL_VERSION):
                 await services.objects.tombstone(
                     place,
                     key,
@@ -304,6 +329,9 @@ async def delete(
                     precondition=precondition,
                     expects=ruling.expects,
                 )
+                return model.Deleted(version_id=version_id)
+            case "tombstone":
+                return model.Deleted(version_id=version_id)
             case "refuse":
                 raise errors.MethodNotAllowed(
                     "The specified method is not allowed against this resource.",
@@ -312,21 +340,33 @@ async def delete(
                 )
 
     async def judge() -> None:
-        demand = demands.key(call.context, bucket, key, "s3:DeleteObject", "write")
+        demand = demands.deletion(call.context, bucket, key, version_id)
         services.authoriser.check(call.principal, demand)
 
-    await engines.settle(call, bucket, key, change, judge=judge)
+    return await engines.settle(call, bucket, key, change, judge=judge)
 
 
 def find_source(
     services: engines.Services, source: fields.Source, call: calls.Call
 ) -> model.ObjectInfo:
     """Return the object that a copy reads, once its conditions hold."""
-    info = engines.find(services, call, source.bucket, source.key, source.version_id)
+    try:
+        info = engines.find(services, call, source.bucket, source.key, source.version_id)
+    except storage_errors.IsDeleteMarker:
+        raise errors.InvalidRequest(
+            "The source of a copy request may not specifically refer to a delete marker by version "
+            "id."
+        ) from None
     conditions.check_copy_source(
         source.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
     )
     return info
+
+
+def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseHeaders:
+    """Return the header that says which version a copy has read."""
+    shown = engines.version_shown(call, source)
+    return tuple(("x-amz-copy-source-version-id", value) for _, value in shown)
 
 
 def _read(
@@ -348,6 +388,7 @@ def _read(
         overrides=read.overrides,
         with_checksums=read.with_checksums and byte_range is None,
     )
+    headers.extend(engines.version_shown(call, info))
     if read.part_number is not None and info.attributes.part_sizes_bytes:
         headers.append(("x-amz-mp-parts-count", str(len(info.attributes.part_sizes_bytes))))
     if byte_range is None:
@@ -404,25 +445,20 @@ async def _set_tags(
     operation: operations.PutObjectTagging | operations.DeleteObjectTagging,
     tags: Mapping[str, str],
     call: calls.Call,
-) -> None:
-    bucket, key = operation.bucket, operation.key
-    engines.find(services, call, bucket, key)
+) -> model.ObjectInfo:
+    bucket, key, version_id = operation.bucket, operation.key, operation.version_id
+    engines.find(services, call, bucket, key, version_id)
 
-    async def change(ruling: guard.Ruling) -> None:
-        await services.objects.set_tags(
-            engines.bucket_of(ruling, bucket), key, tags, expects=ruling.expects
+    async def change(ruling: guard.Ruling) -> model.ObjectInfo:
+        return await services.objects.set_tags(
+            engines.bucket_of(ruling, bucket),
+            key,
+            tags,
+            version_id=version_id,
+            expects=ruling.expects,
         )
 
     async def judge() -> None:
         engines.authorise(services, call)
 
-    await engines.settle(call, bucket, key, change, judge=judge)
-
-
-def _check_version(version_id: str | None) -> None:
-    if version_id not in (None, model.NULL_VERSION):
-        raise errors.InvalidArgument(
-            "Invalid version id specified",
-            ArgumentName="versionId",
-            ArgumentValue=str(version_id),
-        )
+    return await engines.settle(call, bucket, key, change, judge=judge)

@@ -71,6 +71,25 @@ class ListObjectsV2:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ListObjectVersions:
+    """List versions. version_marker: "" starts after all versions of key_marker."""
+
+    bucket: str
+    prefix: str = ""
+    delimiter: str = ""
+    key_marker: str = ""
+    version_marker: str = ""
+    max_keys: int = fields.KEYS_MAX
+    encode_keys: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutBucketVersioning:
+    bucket: str
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteObjects:
     bucket: str
     integrity: fields.Integrity = fields.NO_INTEGRITY
@@ -345,7 +364,15 @@ def parse_create_bucket(bucket: str, key: str, query: Query, headers: Headers) -
     return CreateBucket(bucket=bucket, integrity=fields.parse_integrity(headers))
 
 
+def parse_put_versioning(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> PutBucketVersioning:
+    fields.check_headers_done(headers)
+    return PutBucketVersioning(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
 def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
+    fields.check_headers_done(headers)
     return DeleteObjects(bucket=bucket, integrity=fields.parse_integrity(headers))
 
 
@@ -354,6 +381,7 @@ def parse_abort(bucket: str, key: str, query: Query, headers: Headers) -> AbortM
 
 
 def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> PutObject:
+    fields.refuse_version_id(query)
     written, _ = fields.parse_written(headers)
     return PutObject(
         bucket=bucket,
@@ -422,6 +450,7 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
 
 
 def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> CopyObject:
+    fields.refuse_version_id(query)
     written, storage_class_given = fields.parse_written(headers)
     return CopyObject(
         bucket=bucket,
@@ -439,7 +468,7 @@ def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> 
 def parse_create_upload(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> CreateMultipartUpload:
-    fields.parse_version_id(query)
+    fields.refuse_version_id(query)
     written, _ = fields.parse_written(headers)
     algorithm = fields.parse_algorithm(headers, "x-amz-checksum-algorithm")
     checksum_type = fields.parse_checksum_type(headers)
@@ -497,6 +526,7 @@ def parse_upload_part_copy(bucket: str, key: str, query: Query, headers: Headers
 def parse_complete_upload(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> CompleteMultipartUpload:
+    fields.refuse_version_id(query)
     fields.check_headers_done(headers)
     size = headers.get("x-amz-mp-object-size")
     if size is not None and not (size.isascii() and size.isdigit() and len(size) <= 19):
@@ -563,6 +593,21 @@ def parse_list_objects_v2(bucket: str, key: str, query: Query, headers: Headers)
     )
 
 
+def parse_list_versions(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> ListObjectVersions:
+    key_marker, version_marker = fields.parse_version_markers(query)
+    return ListObjectVersions(
+        bucket=bucket,
+        prefix=query.get("prefix", ""),
+        delimiter=query.get("delimiter", ""),
+        key_marker=key_marker,
+        version_marker=version_marker,
+        max_keys=fields.parse_page_size(query, "max-keys"),
+        encode_keys=fields.parse_encoding(query),
+    )
+
+
 def parse_list_uploads(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> ListMultipartUploads:
@@ -596,6 +641,7 @@ def _parse_part(query: Query, headers: Headers) -> tuple[str, int]:
         raise errors.InvalidArgument(
             "This operation does not accept a query-string.", ArgumentName=missing
         )
+    fields.refuse_version_id(query)
     fields.check_headers_done(headers)
     return upload_id, fields.parse_part_number(query["partNumber"])
 

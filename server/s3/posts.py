@@ -111,6 +111,7 @@ def _answer(info: model.ObjectInfo, values: dict[str, str], *, location: str) ->
         ("etag", f'"{info.etag}"'),
         ("location", location),
         *wire.checksum_headers(info),
+        *wire.written_version(info),
     )
     redirect = _redirect(info, values.get("success_action_redirect") or values.get("redirect"))
     if redirect is not None:

@@ -126,7 +126,8 @@ async def upload_part_copy(services: engines.Services, call: calls.Call) -> asgi
         modified_at_ms=part.modified_at_ms,
         elements=wire.checksum_elements(part.checksums),
     )
-    return asgi.Response(200, wire.XML_HEADERS, body)
+    headers = (*wire.XML_HEADERS, *objects.source_version(call, source))
+    return asgi.Response(200, headers, body)
 
 
 async def complete_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
@@ -163,7 +164,7 @@ async def complete_upload(services: engines.Services, call: calls.Call) -> asgi.
     info = await engines.settle(call, bucket, key, complete, judge=judge)
     location = f"{call.request.origin}/{bucket}/{key}"
     body = wire.complete_multipart_upload(info, location=location)
-    return asgi.Response(200, wire.XML_HEADERS, body)
+    return asgi.Response(200, (*wire.XML_HEADERS, *wire.written_version(info)), body)
 
 
 async def abort_upload(services: engines.Services, call: calls.Call) -> asgi.Response:

@@ -51,10 +51,15 @@ class Owner:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deletion:
-    """What became of one key of DeleteObjects. error: code and message, None when it is gone."""
+    """What became of one key of DeleteObjects. error: code and message, None when it is gone.
+
+    version_id: the version that the request named. delete_marker: the version id of the delete
+    marker that was written or removed.
+    """
 
     key: str
     version_id: str | None = None
+    delete_marker: str | None = None
     error: tuple[str, str] | None = None
 
 
@@ -117,6 +122,13 @@ def object_headers(
     if with_checksums:
         headers.extend(checksum_headers(info))
     return headers
+
+
+def written_version(info: model.ObjectInfo) -> Headers:
+    """Return the version header of a write; S3 shows none for a null version."""
+    if info.version_id == model.NULL_VERSION:
+        return ()
+    return (("x-amz-version-id", info.version_id),)
 
 
 def checksums_of(info: model.ObjectInfo) -> tuple[Mapping[str, str], model.ChecksumType]:
@@ -239,7 +251,14 @@ def delete_result(deletions: Sequence[Deletion], *, quiet: bool) -> bytes:
                 f"<Code>{code}</Code><Message>{xmltext.escape(message)}</Message></Error>"
             )
         elif not quiet:
-            rows.append(f"<Deleted><Key>{xmltext.escape(deletion.key)}</Key>{version}</Deleted>")
+            marker = ""
+            if deletion.delete_marker is not None:
+                marker = "<DeleteMarker>true</DeleteMarker>" + _element(
+                    "DeleteMarkerVersionId", deletion.delete_marker
+                )
+            rows.append(
+                f"<Deleted><Key>{xmltext.escape(deletion.key)}</Key>{version}{marker}</Deleted>"
+            )
     return document("DeleteResult", "".join(rows))
 
 
@@ -261,9 +280,57 @@ def tagging(tags: Mapping[str, str]) -> bytes:
     return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
 
 
-def versioning() -> bytes:
-    """Return GetBucketVersioning's answer for a bucket that was never versioned."""
-    return document("VersioningConfiguration", "")
+def versioning(status: model.Versioning | None) -> bytes:
+    """Return GetBucketVersioning's answer; it is empty for a bucket that was never versioned."""
+    return document("VersioningConfiguration", _element("Status", status))
+
+
+def list_versions(
+    page: model.VersionPage,
+    *,
+    bucket: str,
+    prefix: str,
+    delimiter: str,
+    key_marker: str,
+    version_marker: str,
+    max_keys: int,
+    encode: bool,
+    owner: Owner,
+) -> bytes:
+    # As in a listing of objects, the owner is the bucket's.
+    shown_owner = _owner(owner)
+    next_key, next_version = page.next_after or (None, None)
+    return document(
+        "ListVersionsResult",
+        f"<Name>{bucket}</Name><Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
+        f"<KeyMarker>{encode_key(key_marker, encode=encode)}</KeyMarker>"
+        f"<VersionIdMarker>{version_marker}</VersionIdMarker>"
+        + _encoded("NextKeyMarker", next_key, encode=encode)
+        + _element("NextVersionIdMarker", next_version or None)
+        + f"<MaxKeys>{max_keys}</MaxKeys>"
+        + _encoded("Delimiter", delimiter or None, encode=encode)
+        + _encoding_type(encode=encode)
+        + f"<IsTruncated>{_boolean(page.next_after is not None)}</IsTruncated>"
+        + "".join([_version(each, shown_owner, encode=encode) for each in page.versions])
+        + _common_prefixes(page.common_prefixes, encode=encode),
+    )
+
+
+def _version(version: model.ListedVersion, shown_owner: str, *, encode: bool) -> str:
+    identity = (
+        f"<Key>{encode_key(version.key, encode=encode)}</Key>"
+        f"<VersionId>{version.version_id}</VersionId>"
+        f"<IsLatest>{_boolean(version.is_latest)}</IsLatest>"
+        f"<LastModified>{format_timestamp(version.modified_at_ms)}</LastModified>"
+    )
+    if version.is_delete_marker:
+        return f"<DeleteMarker>{identity}{shown_owner}</DeleteMarker>"
+    checksum = _listed_checksum(version.checksum_algorithms, version.checksum_type)
+    return (
+        f"<Version>{identity}<ETag>&quot;{version.etag}&quot;</ETag>{checksum}"
+        f"<Size>{version.size_bytes}</Size>{shown_owner}"
+        f"<StorageClass>{version.storage_class}</StorageClass></Version>"
+    )
 
 
 def initiate_multipart_upload(*, bucket: str, key: str, upload_id: str) -> bytes:
@@ -442,17 +509,22 @@ def _contents(
 def _row(value: bytes, shown_owner: str) -> bytes:
     """Return what a listing shows of an object behind its key. value: its record."""
     listed = records.listed_object(value)
-    algorithms = "".join(
-        f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
-        for name in listed.checksum_algorithms or ("crc64nvme",)
-    )
-    checksum_type = listed.checksum_type if listed.checksum_algorithms else "FULL_OBJECT"
+    checksum = _listed_checksum(listed.checksum_algorithms, listed.checksum_type)
     return (
         f"</Key><LastModified>{format_timestamp(listed.modified_at_ms)}</LastModified>"
-        f"<ETag>&quot;{listed.etag}&quot;</ETag>{algorithms}"
-        f"<ChecksumType>{checksum_type}</ChecksumType><Size>{listed.size_bytes}</Size>"
+        f"<ETag>&quot;{listed.etag}&quot;</ETag>{checksum}<Size>{listed.size_bytes}</Size>"
         f"{shown_owner}<StorageClass>{listed.storage_class}</StorageClass></Contents>"
     ).encode()
+
+
+def _listed_checksum(algorithms: Sequence[str], checksum_type: model.ChecksumType) -> str:
+    """Return what a listing shows of an object's checksums."""
+    rows = "".join(
+        f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
+        for name in algorithms or ("crc64nvme",)
+    )
+    shown_type = checksum_type if algorithms else "FULL_OBJECT"
+    return f"{rows}<ChecksumType>{shown_type}</ChecksumType>"
 
 
 _remembered_row = functools.lru_cache(ROWS_REMEMBERED)(_row)

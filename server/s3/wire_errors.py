@@ -24,12 +24,16 @@ LAYOUT_HEADER = "x-boathouse-layout-rule"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One answer. message: None shows the error's own. fields: error -> further elements."""
+    """One answer. message: None shows the error's own.
+
+    fields, headers: error -> further elements and headers.
+    """
 
     status: int
     code: str
     message: str | None = None
     fields: Callable[[Exception], Fields] | None = None
+    headers: Callable[[Exception], Fields] | None = None
 
 
 def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response:
@@ -42,6 +46,8 @@ def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response
         row.code, message, (*fields, ("Resource", resource), ("RequestId", request_id))
     )
     headers = wire.XML_HEADERS
+    if row.headers is not None:
+        headers = (*headers, *row.headers(error))
     if isinstance(error, guard.LayoutRefused):
         headers = (*headers, (LAYOUT_HEADER, error.rule))
     return asgi.Response(row.status, headers, body)
@@ -103,6 +109,23 @@ def _signature(error: Exception) -> Fields:
         ("SignatureProvided", error.signature_provided),
         ("CanonicalRequest", error.canonical_request),
     )
+
+
+def _delete_marker(error: Exception) -> Fields:
+    """Return the headers that say that a version is a delete marker.
+
+    One that the request names also has its time, and the one method that it takes.
+    """
+    assert isinstance(error, storage_errors.KeyDeleted | storage_errors.IsDeleteMarker)
+    headers: Fields = (
+        ("x-amz-delete-marker", "true"),
+        ("x-amz-version-id", str(error.fields["version_id"])),
+    )
+    if isinstance(error, storage_errors.KeyDeleted):
+        return headers
+    modified_at_ms = error.fields["modified_at_ms"]
+    assert isinstance(modified_at_ms, int)
+    return (*headers, ("last-modified", wire.format_date(modified_at_ms)), ("allow", "DELETE"))
 
 
 def _skew(error: Exception) -> Fields:
@@ -172,6 +195,9 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
     ),
     errors.BucketAlreadyOwnedByYou: Row(status=409, code="BucketAlreadyOwnedByYou", fields=_own),
     errors.TableBucketVerb: Row(status=405, code="MethodNotAllowed", fields=_own),
+    errors.IllegalVersioning: Row(
+        status=400, code="IllegalVersioningConfigurationException", fields=_own
+    ),
     errors.InvalidPartNumber: Row(status=416, code="InvalidPartNumber", fields=_own),
     errors.AccessDenied: Row(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: Row(status=404, code="NotConfigured", fields=_own),
@@ -218,6 +244,20 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
         code="NoSuchVersion",
         message="The specified version does not exist.",
         fields=_from(Key="key", VersionId="version_id"),
+    ),
+    storage_errors.KeyDeleted: Row(
+        status=404,
+        code="NoSuchKey",
+        message="The specified key does not exist.",
+        fields=_from(Key="key"),
+        headers=_delete_marker,
+    ),
+    storage_errors.IsDeleteMarker: Row(
+        status=405,
+        code="MethodNotAllowed",
+        message="The specified method is not allowed against this resource.",
+        fields=_from(Key="key", VersionId="version_id"),
+        headers=_delete_marker,
     ),
     storage_errors.NoSuchUpload: Row(
         status=404,

@@ -21,7 +21,8 @@ import pytest
 from server.access import rootkeys
 from storage import errors
 from storage.disk import Disk
-from storage.model import ByteRange, Precondition
+from storage.model import NULL_VERSION, ByteRange, Precondition, Versioning
+from storage.objects import Removal
 from storage.opening import Storage
 from tests.kit import folders, invariants
 from tests.kit.faulty_disk import Data, FaultyDisk, Names, PowerCut
@@ -44,12 +45,16 @@ class World:
     """The plain model beside the store, mutable: what must be there.
 
     objects: (bucket, key) -> (bytes, tombstoned, tags). uploads: (bucket, key) -> sizes of parts by
-    number.
+    number. versioning: of each bucket that has one. versions: (bucket, key) -> what each version
+    holds, newest first, in those buckets: bytes, or None for a delete marker, and whether it is the
+    null version.
     """
 
     buckets: set[str] = field(default_factory=set)
     objects: dict[tuple[str, str], tuple[bytes, bool, dict[str, str]]] = field(default_factory=dict)
     uploads: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    versioning: dict[str, Versioning] = field(default_factory=dict)
+    versions: dict[tuple[str, str], list[tuple[bytes | None, bool]]] = field(default_factory=dict)
 
 
 def seen(storage: Storage) -> World:
@@ -64,6 +69,18 @@ def seen(storage: Storage) -> World:
                 info.tombstoned_at_ms is not None,
                 dict(info.attributes.tags),
             )
+        if bucket.versioning is not None:
+            world.versioning[bucket.name] = bucket.versioning
+            for each in storage.objects.list_versions(bucket.name).versions:
+                body = None
+                if not each.is_delete_marker:
+                    version = storage.objects.head(
+                        bucket.name, each.key, version_id=each.version_id
+                    )
+                    body = storage.objects.read(version)
+                history = world.versions.setdefault((bucket.name, each.key), [])
+                assert each.is_latest == (not history)
+                history.append((body, each.version_id == NULL_VERSION))
         for upload in storage.uploads.list(bucket.name).uploads:
             page = storage.uploads.list_parts(bucket.name, upload.key, upload.upload_id)
             world.uploads[bucket.name, upload.key] = {
@@ -125,7 +142,8 @@ async def discard_doomed(storage: Storage, world: World) -> None:
 async def delete_many(storage: Storage, world: World) -> None:
     for key in ("small", LONG):
         world.objects.pop(("raw", key), None)
-    await storage.objects.delete_many("raw", ["small", LONG, "absent"])
+    removals = [Removal(key=key) for key in ("small", LONG, "absent")]
+    await storage.objects.delete_many("raw", removals)
 
 
 async def tombstone(storage: Storage, world: World) -> None:
@@ -213,6 +231,100 @@ async def abort(storage: Storage, world: World) -> None:
     await storage.uploads.abort("raw", LONG, upload_id_of(storage, LONG))
 
 
+async def make_versioned(storage: Storage, world: World) -> None:
+    world.buckets.add("kept")
+    await folders.make_bucket(storage, "kept")
+
+
+def set_versioning(versioning: Versioning) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        world.versioning["kept"] = versioning
+        bucket_id = storage.buckets.get("kept").bucket_id
+        await storage.buckets.set_versioning("kept", versioning, bucket_id=bucket_id)
+
+    return step
+
+
+def write_version(world: World, key: str, body: bytes | None) -> None:
+    """Put a version before the others of a key, and into the listing of objects."""
+    history = world.versions.setdefault(("kept", key), [])
+    is_null = world.versioning["kept"] == "Suspended"
+    if is_null:
+        history[:] = [each for each in history if not each[1]]
+    history.insert(0, (body, is_null))
+    show_newest(world, key)
+
+
+def show_newest(world: World, key: str) -> None:
+    history = world.versions["kept", key]
+    world.objects.pop(("kept", key), None)
+    if not history:
+        del world.versions["kept", key]
+    elif history[0][0] is not None:
+        world.objects["kept", key] = (history[0][0], False, {})
+
+
+def put_version(key: str, data: bytes) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        write_version(world, key, data)
+        await folders.put(storage, key, data, bucket="kept")
+
+    return step
+
+
+async def complete_version(storage: Storage, world: World) -> None:
+    """Complete an upload of one part; what it takes before that is not the store's content yet."""
+    write_version(world, "v", BIG[2:])
+    (upload,) = storage.uploads.list("kept").uploads
+    (part,) = storage.uploads.list_parts("kept", "v", upload.upload_id).parts
+    del world.uploads["kept", "v"]
+    await storage.uploads.complete("kept", "v", upload.upload_id, [(1, part.etag)])
+
+
+async def create_upload_of_version(storage: Storage, world: World) -> None:
+    world.uploads["kept", "v"] = {}
+    await storage.uploads.create("kept", "v", attributes=folders.PLAIN)
+
+
+async def put_part_of_version(storage: Storage, world: World) -> None:
+    world.uploads["kept", "v"][1] = len(BIG[2:])
+    (upload,) = storage.uploads.list("kept").uploads
+    received = await storage.blobs.store(BIG[2:], digests=folders.MD5)
+    await storage.uploads.put_part("kept", "v", upload.upload_id, 1, received)
+
+
+def mark_deleted(key: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        write_version(world, key, None)
+        await storage.objects.delete("kept", key)
+
+    return step
+
+
+def copy_version(source: str, number: int, target: str) -> Step:
+    async def step(storage: Storage, world: World) -> None:
+        write_version(world, target, world.versions["kept", source][number][0])
+        named = storage.objects.list_versions("kept", prefix=source).versions[number]
+        info = storage.objects.head("kept", source, version_id=named.version_id)
+        await storage.objects.copy(info, "kept", target, attributes=folders.PLAIN)
+
+    return step
+
+
+def remove_versions(key: str, *numbers: int) -> Step:
+    """Remove versions of a key, newest first, in one transaction."""
+
+    async def step(storage: Storage, world: World) -> None:
+        listed = storage.objects.list_versions("kept", prefix=key).versions
+        removals = [Removal(key=key, version_id=listed[number].version_id) for number in numbers]
+        history = world.versions["kept", key]
+        history[:] = [each for at, each in enumerate(history) if at not in numbers]
+        show_newest(world, key)
+        await storage.objects.delete_many("kept", removals)
+
+    return step
+
+
 async def sweep(storage: Storage, world: World) -> None:
     while await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1):
         pass
@@ -256,6 +368,36 @@ STEPS: tuple[Step, ...] = (
     sweep,
 )
 
+STEPS_OF_VERSIONS: tuple[Step, ...] = (
+    make_versioned,
+    set_versioning("Enabled"),
+    put_version("v", BIG),
+    put_version("v", BIG[1:]),
+    put_version(LONG, b"long"),
+    put_version(LONG, BIG),
+    mark_deleted("v"),
+    mark_deleted(LONG),
+    remove_versions("v", 0),
+    set_versioning("Suspended"),
+    put_version("v", BIGGER),
+    put_version("v", BIGGER[1:]),
+    mark_deleted("v"),
+    put_version("v", b"small"),
+    set_versioning("Enabled"),
+    create_upload_of_version,
+    put_part_of_version,
+    complete_version,
+    copy_version("v", 3, "w"),
+    copy_version("v", 2, "v"),
+    sweep,
+    remove_versions("v", 0),
+    remove_versions("v", 0, 1, 2),
+    remove_versions(LONG, 0, 2),
+    remove_versions(LONG, 0),
+    remove_versions("v", 0),
+    sweep,
+)
+
 
 @pytest.fixture
 def workplace(tmp_path: Path) -> Iterator[Path]:
@@ -279,7 +421,7 @@ class Run:
     cut: bool
 
 
-def run(place: Path, stop_at: int | None) -> Run:
+def run(place: Path, stop_at: int | None, steps: tuple[Step, ...]) -> Run:
     """Do every step on a disk that loses power at event stop_at."""
     disk = FaultyDisk(place / "aside", stop_at=stop_at)
     before = World()
@@ -292,7 +434,7 @@ def run(place: Path, stop_at: int | None) -> Run:
 
     async def work() -> bool:
         nonlocal before
-        for step in STEPS:
+        for step in steps:
             try:
                 await step(storage, after)
             except (PowerCut, errors.StorageError):
@@ -309,8 +451,11 @@ def run(place: Path, stop_at: int | None) -> Run:
     return Run(disk=disk, before=before, after=after, cut=cut or disk.off)
 
 
-def test_a_run_without_a_cut_ends_as_the_model_says(workplace: Path) -> None:
-    ended = run(workplace, None)
+@pytest.mark.parametrize("steps", [STEPS, STEPS_OF_VERSIONS], ids=["objects", "versions"])
+def test_a_run_without_a_cut_ends_as_the_model_says(
+    workplace: Path, steps: tuple[Step, ...]
+) -> None:
+    ended = run(workplace, None, steps)
     assert not ended.cut
     storage = folders.open_folder(workplace / "data")
     assert seen(storage) == ended.after == ended.before
@@ -318,10 +463,11 @@ def test_a_run_without_a_cut_ends_as_the_model_says(workplace: Path) -> None:
     storage.close()
 
 
-def check_cut(workplace: Path, stop_at: int, modes: tuple[tuple[Data, Names], ...]) -> bool:
+def check_cut(workplace: Path, stop_at: int, steps: tuple[Step, ...]) -> bool:
     """Cut the power at one event, restart in each mode; say whether there was such an event."""
     place = workplace / str(stop_at)
-    ended = run(place, stop_at)
+    ended = run(place, stop_at, steps)
+    modes = MODES
     if not ended.cut:
         shutil.rmtree(place)
         return False
@@ -339,13 +485,18 @@ def check_cut(workplace: Path, stop_at: int, modes: tuple[tuple[Data, Names], ..
     return True
 
 
+@pytest.mark.parametrize(
+    ("steps", "events_min"),
+    [(STEPS, 140), (STEPS_OF_VERSIONS, 100)],
+    ids=["objects", "versions"],
+)
 def test_after_a_power_cut_at_any_event_the_store_is_as_before_or_after_the_step(
-    workplace: Path,
+    workplace: Path, steps: tuple[Step, ...], events_min: int
 ) -> None:
     stop_at = 1
-    while check_cut(workplace, stop_at, MODES):
+    while check_cut(workplace, stop_at, steps):
         stop_at += 1
-    assert stop_at > 140, "the run has that many events"
+    assert stop_at > events_min, "the run has that many events"
 
 
 # The first start: from no folder to one with keys and a table bucket.

@@ -9,7 +9,7 @@ from pathlib import Path
 from storage import checksums, keys, records
 from storage.batch import Store
 from storage.index import View
-from storage.model import Segment, SegmentBody
+from storage.model import NULL_VERSION, Segment, SegmentBody
 from storage.opening import Storage
 from tests.kit import folders
 
@@ -53,6 +53,7 @@ def check(storage: Storage, root: Path) -> None:
         check_nodes(view)
         check_parts(view)
         check_tombstones(view)
+        check_versions(view)
 
 
 def check_recovered(storage: Storage, root: Path) -> None:
@@ -107,3 +108,31 @@ def check_tombstones(view: View) -> None:
     assert hidden == {
         row for row, _ in view.scan(Store.TOMBSTONES, b"") if keys.suffix_of(row) is not None
     }
+
+
+def check_versions(view: View) -> None:
+    """An older version stands beside a newest one, has a lower sequence, and an id of its own."""
+    older: dict[bytes, list[tuple[bytes, records.ObjectRecord]]] = {}
+    for row, value in view.scan(Store.VERSIONS, b""):
+        suffix = keys.suffix_of(row)
+        if suffix is not None:
+            address = row[: len(row) - len(suffix)]
+            older.setdefault(address, []).append((suffix, records.decode_object(value)))
+    for address, rows in older.items():
+        newest = view.get(Store.OBJECTS, address)
+        assert newest is not None, "an older version stands beside a newest one"
+        every = [records.decode_object(newest), *(record for _, record in rows)]
+        assert max(each.sequence for each in every) == every[0].sequence
+        assert len({each.sequence for each in every}) == len(every)
+        assert len({each.version_id for each in every}) == len(every)
+        for suffix, record in rows:
+            if record.version_id == NULL_VERSION:
+                assert suffix == b""
+            else:
+                assert int.from_bytes(suffix, "big") == 2**64 - 1 - record.sequence
+                assert record.version_id.startswith(f"{record.sequence:016x}")
+    for store in (Store.OBJECTS, Store.VERSIONS):
+        for row, value in view.scan(store, b""):
+            if keys.suffix_of(row) is not None:
+                record = records.decode_object(value)
+                assert records.has_delete_marker(value) == (record.etag == "")

@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 )
 
 from storage import checksums, errors
-from storage.model import ByteRange, ObjectAttributes, Precondition
+from storage.model import ByteRange, Deleted, ObjectAttributes, Precondition
+from storage.objects import Removal
 from tests.kit import folders, invariants
 
 Result = TypeVar("Result")
@@ -146,8 +147,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(bucket=buckets, chosen=st.lists(keys, max_size=6))
     def delete_many(self, bucket: str, chosen: list[str]) -> None:
-        outcome = self.run(self.storage.objects.delete_many(bucket, chosen))
-        assert outcome == [(key, None) for key in chosen]
+        removals = [Removal(key=key) for key in chosen]
+        outcome = self.run(self.storage.objects.delete_many(bucket, removals))
+        assert outcome == [Deleted()] * len(chosen)
         for key in chosen:
             self.objects.pop((bucket, key), None)
 

@@ -15,6 +15,7 @@ from storage import checksums, errors, objects, records
 from storage.batch import Store
 from storage.model import (
     ByteRange,
+    Deleted,
     FileSlice,
     InlineBody,
     ListedPage,
@@ -24,6 +25,7 @@ from storage.model import (
     Repeat,
     Repeated,
 )
+from storage.objects import Removal
 from storage.opening import Storage
 from tests.kit import collisions, folders, invariants
 
@@ -225,10 +227,10 @@ def test_delete_with_a_precondition_that_fails_deletes_nothing(storage: Storage)
 def test_delete_many_says_for_each_what_went_wrong(storage: Storage) -> None:
     for key in ("a", "b", "k" * 500):
         put(storage, key, b"x")
-    outcome = run(storage.objects.delete_many("raw", ["a", "absent", "", "k" * 500, "a"]))
-    assert [key for key, _ in outcome] == ["a", "absent", "", "k" * 500, "a"]
-    assert [type(error) for _, error in outcome] == [
-        type(None), type(None), errors.InvalidKey, type(None), type(None),
+    wanted = [Removal(key=key) for key in ("a", "absent", "", "k" * 500, "a")]
+    outcome = run(storage.objects.delete_many("raw", wanted))
+    assert [type(each) for each in outcome] == [
+        Deleted, Deleted, errors.InvalidKey, Deleted, Deleted,
     ]  # fmt: skip
     assert [info.key for info in storage.objects.list("raw").objects] == ["b"]
     assert run(storage.objects.delete_many("raw", [])) == []

@@ -28,6 +28,16 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("GetBucketLocation", operations.Target(**B), [("s3:GetBucketLocation", BUCKET)]),
     ("GetBucketVersioning", operations.Target(**B), [("s3:GetBucketVersioning", BUCKET)]),
     (
+        "PutBucketVersioning",
+        operations.PutBucketVersioning(**B),
+        [("s3:PutBucketVersioning", BUCKET)],
+    ),
+    (
+        "ListObjectVersions",
+        operations.ListObjectVersions(**B, prefix="p"),
+        [("s3:ListBucketVersions", BUCKET)],
+    ),
+    (
         "GetBucketCors",
         operations.Target(**B),
         [("s3:GetBucketCORS", BUCKET)],
@@ -62,7 +72,22 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         operations.GetObjectAttributes(**K, names=frozenset({"ETag"})),
         [("s3:GetObject", OBJECT), ("s3:GetObjectAttributes", OBJECT)],
     ),
+    (
+        "GetObjectAttributes",
+        operations.GetObjectAttributes(**K, names=frozenset({"ETag"}), version_id="null"),
+        [("s3:GetObjectVersion", OBJECT), ("s3:GetObjectVersionAttributes", OBJECT)],
+    ),
+    (
+        "GetObject",
+        operations.GetObject(**K, read=fields.Read(version_id="null")),
+        [("s3:GetObjectVersion", OBJECT)],
+    ),
     ("DeleteObject", operations.DeleteObject(**K), [("s3:DeleteObject", OBJECT)]),
+    (
+        "DeleteObject",
+        operations.DeleteObject(**K, version_id="null"),
+        [("s3:DeleteObjectVersion", OBJECT)],
+    ),
     ("GetObjectTagging", operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
     ("PutObjectTagging", operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),
     (
@@ -128,7 +153,7 @@ def test_the_table_holds_every_operation() -> None:
     done = {row.name for row in rows.ROWS if row.operation.handler is not None}
     assert done - {name for name, _, _ in TABLE} == {
         row.name for row in rows.ROWS if row.status == "partly"
-    } - {"GetBucketCors", "GetBucketVersioning"}
+    } - {"GetBucketCors"}
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), TABLE, ids=[row[0] for row in TABLE])
@@ -170,6 +195,13 @@ def test_below_a_table_the_guard_says_what_is_demanded(name: str, value: Any, ac
     assert (demand.action, demand.resource) == (f"table:{access}", "T")
     assert demand.context["lake:branch"] == "m"
     assert demand.place == ("b/p/" if access == "list" else "b/k")
+
+
+def test_a_version_of_a_tables_file_takes_the_right_on_the_table() -> None:
+    operation = operations.GetObject(**K, read=fields.Read(version_id="null"))
+    (demand,) = demanded("GetObject", operation, TableGuard())
+    assert (demand.action, demand.resource) == ("table:read", "T")
+    assert demand.context == {"lake:branch": "m", "s3:VersionId": "null"}
 
 
 class PlainGuard:

@@ -365,10 +365,13 @@ def test_delete_object_if_match_removes_only_that_version(house: kit.House, put:
 
 def test_version_null_is_the_object_and_others_do_not_exist(house: kit.House, put: str) -> None:
     assert kit.call(house, "GET", put + "?versionId=null").body == BODY
-    other = kit.call(house, "GET", put + "?versionId=abc")
+    other = kit.call(house, "GET", put + "?versionId=" + "0" * 32)
     assert (other.status, other.code) == (404, "NoSuchVersion")
-    refused = kit.call(house, "DELETE", put + "?versionId=abc")
-    assert (refused.status, refused.code) == (400, "InvalidArgument")
+    assert kit.call(house, "DELETE", put + "?versionId=" + "0" * 32).status == 204
+    assert kit.call(house, "GET", put).body == BODY
+    for method in ("GET", "DELETE"):
+        refused = kit.call(house, method, put + "?versionId=abc")
+        assert (refused.status, refused.code) == (400, "InvalidArgument")
     assert kit.call(house, "DELETE", put + "?versionId=null").status == 204
 
 

@@ -53,6 +53,11 @@ def deletes(*keys: str) -> tuple[dict[str, str], bytes]:
     return {"content-md5": base64.b64encode(hashlib.md5(body).digest()).decode()}, body
 
 
+def versioning(status: str) -> bytes:
+    root = "VersioningConfiguration"
+    return f"<{root}><Status>{status}</Status></{root}>".encode()
+
+
 TAGGING = b"<Tagging><TagSet><Tag><Key>a</Key><Value>1 &amp; 2</Value></Tag></TagSet></Tagging>"
 TOO_MANY_TAGS = (
     b"<Tagging><TagSet>"
@@ -121,7 +126,8 @@ STORY = (
         "get-object-overrides", "GET /golden/dir/a%20key?response-content-type=x%2Fy"
     ),
     case("get-object-absent", "GET /golden/absent"),
-    case("get-object-no-version", "GET /golden/dir/a%20key?versionId=v1"),
+    case("get-object-no-version", f"GET /golden/dir/a%20key?versionId={'0' * 32}"),
+    case("get-object-bad-version", "GET /golden/dir/a%20key?versionId=v1"),
     case("get-object-part-beyond", "GET /golden/dir/a%20key?partNumber=2"),
     case("get-object-anonymous", "GET /golden/dir/a%20key", signed=False),
     case("get-object-acl-not-implemented", "GET /golden/dir/a%20key?acl"),
@@ -193,6 +199,19 @@ STORY = (
     case("delete-objects", "POST /golden?delete", *deletes("dir/a key", "parts", "absent")),
     case("method-not-allowed", "PATCH /golden/k"),
     case("no-operation-on-service", "POST /"),
+    case("get-bucket-versioning", "GET /golden?versioning"),
+    case("put-bucket-versioning-malformed", "PUT /golden?versioning", body=b"<x/>"),
+    case("put-bucket-versioning", "PUT /golden?versioning", body=versioning("Suspended")),
+    case("get-bucket-versioning-suspended", "GET /golden?versioning"),
+    case("put-object-null-version", "PUT /golden/k", body=b"hello"),
+    case("list-object-versions", "GET /golden?versions&encoding-type=url"),
+    case("list-object-versions-bad-marker", "GET /golden?versions&key-marker=k&version-id-marker="),
+    case("delete-object-with-marker", "DELETE /golden/k"),
+    case("get-object-deleted", "GET /golden/k"),
+    case("get-object-delete-marker", "GET /golden/k?versionId=null"),
+    case("list-object-versions-marker", "GET /golden?versions"),
+    case("delete-bucket-with-marker", "DELETE /golden"),
+    case("delete-object-version", "DELETE /golden/k?versionId=null"),
     case("delete-bucket", "DELETE /golden"),
     case("delete-bucket-absent", "DELETE /golden"),
 )  # fmt: skip
