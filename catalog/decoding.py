@@ -62,18 +62,6 @@ class Decoder(Protocol):
         ...
 
 
-class InlineDecoder:
-    """Decodes in the caller's own process."""
-
-    async def decode(
-        self, data: bytes, manifest: manifests.ManifestFile
-    ) -> list[manifests.ManifestEntry]:
-        return manifests.live_entries(data, manifest)
-
-    async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
-        return manifests.decode_manifest_list(data)
-
-
 class ChildDecoder:
     """Decodes larger files in one child process, one at a time."""
 

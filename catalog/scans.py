@@ -42,8 +42,6 @@ MANIFESTS_MAX: Final = 20_000
 LIVE_FILES_MAX: Final = 1_000_000
 """Files of one snapshot, in the manifests that a query reads: some 600 MiB."""
 
-EMPTY_LIST: Final[tuple[ManifestFile, ...]] = ()
-
 
 class FileTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A data file to read. deletes: delete files to apply, deletion vectors among them."""
@@ -140,19 +138,6 @@ class Scans:
             manifests_read=len(chosen),
             files_considered=considered,
         )
-
-    async def live_files(
-        self, reader: readers.Reader, *, snapshot_id: int | None = None
-    ) -> tuple[DataFile, ...]:
-        """Return every live data and delete file of a snapshot. Raises as `plan` does."""
-        table = reader.table.metadata
-        wanted = table.current_snapshot_id if snapshot_id is None else snapshot_id
-        if wanted is None:
-            return ()
-        listed = await self.manifests_of(reader, wanted)
-        live = [manifest for manifest in listed if manifest.has_live_files]
-        read = await self._read_manifests(live, reader)
-        return tuple([entry.data_file for entries in read for entry in entries.entries])
 
     async def data_files(
         self, reader: readers.Reader, *, snapshot_id: int, files_max: int

@@ -355,18 +355,6 @@ class CatalogStore:
         value = reading.get(batch.Store.POINTERS, key)
         return None if value is None else records.decode(value, records.Name)
 
-    def location_row(
-        self, reading: batch.Reading, bucket_id: int, path: str
-    ) -> records.LocationRow | None:
-        """Return who owns exactly this path of the table bucket."""
-        key = records.location_key(bucket_id, path)
-        if len(key) > _KEY_BYTES_MAX:
-            return None
-        value = reading.get(batch.Store.LOCATIONS, key)
-        if value is None or value == records.interior_value():
-            return None
-        return records.decode(value, records.LocationRow)
-
     # Metadata files.
 
     async def fetch_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:

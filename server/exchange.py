@@ -29,18 +29,13 @@ from server import (
     targets,
     unserved,
 )
-from server.access import audit, decide, model
+from server.access import audit, decide
 from server.access import errors as access_errors
-from server.auth import callers, chunked, verify
+from server.auth import callers, verify
 from server.auth import errors as auth_errors
 from storage import model as storage_model
 
 Authentication: TypeAlias = callers.Authentication
-Caller: TypeAlias = callers.Caller
-Demand: TypeAlias = model.Demand
-Principal: TypeAlias = model.Principal
-Payload: TypeAlias = chunked.Payload
-
 _NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
 UNDEMANDING = (Authentication.NONE, Authentication.SELF)
 UNAUTHENTICATED = (*UNDEMANDING, Authentication.IN_BODY)

@@ -20,9 +20,6 @@ from server.auth import callers
 from server.auth import errors as auth_errors
 from storage import errors as storage_errors
 
-Labels: TypeAlias = Mapping[str, str]
-"""A call's value: the path's labels, by name."""
-
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema, as OpenAPI 3.1 takes it."""
 

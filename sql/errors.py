@@ -226,16 +226,6 @@ def no_current_schema() -> SqlError:
     )
 
 
-def no_current_warehouse() -> SqlError:
-    """The statement needs a warehouse and the session has none."""
-    return SqlError(
-        "000606",
-        "57P03",
-        "No active warehouse selected in the current session. "
-        "Select an active warehouse with the 'use warehouse' command.",
-    )
-
-
 def information_schema_too_large() -> SqlError:
     """An information_schema query would return too much; SQLAlchemy falls back to DESCRIBE."""
     return SqlError(
@@ -297,13 +287,6 @@ def too_long(text: str) -> SqlError:
 def null_into_not_null(column: str) -> SqlError:
     """NULL for a NOT NULL column; py4 makes it an IntegrityError."""
     return SqlError("100072", "22000", f"NULL result in a non-nullable column '{column}'")
-
-
-def merge_matched_twice(detail: str = "") -> SqlError:
-    """A target row of MERGE was matched by more than one source row."""
-    return SqlError(
-        "100090", "42P18", f"Duplicate row detected during DML action {detail}".rstrip()
-    )
 
 
 def bad_binding(name: str, reason: str) -> SqlError:

@@ -344,7 +344,7 @@ def _owner(table: places.FoundTable) -> str:
 def _summary(loaded: tables.LoadedTable) -> Mapping[str, str]:
     if loaded.metadata.current_snapshot_id is None:
         return {}
-    snapshot = loaded.metadata.snapshot(loaded.metadata.current_snapshot_id)
+    snapshot = loaded.metadata.current_snapshot()
     summary: Mapping[str, str] = (snapshot or {}).get("summary", {})
     return summary
 

@@ -8,7 +8,7 @@ and with every answer: drivers format values by them.
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -258,11 +258,6 @@ def from_statement(raw: Mapping[str, Any]) -> dict[str, Value]:
         for name, value in raw.items()
         if name.upper() in PARAMETERS and value is not None
     }
-
-
-def names_like(matches: Iterable[str]) -> list[Parameter]:
-    """Return parameters by name, in alphabetical order, for SHOW PARAMETERS."""
-    return [PARAMETERS[name] for name in sorted(matches) if name in PARAMETERS]
 
 
 def _flag(parameter: Parameter, value: object) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from sql import outcomes
 
 FRACTION_DIGITS = 9
@@ -19,7 +17,6 @@ FRACTION_DIGITS = 9
 NUMBER_PRECISION = 38
 
 TEMPORAL = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
-SEMI_STRUCTURED = frozenset({"variant", "object", "array"})
 
 
 def scale_of(column: outcomes.Column) -> int:
@@ -104,58 +101,6 @@ def field_metadata(column: outcomes.Column) -> dict[str, str]:
         case _:
             pass
     return metadata
-
-
-def column_of(name: str, arrow_type: pa.DataType, *, nullable: bool = True) -> outcomes.Column:
-    """Return the column for an Arrow type without further information.
-
-    Integers report the digits of their width, as Iceberg's do; nested types report as ARRAY or
-    OBJECT, and then need JSON text as their values. Raises TypeError for a type without a match.
-    """
-    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
-        return column_of(name, arrow_type.value_type, nullable=nullable)
-
-    def column(kind: outcomes.LogicalType, **more: Any) -> outcomes.Column:
-        return outcomes.Column(name=name, type=kind, nullable=nullable, **more)
-
-    if pa.types.is_integer(arrow_type):
-        digits = {8: 3, 16: 5, 32: 10, 64: 19}[arrow_type.bit_width]
-        unsigned_wide = pa.types.is_uint64(arrow_type)
-        return column("fixed", precision=20 if unsigned_wide else digits, scale=0)
-    if pa.types.is_decimal(arrow_type):
-        precision = min(arrow_type.precision, NUMBER_PRECISION)
-        return column("fixed", precision=precision, scale=arrow_type.scale)
-    if pa.types.is_floating(arrow_type):
-        return column("real")
-    if pa.types.is_boolean(arrow_type):
-        return column("boolean")
-    if (
-        pa.types.is_string(arrow_type)
-        or pa.types.is_large_string(arrow_type)
-        or pa.types.is_string_view(arrow_type)
-        or pa.types.is_null(arrow_type)
-    ):
-        return column("text")
-    if (
-        pa.types.is_binary(arrow_type)
-        or pa.types.is_large_binary(arrow_type)
-        or pa.types.is_binary_view(arrow_type)
-    ):
-        return column("binary")
-    if pa.types.is_fixed_size_binary(arrow_type):
-        return column("binary", length=arrow_type.byte_width)
-    if pa.types.is_date(arrow_type):
-        return column("date")
-    if pa.types.is_time(arrow_type):
-        return column("time", scale=UNIT_DIGITS[arrow_type.unit])
-    if pa.types.is_timestamp(arrow_type):
-        kind: outcomes.LogicalType = "timestamp_ltz" if arrow_type.tz else "timestamp_ntz"
-        return column(kind, scale=UNIT_DIGITS[arrow_type.unit])
-    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        return column("array")
-    if pa.types.is_struct(arrow_type) or pa.types.is_map(arrow_type):
-        return column("object")
-    raise TypeError(f"no Snowflake type for Arrow type {arrow_type}")
 
 
 UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}

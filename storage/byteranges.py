@@ -43,20 +43,3 @@ def parse(header: str, size_bytes: int) -> ByteRange | None:
             requested=header,
         )
     return ByteRange(start=start, stop=stop)
-
-
-def parse_closed(header: str, size_bytes: int) -> ByteRange:
-    """Return the slice `bytes=a-b` of a copy source, which must lie within the body.
-
-    Raises RangeNotSatisfiable for any other form or range.
-    """
-    match = _ONE_RANGE.match(header)
-    if match is not None and 0 < len(match[1]) <= _DIGITS_MAX and 0 < len(match[2]) <= _DIGITS_MAX:
-        start, stop = int(match[1]), int(match[2]) + 1
-        if start < stop <= size_bytes:
-            return ByteRange(start=start, stop=stop)
-    raise errors.RangeNotSatisfiable(
-        f"the range {header!r} is not a closed range within {size_bytes} bytes",
-        size_bytes=size_bytes,
-        requested=header,
-    )

@@ -272,10 +272,6 @@ class Index:
         """Whether only Batches that make room are accepted."""
         return self._crowded
 
-    def used_bytes(self) -> int:
-        """Return how many bytes of the map hold live pages."""
-        return int(self._used_pages() * self._environment.stat()["psize"])
-
     def _open_databases(self) -> dict[Store, Any]:
         """Open every store, creating the missing ones, in one transaction."""
         transaction = self._environment.begin(write=True)

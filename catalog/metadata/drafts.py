@@ -1,6 +1,6 @@
 """rule: a table's metadata during a commit: the builder that updates change in place.
 
-A Draft exists only within one call of `apply_updates`. It holds the parts of the base by their ids,
+A Draft exists only within one call of `apply_parts`. It holds the parts of the base by their ids,
 each copied when an update first changes it, so that an update costs what it changes, not what the
 table holds. It also keeps the state of this request that `-1` and the snapshot log need.
 """

@@ -163,11 +163,6 @@ def highest_field_id(schema: Json) -> int:
     return max(datatypes.columns(schema), default=0)
 
 
-def same_schema(one: Json, other: Json) -> bool:
-    """Return whether two checked schemas differ in nothing but their ids."""
-    return identity_of(one) == identity_of(other)
-
-
 def identity_of(schema: Json) -> tuple[Any, ...]:
     """Return a hashable value that is equal for schemas that differ in nothing but their ids."""
     return (

@@ -1,6 +1,6 @@
 """rule: a commit's updates, applied in order: one closed table from name to function.
 
-`apply_updates` returns new metadata for metadata and updates, or raises without any change. The
+`apply_parts` returns new metadata for metadata and updates, or raises without any change. The
 clock and every id are arguments. Whether a table may have a new location is decided by the catalog;
 requirements are checked before.
 Source: Iceberg REST specification, TableUpdate; Iceberg spec, Table Metadata Fields.
@@ -33,33 +33,6 @@ from catalog.metadata.reading import Json
 Update: TypeAlias = Callable[[Draft, Json], None]
 
 
-def apply_updates(
-    base: TableMetadata | None,
-    updates: Sequence[Json],
-    *,
-    now_ms: int,
-    base_location: str | None,
-    table_uuid: str | None = None,
-    location: str | None = None,
-) -> TableMetadata:
-    """Return base with all updates applied, in order; base itself if none changed anything.
-
-    base: None builds a new table from nothing, as for the commit of a staged create; then location
-    is used if no update sets one, and table_uuid for any table without. base_location: of base's
-    file, for the metadata log. now_ms: Unix milliseconds.
-    Raises BadUpdate, or StaleSequenceNumber when a snapshot was built on an older state.
-    """
-    part = Part(requirements=(), updates=updates)
-    return apply_parts(
-        base,
-        [part],
-        now_ms=now_ms,
-        base_location=base_location,
-        table_uuid=table_uuid,
-        location=location,
-    )
-
-
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Some of a commit's updates, and their requirements: decoded JSON, as the client sent it."""
 
@@ -76,10 +49,14 @@ def apply_parts(
     table_uuid: str | None = None,
     location: str | None = None,
 ) -> TableMetadata:
-    """Return base with the updates of all parts applied as one commit; see `apply_updates`.
+    """Return base with the updates of all parts applied as one commit, in order.
 
-    The requirements of each part are checked on the result of the parts before it. Also raises
-    RequirementFailed and BadRequirement.
+    The requirements of each part are checked on the result of the parts before it. Returns base
+    itself if no update changed anything. base: None builds a new table from nothing, as for the
+    commit of a staged create; then location is used if no update sets one, and table_uuid for any
+    table without. base_location: of base's file, for the metadata log. now_ms: Unix milliseconds.
+    Raises RequirementFailed, BadRequirement, BadUpdate, or StaleSequenceNumber when a snapshot was
+    built on an older state.
     """
     if sum(len(part.updates) for part in parts) > limits.UPDATES_MAX:
         raise errors.BadUpdate(f"A commit has at most {limits.UPDATES_MAX} updates of one table")

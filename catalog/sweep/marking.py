@@ -50,14 +50,6 @@ class Moved(Exception):
     """A commit came after the mark."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Root:
-    """A retained state of a table or view."""
-
-    bucket_id: int
-    pointer: records.Pointer
-
-
 @dataclass(kw_only=True, slots=True)
 class Log:
     """What the log of one table bucket said, up to a sequence. Mutable: it is read on.

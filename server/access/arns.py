@@ -12,8 +12,6 @@ from typing import Final
 
 from server.access import errors
 
-PARTITION: Final = "aws"
-
 _ARN: Final = re.compile(
     r"arn:(?P<partition>[^:]+):(?P<service>[^:]+):(?P<region>[^:]*):(?P<account>[^:]*):"
     r"(?P<resource>.+)",

@@ -11,12 +11,10 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from server import config
 from server.access import arns, errors, model, policies, rootkeys
-
-Principal: TypeAlias = model.Principal
 
 ROOT_NAME: Final = "root"
 

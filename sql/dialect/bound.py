@@ -11,13 +11,9 @@ import datetime
 import decimal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from sql.dialect import sqltypes
-
-Literal: TypeAlias = (
-    int | decimal.Decimal | float | str | bool | bytes | datetime.date | datetime.time | None
-)
 
 
 class Unknown:

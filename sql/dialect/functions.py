@@ -33,11 +33,6 @@ def build(call: Call) -> Bound:
     return function.build(call)
 
 
-def is_known(name: str) -> bool:
-    """Return whether user text may call name."""
-    return name.upper() in FUNCTIONS
-
-
 def is_aggregate(name: str) -> bool:
     """Return whether name is an aggregate function."""
     function = FUNCTIONS.get(name.upper())

@@ -59,7 +59,6 @@ TIME = SqlType(kind="time", scale=6)
 TIMESTAMP_NTZ = SqlType(kind="timestamp_ntz", scale=6)
 TIMESTAMP_LTZ = SqlType(kind="timestamp_ltz", scale=6)
 BINARY = SqlType(kind="binary")
-INTERVAL = SqlType(kind="interval")
 
 
 def number(precision: int, scale: int = 0) -> SqlType:

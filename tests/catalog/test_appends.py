@@ -12,7 +12,7 @@ from catalog import appends, errors, manifests, scans
 from catalog.commits import LoadedTable
 from catalog.manifests import Content, DataFile
 from catalog.metadata import errors as metadata_errors
-from tests.kit import datafiles, lakes
+from tests.kit import datafiles, lakes, manifestfiles
 
 BY = lakes.BY
 ROOT = lakes.ROOT
@@ -234,7 +234,7 @@ def test_removing_all_files_leaves_an_empty_table(bench: datafiles.Bench) -> Non
             loaded.ident,
             [],
             operation="delete",
-            removed=await bench.scans.live_files(bench.reader(loaded)),
+            removed=await manifestfiles.live_files(bench.scans, bench.reader(loaded)),
             based_on=loaded.metadata.current_snapshot_id,
             principal=ROOT,
         )
@@ -401,7 +401,7 @@ def test_a_change_that_removes_files_is_a_conflict_once_the_branch_moved(
     async def work() -> tuple[list[str], list[str]]:
         loaded = await bench.create()
         loaded = await bench.add(loaded, rows(1))
-        (old,) = await bench.scans.live_files(bench.reader(loaded))
+        (old,) = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
         based_on = loaded.metadata.current_snapshot_id
         moved = await bench.add(loaded, rows(2))
         before = bench.keys(moved)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, files, guard, manifests, pruning, scans
+from catalog import errors, files, guard, manifests, pruning, scans
 from catalog.commits import LoadedTable
 from catalog.metadata import model
-from tests.kit import datafiles, lakes
+from tests.kit import datafiles, lakes, manifestfiles
 
 BY = lakes.BY
 ROOT = lakes.ROOT
@@ -126,7 +126,7 @@ def test_plan_of_an_unknown_snapshot_is_refused(bench: datafiles.Bench) -> None:
 
 def test_plan_twice_reads_no_file_twice(bench: datafiles.Bench) -> None:
     counting = Counting(bench.lake)
-    planner = scans.Scans(files=counting, decoder=decoding.InlineDecoder())
+    planner = scans.Scans(files=counting, decoder=manifestfiles.InlineDecoder())
 
     async def work() -> None:
         loaded = await bench.create()
@@ -146,7 +146,7 @@ def test_plan_twice_reads_no_file_twice(bench: datafiles.Bench) -> None:
 
 def test_plans_at_the_same_time_read_each_file_once(bench: datafiles.Bench) -> None:
     counting = Counting(bench.lake)
-    planner = scans.Scans(files=counting, decoder=decoding.InlineDecoder())
+    planner = scans.Scans(files=counting, decoder=manifestfiles.InlineDecoder())
 
     async def work() -> None:
         loaded = await bench.add(await bench.create(), rows(1))
@@ -160,7 +160,7 @@ def test_plans_at_the_same_time_read_each_file_once(bench: datafiles.Bench) -> N
 def test_what_is_cached_stays_within_its_bound(bench: datafiles.Bench) -> None:
     counting = Counting(bench.lake)
     planner = scans.Scans(
-        files=counting, decoder=decoding.InlineDecoder(), cache_bytes_max=2 * scans.ENTRY_BYTES
+        files=counting, decoder=manifestfiles.InlineDecoder(), cache_bytes_max=2 * scans.ENTRY_BYTES
     )
 
     async def work() -> None:
@@ -264,6 +264,9 @@ def test_live_files_are_data_and_deletes_alike(bench: datafiles.Bench) -> None:
         loaded = await bench.appends.commit_files(
             loaded.ident, [data, equality], operation="overwrite", principal=ROOT
         )
-        return sorted(file.content for file in await bench.scans.live_files(bench.reader(loaded)))
+        return sorted(
+            file.content
+            for file in await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        )
 
     assert asyncio.run(work()) == [manifests.Content.DATA, manifests.Content.EQUALITY_DELETES]

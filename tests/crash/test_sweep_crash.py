@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.disk import Disk
-from tests.kit import datafiles, invariants, lakes, sweeps
+from tests.kit import datafiles, invariants, lakes, manifestfiles, sweeps
 from tests.kit.faulty_disk import FaultyDisk, PowerCut
 
 
@@ -25,7 +25,7 @@ def prepare(data: Path) -> int:
 
         async def work() -> None:
             kept = await bench.add(await bench.create("ns.kept"), rows(1))
-            live = await bench.scans.live_files(bench.reader(kept))
+            live = await manifestfiles.live_files(bench.scans, bench.reader(kept))
             kept = await bench.appends.commit_files(
                 kept.ident,
                 [await bench.write(kept, rows(2))],
@@ -70,7 +70,10 @@ def look(data: Path, now_ms: int) -> set[str]:
         table = lake.load(lake.ident("ns.kept"))
 
         async def read() -> list[str]:
-            return [each.file_path for each in await bench.scans.live_files(bench.reader(table))]
+            return [
+                each.file_path
+                for each in await manifestfiles.live_files(bench.scans, bench.reader(table))
+            ]
 
         for path in asyncio.run(read()):
             assert bench.read(table, path)[:4] == b"PAR1"

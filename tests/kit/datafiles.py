@@ -19,7 +19,6 @@ from pyiceberg.table import StaticTable
 from catalog import (
     access,
     appends,
-    decoding,
     files,
     guard,
     manifests,
@@ -29,7 +28,7 @@ from catalog import (
 )
 from catalog.commits import LoadedTable
 from server.access import decide
-from tests.kit import lakes
+from tests.kit import lakes, manifestfiles
 
 ARROW_TYPES: dict[str, pa.DataType] = {
     "long": pa.int64(),
@@ -124,7 +123,7 @@ def bench(lake: lakes.Lake) -> Bench:
         blobs=lake.storage.blobs,
         guard=guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT),
     )
-    table_scans = scans.Scans(files=table_files, decoder=decoding.InlineDecoder())
+    table_scans = scans.Scans(files=table_files, decoder=manifestfiles.InlineDecoder())
     table_readers = readers.Readers(
         store=lake.store,
         access=access.Access(

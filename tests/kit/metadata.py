@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.metadata import creation, updates
@@ -49,9 +49,16 @@ def apply(
     now_ms: int = NOW_MS + 1_000,
     base_location: str | None = None,
 ) -> TableMetadata:
-    return updates.apply_updates(
+    """Metadata after changes without requirements."""
+    return apply_all(
         base, [dict(change) for change in changes], now_ms=now_ms, base_location=base_location
     )
+
+
+def apply_all(base: TableMetadata | None, changes: Sequence[Any], **more: Any) -> TableMetadata:
+    """Metadata after decoded JSON of any shape, without requirements."""
+    part = updates.Part(requirements=(), updates=changes)
+    return updates.apply_parts(base, [part], **more)
 
 
 def add_snapshot(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catalog import access as catalog_access
-from catalog import appends, decoding, files, guard, readers, scans
+from catalog import appends, files, guard, readers, scans
 from server.access import arns, decide, model, policies
 from sql import (
     compiler,
@@ -30,7 +30,7 @@ from sql import (
     writes,
 )
 from storage import disk
-from tests.kit import lakes
+from tests.kit import lakes, manifestfiles
 
 Result = TypeVar("Result")
 ROOT = lakes.ROOT
@@ -124,7 +124,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> House:
         blobs=lake.storage.blobs,
         guard=guard.TableGuard(store=lake.store, region="us-east-1", account_id=lakes.ACCOUNT),
     )
-    planned = scans.Scans(files=file_store, decoder=decoding.InlineDecoder())
+    planned = scans.Scans(files=file_store, decoder=manifestfiles.InlineDecoder())
     found = places.Places(store=lake.store, access=access)
     table_readers = readers.Readers(store=lake.store, access=access)
     committed = appends.Appends(

@@ -19,7 +19,7 @@ from pyiceberg.table import update as pyiceberg_update
 from pyiceberg.table.metadata import TableMetadata as PyIcebergMetadata
 from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
 
-from catalog.metadata import model, updates
+from catalog.metadata import model
 from catalog.metadata.model import TableMetadata
 from tests.kit import metadata as kit
 
@@ -230,7 +230,7 @@ def test_random_commits_give_the_metadata_pyiceberg_gives(
         now_ms = ours.last_updated_ms + 1_000
         # the oracle reads the clock; everything that follows from it is taken from our side
         theirs = theirs.model_copy(update={"last_updated_ms": ours.last_updated_ms})
-        changed = updates.apply_updates(ours, changes, now_ms=now_ms, base_location=location)
+        changed = kit.apply_all(ours, changes, now_ms=now_ms, base_location=location)
         if changed is ours:
             continue  # the oracle writes a file for it, see the next test
         ours = changed
@@ -245,7 +245,7 @@ def test_a_commit_that_changes_nothing_makes_no_metadata_where_pyiceberg_logs_on
     """A deviation: the reference implementation, too, returns the metadata it was given."""
     ours = kit.table(version=2, properties={"a": "1"})
     changes = [{"action": "set-properties", "updates": {"a": "1"}}]
-    same = updates.apply_updates(
+    same = kit.apply_all(
         ours, changes, now_ms=ours.last_updated_ms + 1, base_location="s3://lake/ns/t/m.json"
     )
     assert same is ours

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from catalog import errors
 from catalog.commits import LoadedTable
-from tests.kit import datafiles, lakes, sweeps
+from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 NAME = st.sampled_from(["a", "b", "c"])
 
@@ -66,7 +66,7 @@ class Sweeping(RuleBasedStateMachine):
     @rule(name=NAME)
     def replace(self, name: str) -> None:
         async def work(table: LoadedTable) -> LoadedTable:
-            live = await self.bench.scans.live_files(self.bench.reader(table))
+            live = await manifestfiles.live_files(self.bench.scans, self.bench.reader(table))
             return await self.bench.appends.commit_files(
                 table.ident,
                 [await self.bench.write(table, self.rows())],
@@ -84,8 +84,12 @@ class Sweeping(RuleBasedStateMachine):
         """Have one table name the files of another."""
 
         async def work() -> LoadedTable:
-            files = await self.bench.scans.live_files(self.bench.reader(self.live[name]))
-            mine = await self.bench.scans.live_files(self.bench.reader(self.live[other]))
+            files = await manifestfiles.live_files(
+                self.bench.scans, self.bench.reader(self.live[name])
+            )
+            mine = await manifestfiles.live_files(
+                self.bench.scans, self.bench.reader(self.live[other])
+            )
             fresh = {each.file_path: each for each in files}
             for each in mine:
                 fresh.pop(each.file_path, None)
@@ -169,7 +173,9 @@ class Sweeping(RuleBasedStateMachine):
             keys.add(snapshot["manifest-list"])
             listed = self.lake.run(self.bench.scans.manifests_of(reader, snapshot_id))
             keys |= {each.manifest_path for each in listed}
-            files = self.lake.run(self.bench.scans.live_files(reader, snapshot_id=snapshot_id))
+            files = self.lake.run(
+                manifestfiles.live_files(self.bench.scans, reader, snapshot_id=snapshot_id)
+            )
             keys |= {each.file_path for each in files}
         return {key.removeprefix("s3://lake/") for key in keys}
 

@@ -15,7 +15,7 @@ import pytest
 
 from catalog import manifest_encoding, manifests, summaries
 from sql import errors
-from tests.kit import lakes, sql_house, users
+from tests.kit import lakes, manifestfiles, sql_house, users
 
 Attack = Callable[[sql_house.House], Awaitable[None]]
 
@@ -88,7 +88,7 @@ async def name_manifest(house: sql_house.House) -> None:
 
 
 async def name_data_file(house: sql_house.House) -> None:
-    files = await house.scans.live_files(house.reader("bob.secret"))
+    files = await manifestfiles.live_files(house.scans, house.reader("bob.secret"))
     await house.appends.commit_files(
         house.lake.ident("dave.mine"), files, operation="append", principal=sql_house.ROOT
     )
@@ -162,7 +162,7 @@ def test_a_denied_delete_file_is_not_applied(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await prepare(house)
         await house.run("insert into dave.mine values (1, 'own')")
-        (foreign,) = await house.scans.live_files(house.reader("bob.secret"))
+        (foreign,) = await manifestfiles.live_files(house.scans, house.reader("bob.secret"))
         deletes = msgspec.structs.replace(foreign, content=manifests.Content.POSITION_DELETES)
         mine = house.reader("dave.mine").table
         await house.appends.commit_files(

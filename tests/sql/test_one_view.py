@@ -13,7 +13,7 @@ import pytest
 from catalog import manifest_encoding, manifests, tables
 from catalog.commits import TableChange
 from sql import bindings, errors, places
-from tests.kit import lakes, sql_house
+from tests.kit import lakes, manifestfiles, sql_house
 
 STEPS = 25
 
@@ -22,7 +22,7 @@ async def stage_row(house: sql_house.House, dotted: str, step: int) -> TableChan
     """Return the change that makes one row with the number step all that a table holds."""
     loaded = house.lake.load(house.lake.ident(dotted))
     metadata = loaded.metadata
-    data_file = (await house.scans.live_files(house.reader(f"{dotted}_{step}")))[0]
+    data_file = (await manifestfiles.live_files(house.scans, house.reader(f"{dotted}_{step}")))[0]
     entry = manifests.ManifestEntry(
         status=manifests.Status.ADDED,
         snapshot_id=step,

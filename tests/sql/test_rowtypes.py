@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from sql import outcomes, rowtypes
@@ -69,41 +68,3 @@ def test_an_entry_has_every_key_and_null_where_it_does_not_apply(
 )  # fmt: skip
 def test_arrow_metadata_is_text(given: outcomes.Column, expected: dict[str, str]) -> None:
     assert rowtypes.field_metadata(given) == expected
-
-
-@pytest.mark.parametrize(
-    ("arrow", "kind", "measures"),
-    [
-        (pa.int8(), "fixed", (3, 0)),
-        (pa.int16(), "fixed", (5, 0)),
-        (pa.int32(), "fixed", (10, 0)),
-        (pa.int64(), "fixed", (19, 0)),
-        (pa.uint64(), "fixed", (20, 0)),
-        (pa.decimal128(12, 4), "fixed", (12, 4)),
-        (pa.decimal256(60, 4), "fixed", (38, 4)),
-        (pa.float32(), "real", (None, None)),
-        (pa.string_view(), "text", (None, None)),
-        (pa.null(), "text", (None, None)),
-        (pa.bool_(), "boolean", (None, None)),
-        (pa.date32(), "date", (None, None)),
-        (pa.time64("us"), "time", (None, 6)),
-        (pa.timestamp("us"), "timestamp_ntz", (None, 6)),
-        (pa.timestamp("ns", "UTC"), "timestamp_ltz", (None, 9)),
-        (pa.binary(16), "binary", (None, None)),
-        (pa.dictionary(pa.int8(), pa.string()), "text", (None, None)),
-        (pa.list_(pa.int64()), "array", (None, None)),
-        (pa.struct([("a", pa.int64())]), "object", (None, None)),
-    ],
-    ids=str,
-)
-def test_an_arrow_type_has_a_column(
-    arrow: pa.DataType, kind: str, measures: tuple[int | None, int | None]
-) -> None:
-    found = rowtypes.column_of("x", arrow, nullable=False)
-    assert (found.name, found.type, found.nullable) == ("x", kind, False)
-    assert (found.precision, found.scale) == measures
-
-
-def test_an_arrow_type_without_a_match_is_refused() -> None:
-    with pytest.raises(TypeError, match="duration"):
-        rowtypes.column_of("x", pa.duration("s"))

@@ -15,7 +15,7 @@ import pytest
 from catalog import errors as catalog_errors
 from sql import bindings, errors, outcomes, parameters, planning, sessions, writes
 from storage import batch
-from tests.kit import lakes, sql_house
+from tests.kit import lakes, manifestfiles, sql_house
 
 STAMP = datetime.datetime
 
@@ -166,7 +166,7 @@ def test_written_files_carry_field_ids_and_statistics(tmp_path: Path) -> None:
     async def work(house: sql_house.House) -> None:
         await house.run("create table t (id int, name varchar)")
         await house.run("insert into t select column1, column2 from values (5, 'x'), (7, 'y')")
-        (file,) = await house.scans.live_files(house.reader("ns.t"))
+        (file,) = await manifestfiles.live_files(house.scans, house.reader("ns.t"))
 
         bucket, _, key = file.file_path.removeprefix("s3://").partition("/")
         info = house.lake.storage.objects.head(bucket, key)
@@ -382,7 +382,9 @@ def test_partitioned_and_clustered_tables_are_written_by_their_spec(tmp_path: Pa
             "(2, 'y z', '1969-12-31'), (4, null, null)"
         )
         loaded = house.lake.load(house.lake.ident("ns.t"))
-        files = await house.scans.live_files(house.readers.of(sql_house.ROOT, loaded))
+        files = await manifestfiles.live_files(
+            house.scans, house.readers.of(sql_house.ROOT, loaded)
+        )
 
         # Buckets of 1..4 are 32-bit murmur3 of the 8-byte value: 0, 0, 3, 2 modulo 4.
         found = {file.partition: (file.record_count, file.sort_order_id) for file in files}

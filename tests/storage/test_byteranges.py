@@ -63,10 +63,3 @@ def test_parse_garbage_gives_a_slice_of_the_body_or_the_one_error(
         except errors.RangeNotSatisfiable:
             continue
         assert found is None or 0 <= found.start < found.stop <= size_bytes
-
-
-def test_parse_closed_takes_only_a_range_within_the_body() -> None:
-    assert byteranges.parse_closed("bytes=2-4", 5) == ByteRange(start=2, stop=5)
-    for header in ("bytes=2-5", "bytes=2-", "bytes=-2", "bytes=3-2", "bytes=0-1,2-3", "x"):
-        with pytest.raises(errors.RangeNotSatisfiable):
-            byteranges.parse_closed(header, 5)

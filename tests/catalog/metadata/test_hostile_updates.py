@@ -34,7 +34,7 @@ def test_an_update_with_a_wrong_member_is_refused_as_such_or_leaves_readable_met
         for name, value in WRONG.items():
             changed = samples.replaced(update, path, value)
             try:
-                made = updates.apply_updates(
+                made = kit.apply_all(
                     base, [changed], now_ms=kit.NOW_MS + 9_000, base_location="s3://lake/m.json"
                 )
                 data = model.encode(made)
@@ -76,4 +76,4 @@ def test_add_snapshot_with_a_wrong_sequence_number_is_refused(version: int, name
     update = {"action": "add-snapshot", **samples.UPDATES["add-snapshot"]}
     wrong = samples.replaced(update, ("snapshot", "sequence-number"), samples.VALUES[name])
     with pytest.raises(errors.BadUpdate, match=r"sequence[- ]number"):
-        updates.apply_updates(base, [wrong], now_ms=1, base_location=None)
+        kit.apply_all(base, [wrong], now_ms=1, base_location=None)

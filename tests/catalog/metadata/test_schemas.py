@@ -92,18 +92,26 @@ def test_add_schema_identical_alone_changes_nothing() -> None:
         (column(1, "a", "fixed[3]"), column(1, "a", "fixed[4]"), False),
     ],
 )
-def test_same_schema_looks_at_all_but_the_schema_id(
+def test_identity_of_a_schema_is_all_but_its_id(
     one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
-    assert schemas.same_schema(schema(one, schema_id=1), schema(other, schema_id=2)) is same
+    ours, theirs = schema(one, schema_id=1), schema(other, schema_id=2)
+    assert (schemas.identity_of(ours) == schemas.identity_of(theirs)) is same
 
 
-def test_same_schema_compares_identifier_fields_as_a_set() -> None:
+def test_identity_of_a_schema_holds_identifier_fields_as_a_set() -> None:
     fields = [{**column(1, "a"), "required": True}, {**column(2, "b"), "required": True}]
-    assert schemas.same_schema(
-        schema(*fields, identifier_field_ids=[1, 2]), schema(*fields, identifier_field_ids=[2, 1])
+    first, second, one, none = (
+        schemas.identity_of(schema(*fields, **more))
+        for more in (
+            {"identifier_field_ids": [1, 2]},
+            {"identifier_field_ids": [2, 1]},
+            {"identifier_field_ids": [1]},
+            {},
+        )
     )
-    assert not schemas.same_schema(schema(*fields, identifier_field_ids=[1]), schema(*fields))
+    assert first == second
+    assert one != none
 
 
 def test_set_current_schema_to_an_unknown_id_is_refused() -> None:

@@ -31,7 +31,7 @@ def test_there_are_25_updates() -> None:
 )
 def test_an_update_outside_the_table_is_refused(update: Any, message: str) -> None:
     with pytest.raises(errors.BadUpdate, match=message):
-        updates.apply_updates(kit.table(), [update], now_ms=1, base_location=None)
+        kit.apply_all(kit.table(), [update], now_ms=1, base_location=None)
 
 
 def test_no_updates_answer_the_base_itself() -> None:
@@ -77,7 +77,7 @@ def test_assign_uuid_to_a_v1_table_without_one_is_kept() -> None:
     )
     assert kit.apply(old, {"action": "assign-uuid", "uuid": kit.UUID}).table_uuid == kit.UUID
     change = {"action": "set-properties", "updates": {"a": "1"}}
-    made = updates.apply_updates(old, [change], now_ms=9, base_location=None, table_uuid="u")
+    made = kit.apply_all(old, [change], now_ms=9, base_location=None, table_uuid="u")
     assert made.table_uuid == "u"
 
 
@@ -280,7 +280,7 @@ def test_create_from_updates_defaults_to_format_version_2() -> None:
 
 def test_create_from_updates_takes_uuid_and_location_from_the_caller_if_none_is_given() -> None:
     changes = [one for one in CREATE if one["action"] not in ("assign-uuid", "set-location")]
-    made = updates.apply_updates(
+    made = kit.apply_all(
         None, changes, now_ms=1, base_location=None, table_uuid="u", location="s3://lake/n/x/"
     )
     assert (made.table_uuid, made.location) == ("u", "s3://lake/n/x")
@@ -351,7 +351,7 @@ GARBAGE = st.builds(
 def test_any_json_gives_metadata_or_the_modules_one_error(changes: list[Any], version: int) -> None:
     base = kit.with_snapshots(kit.table(version=version), 1)
     try:
-        made = updates.apply_updates(base, changes, now_ms=kit.NOW_MS, base_location="m")
+        made = kit.apply_all(base, changes, now_ms=kit.NOW_MS, base_location="m")
     except errors.MetadataError:
         return
     assert json.loads(model.encode(model.decode(model.encode(made)))) == json.loads(

@@ -11,7 +11,7 @@ from catalog import decoding, errors, idents, manifests, store
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, sweeping
 from storage import model
-from tests.kit import datafiles, lakes, sweeps
+from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 BY = lakes.BY
 ROOT = lakes.ROOT
@@ -32,7 +32,7 @@ def key_of(uri: str) -> str:
 
 async def replace_all(bench: datafiles.Bench, loaded: LoadedTable, *numbers: int) -> LoadedTable:
     """Overwrite a table, as a compaction does."""
-    live = await bench.scans.live_files(bench.reader(loaded))
+    live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
     added = await bench.write(loaded, rows(*numbers))
     return await bench.appends.commit_files(
         loaded.ident,
@@ -54,7 +54,7 @@ async def expire(bench: datafiles.Bench, loaded: LoadedTable) -> LoadedTable:
 
 
 async def live_keys(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
-    found = await bench.scans.live_files(bench.reader(loaded))
+    found = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
     return {key_of(each.file_path) for each in found}
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_another_table_references_outlives_its_own_purged_table(
     async def prepare() -> str:
         mine = await bench.add(await bench.create("ns.mine"), rows(1))
         other = await bench.create("ns.other")
-        shared = await bench.scans.live_files(bench.reader(mine))
+        shared = await manifestfiles.live_files(bench.scans, bench.reader(mine))
         await bench.appends.commit_files(
             other.ident, list(shared), operation="append", principal=ROOT
         )
@@ -561,7 +561,7 @@ def test_a_commit_of_an_old_file_between_mark_and_free_keeps_it(bench: datafiles
 
     async def take_over() -> None:
         other = await bench.create("ns.other")
-        shared = await bench.scans.live_files(bench.reader(loaded))
+        shared = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
         await bench.appends.commit_files(
             other.ident, list(shared), operation="append", principal=ROOT
         )
@@ -658,7 +658,7 @@ def test_requests_are_answered_while_the_sweep_runs(bench: datafiles.Bench) -> N
 def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
     lake = bench.lake
 
-    class Counting(decoding.InlineDecoder):
+    class Counting(manifestfiles.InlineDecoder):
         count = 0
 
         async def decode(self, *arguments: Any) -> Any:

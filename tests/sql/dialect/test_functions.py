@@ -440,7 +440,7 @@ def test_only_listed_functions_reach_the_engine() -> None:
     assert "input_file_name" in names
 
     for name in names:
-        if functions.is_known(name):
+        if name.upper() in functions.FUNCTIONS:
             continue
         with pytest.raises(errors.SqlError) as caught:
             sql_text.bind(f'select "{name}"(1, 2)')
