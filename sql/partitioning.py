@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import transforms
+from catalog import transforms, values
 from sql import tabletypes
 
-DAY_MICROS = 86_400_000_000
 HOUR_MICROS = 3_600_000_000
 
 
@@ -41,7 +40,9 @@ def apply_transform(transform: str, source_type: Any, column: Any) -> Any:
         case "day" if pa.types.is_date32(column.type):
             return column
         case "day":
-            return _floor_divide(_micros(column), DAY_MICROS).cast(pa.int32()).cast(pa.date32())
+            return (
+                _floor_divide(_micros(column), values.DAY_MICROS).cast(pa.int32()).cast(pa.date32())
+            )
         case "hour":
             return _floor_divide(_micros(column), HOUR_MICROS).cast(pa.int32())
     return _per_value(parsed, source_type, column)

@@ -118,6 +118,48 @@ def test_every_module_is_reached_from_an_entry_point() -> None:
     assert named.keys() - reached - {"provision"} == UNREACHED.keys()
 
 
+UNUSED: Mapping[str, str] = {
+    "catalog.layout.RULES": "the closed list of the rules that a refusal may name",
+}
+"""Top-level names that no product code refers to, and what they are there for."""
+
+
+def test_every_top_level_name_is_used_by_the_product() -> None:
+    uses: set[str] = set()
+    defined: dict[str, str] = {}
+    for path in modules():
+        for node in tree_of(path).body:
+            names = names_defined_by(node)
+            defined.update({f"{dotted(path)}.{name}": name for name in names})
+            uses |= names_used_by(node) - names
+    unused = {full for full, name in defined.items() if name not in uses}
+    assert unused == UNUSED.keys()
+
+
+def names_defined_by(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module defines; dunders are for Python itself."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return set() if name.startswith("__") else {name}
+    return set()
+
+
+def names_used_by(node: ast.stmt) -> set[str]:
+    """The names that a statement reads, imports, takes as attributes or writes in annotations."""
+    uses: set[str] = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
+                uses.add(name)
+            case ast.ImportFrom(names=aliases):
+                uses |= {alias.name for alias in aliases}
+            case ast.Constant(value=str(text)) if len(text) < 80:
+                uses |= set(re.findall(r"\w+", text))
+    return uses
+
+
 def test_imports_between_our_modules_go_down_the_strata() -> None:
     """A rule imports rules alone, and an engine no face; what only types need does not count."""
     named = {dotted(path): path for path in modules()}
