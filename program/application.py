@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import starlette.applications
 import starlette.routing
@@ -68,7 +68,7 @@ class Application(starlette.applications.Starlette):
         scope: starlette.types.Scope,
         receive: starlette.types.Receive,
         send: starlette.types.Send,
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Awaitable[None] | None:
         """Serve an HTTP request up to the first wait; return the rest, None if there is none."""
         return self._entry.begin(scope, receive, send)
 

@@ -554,7 +554,7 @@ class _Reading:
         self._descriptor = -1
 
     def open(self, path: Path) -> int:
-        if path != self._path:
+        if path is not self._path and path != self._path:
             self.close()
             self._descriptor = self._files.open(path)
             self._path = path

@@ -12,7 +12,8 @@ import email.utils
 import functools
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -124,7 +125,7 @@ class Exchange:
         send: asgi.Send,
         *,
         may_return_first: bool = True,
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Awaitable[None] | None:
         """Serve one HTTP request up to the first wait.
 
         Return the rest, to be awaited, or None if the answer is sent, or will be once a future is
@@ -160,7 +161,7 @@ class Exchange:
 
     def _resume(
         self, visit: _Visit, waiting: pending.Pending, receive: asgi.Receive, send: asgi.Send
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Awaitable[None] | None:
         """Serve a request whose future is done; return what is left to be awaited."""
         request = visit.request  # noqa: F841 - `server.looplag` reads it
         try:
@@ -175,7 +176,7 @@ class Exchange:
         outcome: asgi.Response | Awaitable[asgi.Response],
         receive: asgi.Receive,
         send: asgi.Send,
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Awaitable[None] | None:
         """Send an answer if that needs no wait; return what is left to be awaited."""
         if isinstance(outcome, asgi.Response):
             try:
@@ -187,7 +188,11 @@ class Exchange:
                 self._record(visit, outcome.status, sent_bytes)
                 self._end(visit)
                 return None
-        return self.serve(visit, outcome, receive, send)
+        rest = self.serve(visit, outcome, receive, send)
+        if not isinstance(outcome, asgi.Response) or visit.request.writer is None:
+            return rest
+        # Only its sending is left: a file that the socket accepts at once needs no task.
+        return _begin(rest)
 
     async def serve(
         self,
@@ -454,6 +459,34 @@ REQUEST_CODES = frozenset(
     {Exchange.begin.__code__, Exchange._resume.__code__, Exchange.serve.__code__}  # noqa: SLF001
 )
 """The code whose local `request` is the request being served; for `server.looplag`."""
+
+
+def _begin(rest: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
+    """Run a coroutine up to its first wait; return the rest of it, None if it has ended.
+
+    Only for a coroutine that does not ask which task it runs in, as time limits do.
+    """
+    try:
+        first = rest.send(None)
+    except StopIteration:
+        return None
+    return _go_on(rest, first)
+
+
+@types.coroutine
+def _go_on(rest: Coroutine[Any, Any, None], first: Any) -> Generator[Any, Any, None]:
+    """Wait for what a begun coroutine waits for, and go on with it to its end."""
+    waited_for = first
+    try:
+        while True:
+            try:
+                result = yield waited_for
+            except BaseException as error:  # noqa: BLE001 - a cancellation, for the coroutine
+                waited_for = rest.throw(error)
+            else:
+                waited_for = rest.send(result)
+    except StopIteration:
+        return
 
 
 def _answer_for_server(request: asgi.Request) -> asgi.Response:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,8 @@ BATCH_BYTES = 1 << 20
 WORKERS = 8
 COMPARED_AT_ONCE_MAX = 2
 """Pairs of bodies that are compared at a time, so that other work gets a worker thread."""
+PATHS_REMEMBERED = 4096
+"""Blobs whose paths are kept: to make one takes longer than to open it."""
 FOLDERS = tuple(f"{number:02x}" for number in range(256))
 
 Result = TypeVar("Result")
@@ -50,7 +53,12 @@ class Blobs:
     def __init__(
         self, *, folder: Path, scratch: Path, disk: Disk, index: Index, new_id: NewId
     ) -> None:
-        self._folder = folder
+
+        @functools.lru_cache(PATHS_REMEMBERED)
+        def path_of(blob: str) -> Path:
+            return folder / blob[:2] / blob
+
+        self._path_of = path_of
         self._scratch = scratch
         self._disk = disk
         self._index = index
@@ -105,7 +113,7 @@ class Blobs:
 
     def path_of(self, blob: str) -> Path:
         """Return the path of a blob's file."""
-        return self._folder / blob[:2] / blob
+        return self._path_of(blob)
 
     def slices(
         self,

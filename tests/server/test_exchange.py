@@ -598,3 +598,71 @@ def test_boto3_reaches_a_face_by_every_style_of_address(monkeypatch):
         ("PUT", b"/photos/a%20b/%E6%97%A5%2B", "127.0.0.1"),
         ("PUT", b"/a%20b/%E6%97%A5%2B", "photos.localhost"),
     ]
+
+
+def test_a_coroutine_that_waits_for_nothing_ends_when_it_is_begun():
+    async def work():
+        pass
+
+    assert exchange._begin(work()) is None
+
+
+def test_a_begun_coroutine_goes_on_in_a_task():
+    async def talk():
+        loop = asyncio.get_running_loop()
+        first, second = loop.create_future(), loop.create_future()
+        steps = []
+
+        async def work():
+            steps.append("begun")
+            steps.append(await first)
+            await asyncio.sleep(0)
+            try:
+                await second
+            except OSError as error:
+                steps.append(str(error))
+            raise LookupError("the end")
+
+        rest = exchange._begin(work())
+        assert steps == ["begun"]
+        first.set_result("first")  # before any task waits for it
+        loop.call_later(0.01, second.set_exception, OSError("second"))
+
+        async def finish():
+            await rest
+
+        with pytest.raises(LookupError, match="the end"):
+            await asyncio.create_task(finish())
+        return steps
+
+    assert run(talk()) == ["begun", "first", "second"]
+
+
+@pytest.mark.parametrize("waits_again", [False, True])
+def test_a_begun_coroutine_meets_its_cancellation(waits_again):
+    async def talk():
+        met = []
+
+        async def work():
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                met.append("cancelled")
+                if waits_again:
+                    await asyncio.sleep(0.01)
+                    met.append("waited")
+                raise
+
+        rest = exchange._begin(work())
+
+        async def finish():
+            await rest
+
+        task = asyncio.create_task(finish())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return met
+
+    assert run(talk()) == ["cancelled", *(["waited"] if waits_again else [])]
