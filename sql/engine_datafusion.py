@@ -163,7 +163,7 @@ class Planner:
         key = f"{query.settings}{query.limits.memory_bytes}"
         context = self._context(key, query)
         for name in query.functions:
-            context.register_udf(_function(name))
+            context.register_udf(_function(name, query.settings.timezone))
         names: list[str] = []
         for number, relation in enumerate(query.relations):
             names += _register(context, relation, f"__{number}")
@@ -385,8 +385,8 @@ def _without_metadata(schema: pa.Schema) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _function(name: str) -> Any:
-    kernel = kernels.kernel(name)
+def _function(name: str, zone: str) -> Any:
+    kernel = kernels.kernel(name, zone=zone)
     return datafusion.udf(
         kernel.function, list(kernel.arguments), kernel.result, kernel.volatility, name=name
     )

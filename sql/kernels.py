@@ -37,8 +37,15 @@ class Kernel:
     volatility: Literal["immutable", "volatile"] = "immutable"
 
 
-def kernel(name: str) -> Kernel:
-    """Return the kernel with that name; raises KeyError for an unknown one."""
+def kernel(name: str, *, zone: str = "UTC") -> Kernel:
+    """Return the kernel with that name; raises KeyError for an unknown one.
+
+    zone: the session's, for the kernels that turn a local time into an instant.
+    """
+    for pattern, make_of_zone in FAMILIES_OF_ZONE:
+        match = pattern.fullmatch(name)
+        if match is not None:
+            return make_of_zone(match, zone)
     for pattern, make in FAMILIES:
         match = pattern.fullmatch(name)
         if match is not None:
@@ -46,14 +53,16 @@ def kernel(name: str) -> Kernel:
     raise KeyError(name)
 
 
-CALLS = re.compile(r"(?<![\w\"'])(_[a-z0-9_]+)\(")
+CALLS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<!\w)(_[a-z0-9_]+)\(""")
+"""A literal or a quoted name, in which no call stands, or else the name of a call."""
 
 
 def called(text: str) -> tuple[str, ...]:
     """Return the kernels that engine text calls."""
-    names = set(CALLS.findall(text))
+    names = {match[1] for match in CALLS.finditer(text) if match[1]}
+    patterns = [pattern for pattern, _ in (*FAMILIES, *FAMILIES_OF_ZONE)]
     return tuple(
-        sorted(name for name in names if any(pattern.fullmatch(name) for pattern, _ in FAMILIES))
+        sorted(name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
     )
 
 
@@ -220,8 +229,10 @@ def parse_date(text: str) -> datetime.date:
 
 
 def parse_moment(text: str) -> datetime.datetime:
-    """Return text as a moment, aware when the text has an offset; raises ValueError."""
-    return _parse_moment(text, "Timestamp")
+    """Return text as a moment, aware when the text has an offset or is a number of seconds since
+    1970 (or of milliseconds, ...), which names an instant. Raises ValueError."""
+    moment = _parse_moment(text, "Timestamp")
+    return moment.replace(tzinfo=datetime.UTC) if EPOCH.fullmatch(text.strip()) else moment
 
 
 def parse_timestamp(text: str) -> datetime.datetime:
@@ -528,6 +539,109 @@ def _place(_: re.Match[str]) -> Kernel:
 PLACE_BEYOND = (1 << 31) - 1
 
 
+def instants_of(local: Any, zone: str) -> Any:
+    """Return local times of a zone as instants.
+
+    Of the two instants of a repeated local time it is the first. A local time that the clocks leave
+    out is read with the offset before that, so that it comes out as much later as they leave out.
+    """
+    naive = pa.timestamp("us")
+    shown = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    instants = shown.cast(pa.int64())
+    offsets = pc.subtract(pc.local_timestamp(shown).cast(naive).cast(pa.int64()), instants)
+    return pc.subtract(local.cast(pa.int64()), offsets).cast(pa.timestamp("us", zone))
+
+
+def _local_instant(_: re.Match[str], zone: str) -> Kernel:
+    """A TIMESTAMP_NTZ as the TIMESTAMP_LTZ at which the session's zone shows it."""
+    return Kernel(
+        function=lambda local: instants_of(local, zone),
+        arguments=(pa.timestamp("us"),),
+        result=pa.timestamp("us", zone),
+    )
+
+
+def _to_instant(match: re.Match[str], zone: str) -> Kernel:
+    """Text of any known form as TIMESTAMP_LTZ: of its own offset, or else of the session's zone."""
+    lenient, naive = bool(match.group(1)), pa.timestamp("us")
+    result = pa.timestamp("us", zone)
+
+    def parse(text: str) -> tuple[datetime.datetime, bool]:
+        moment = parse_moment(text)
+        if moment.tzinfo is None:
+            return moment, True
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None), False
+
+    def function(texts: Any) -> Any:
+        encoded = texts.dictionary_encode()
+        moments: list[datetime.datetime | None] = []
+        are_local: list[bool] = []
+        for text in encoded.dictionary.to_pylist():
+            try:
+                moment, is_local = parse(text)
+            except (ValueError, OverflowError):
+                if not lenient:
+                    raise
+                moment, is_local = None, True
+            moments.append(moment)
+            are_local.append(is_local)
+        read = pa.array(moments, naive)
+        at_utc = read.cast(pa.int64()).cast(result)
+        instants = pc.if_else(pa.array(are_local, pa.bool_()), instants_of(read, zone), at_utc)
+        return instants.take(encoded.indices)
+
+    return _text_kernel(function, result)
+
+
+def _initcap(_: re.Match[str]) -> Kernel:
+    """Each word in lower case but for its first letter; delimiters part the words."""
+
+    def capitalised(text: str, delimiters: str) -> str:
+        characters, is_first = [], True
+        for character in text:
+            characters.append(character.upper() if is_first else character.lower())
+            is_first = character in delimiters
+        return "".join(characters)
+
+    def function(texts: Any, delimiters: Any) -> Any:
+        return pa.array(
+            [
+                None if text is None or marks is None else capitalised(text, marks)
+                for text, marks in zip(texts.to_pylist(), delimiters.to_pylist(), strict=True)
+            ],
+            pa.string(),
+        )
+
+    return Kernel(function=function, arguments=(pa.string(), pa.string()), result=pa.string())
+
+
+def _later(match: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_NTZ so many of the units of that many microseconds later."""
+    micros = int(match.group(1))
+    kind = pa.timestamp("us")
+
+    def function(moments: Any, counts: Any) -> Any:
+        out_of_range = coded("100039", "a timestamp outside the years 1 to 9999")
+        try:
+            steps = pc.multiply_checked(counts, micros)
+            moved = pc.add_checked(moments.cast(pa.int64()), steps)
+        except pa.ArrowInvalid:
+            raise out_of_range from None
+        early, late = (pa.scalar(end) for end in (MOMENT_LOW, MOMENT_HIGH))
+        if pc.any(pc.or_(pc.less(moved, early), pc.greater(moved, late))).as_py():
+            raise out_of_range
+        return moved.cast(kind)
+
+    # Volatile as `_nonzero` is.
+    return Kernel(
+        function=function, arguments=(kind, pa.int64()), result=kind, volatility="volatile"
+    )
+
+
+MOMENT_LOW, MOMENT_HIGH = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last microsecond of the years 1 to 9999."""
+
+
 def _split_part(_: re.Match[str]) -> Kernel:
     def part(text: str | None, delimiter: str | None, number: int | None) -> str | None:
         if text is None or delimiter is None or number is None:
@@ -562,17 +676,6 @@ def _real_to_text(_: re.Match[str]) -> Kernel:
     )
 
 
-def _iso_moment(match: re.Match[str]) -> Kernel:
-    """Text of any known form as ISO 8601, its offset kept: the engine knows the session's zone."""
-    lenient = bool(match.group(1))
-    return _text_kernel(
-        lambda array: per_value(
-            array, lambda text: parse_moment(text).isoformat(), pa.string(), lenient=lenient
-        ),
-        pa.string(),
-    )
-
-
 def _to_binary(match: re.Match[str]) -> Kernel:
     def parse(text: str) -> bytes:
         try:
@@ -602,8 +705,9 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile(r"_(try_)?to_binary"), _to_binary),
     (re.compile(r"_(try_)?parse_(date|timestamp|time)"), _parse_moment_by_pattern),
     (re.compile("_convert_zone"), _convert_zone),
-    (re.compile(r"_(try_)?iso_moment"), _iso_moment),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
+    (re.compile(r"_later_(\d+)"), _later),
+    (re.compile("_initcap"), _initcap),
     (re.compile("_not_negative"), _not_negative),
     (re.compile("_text_length"), _text_length),
     (re.compile("_repeat"), _repeat),
@@ -611,4 +715,9 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_split_part"), _split_part),
     (re.compile("_epoch_to_timestamp"), _epoch),
     (re.compile("_real_to_text"), _real_to_text),
+)
+
+FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
+    (re.compile("_local_instant"), _local_instant),
+    (re.compile(r"_(try_)?to_instant"), _to_instant),
 )

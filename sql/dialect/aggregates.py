@@ -55,9 +55,16 @@ def count_if(call: Call) -> Bound:
     return _count(f"CASE WHEN {condition.sql} THEN 1 END", call, [condition])
 
 
+def _summed(operand: Bound) -> Bound:
+    """Return an operand of SUM or AVG as a number: text as a FLOAT, as Snowflake takes it there."""
+    if operand.type.kind == "text":
+        return rewrites.cast(operand, sqltypes.REAL)
+    return rewrites.as_number(operand)
+
+
 def total(call: Call) -> Bound:
     """SUM."""
-    operand = rewrites.as_number(call.arg(0))
+    operand = _summed(call.arg(0))
     kind = operand.type
     if kind.kind == "real":
         sql = f"sum({_operand(call, operand)}){call.over}"
@@ -75,13 +82,18 @@ def total(call: Call) -> Bound:
             wide = sqltypes.number(digits)
             operand = bounds.derived(sqltypes.exactly(operand.sql, wide), wide, [operand])
     result = sqltypes.number(sqltypes.PRECISION_MAX, kind.scale)
+    rows = min(call.rows or ROWS_MAX, ROWS_MAX)
+    if operand.type.precision + len(str(rows)) > sqltypes.PRECISION_MAX:
+        # The engine's sum of such decimals wraps; one of twice the width is exact.
+        exact = f"arrow_cast({operand.sql}, '{rewrites.double_width(operand.type)}')"
+        operand = bounds.derived(exact, operand.type, [operand])
     sql = sqltypes.exactly(f"sum({_operand(call, operand)}){call.over}", result)
     return call.aggregated(sql, result, [operand])
 
 
 def average(call: Call) -> Bound:
     """AVG: of a NUMBER, a NUMBER with six more decimals (three with OVER): SUM divided by COUNT."""
-    operand = rewrites.as_number(call.arg(0))
+    operand = _summed(call.arg(0))
     if operand.type.kind == "real":
         sql = f"avg({_operand(call, operand)}){call.over}"
         return call.aggregated(sql, sqltypes.REAL, [operand])
@@ -170,7 +182,9 @@ def boolean_of(engine_name: str) -> calls.Builder:
 
 def boolxor_agg(call: Call) -> Bound:
     operand = rewrites.as_boolean(call.arg(0))
-    sql = f"(count(CASE WHEN {operand.sql} THEN 1 END){call.over} = 1)"
+    present = f"count({operand.sql}){call.over}"
+    true = f"count(CASE WHEN {operand.sql} THEN 1 END){call.over}"
+    sql = f"(CASE WHEN {present} > 0 THEN {true} = 1 END)"
     return call.aggregated(sql, sqltypes.BOOLEAN, [operand])
 
 
@@ -212,8 +226,8 @@ def best_by(direction: str) -> calls.Builder:
         value, key = call.arg(0), call.arg(1)
         if call.over:
             raise call.refuse("OVER")
-        present = f"CASE WHEN {key.sql} IS NOT NULL THEN {key.sql} END"
-        sql = f"first_value({value.sql} ORDER BY {present} {direction} NULLS LAST)"
+        present = f"CASE WHEN {key.sql} IS NOT NULL THEN {value.sql} END"
+        sql = f"first_value({present} ORDER BY {key.sql} {direction} NULLS LAST)"
         return call.aggregated(sql, value.type, [value, key])
 
     return build

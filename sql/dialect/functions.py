@@ -223,6 +223,16 @@ def _replace(call: Call) -> Bound:
     return calls.text_result(rewrites.call("replace", *parts), parts)
 
 
+WORD_DELIMITERS = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
+"""What parts the words of INITCAP where the call does not say it."""
+
+
+def _initcap(call: Call) -> Bound:
+    parts = [call.text(0), call.text(1) if len(call.nodes) > 1 else bounds.text(WORD_DELIMITERS)]
+    exact = ", ".join(rewrites.as_arrow(part, sqltypes.TEXT) for part in parts)
+    return calls.text_result(f"_initcap({exact})", parts)
+
+
 def _concat(call: Call) -> Bound:
     return rewrites.concat(call.args, call.context.forms)
 
@@ -273,7 +283,11 @@ def _regexp_replace(call: Call) -> Bound:
     flags = rewrites.regexp_flags(str(call.constant(5, "c")))
     every = ", 'g'" if occurrence == 0 else ""
     wanted = f"{bounds.quoted_text(flags)} || {pattern.sql}" if flags else pattern.sql
-    sql = f"regexp_replace({value.sql}, {wanted}, {replacement.sql}{every})"
+    # A group is `\\1` in Snowflake alone; the engine would read `$1` as one, too.
+    literal = f"replace({replacement.sql}, '$', '$$')"
+    if isinstance(replacement.literal, str):
+        literal = bounds.quoted_text(replacement.literal.replace("$", "$$"))
+    sql = f"regexp_replace({value.sql}, {wanted}, {literal}{every})"
     return calls.text_result(sql, [value, pattern, replacement])
 
 
@@ -414,8 +428,11 @@ def _pi(call: Call) -> Bound:
 def _random(call: Call) -> Bound:
     if call.nodes:
         raise call.refuse("a seed")
-    spread = f"random() * {bounds.real(1.8e19).sql} - {bounds.real(9e18).sql}"
-    sql = sqltypes.exactly(f"({spread})", sqltypes.integer())
+    # The engine's number has 53 random bits: two halves of 32 make all 64.
+    half = f"floor(random() * {bounds.real(2.0**32).sql})"
+    high = sqltypes.exactly(f"({half} - {bounds.real(2.0**31).sql})", sqltypes.integer())
+    low = sqltypes.exactly(half, sqltypes.integer())
+    sql = f"({high} * {1 << 32} + {low})"
     return Bound(sql=sql, type=sqltypes.integer(), nullable=False)
 
 
@@ -622,7 +639,7 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     **moments.FUNCTIONS,
     "UPPER": calls.scalar(1, None, _texts("upper({})")),
     "LOWER": calls.scalar(1, None, _texts("lower({})")),
-    "INITCAP": calls.scalar(1, None, _texts("initcap({})")),
+    "INITCAP": calls.scalar(1, 2, _initcap),
     "REVERSE": calls.scalar(1, None, _texts("reverse({})")),
     "TRANSLATE": calls.scalar(3, None, _texts("translate({}, {}, {})")),
     "MD5": calls.scalar(1, None, _texts("md5({})")),

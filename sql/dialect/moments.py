@@ -163,8 +163,15 @@ def truncate(part: str, operand: Bound) -> Bound:
         sql = sqltypes.exactly(f"date_trunc('{name}', {moment.sql})", sqltypes.DATE)
         return bounds.derived(sql, sqltypes.DATE, [moment])
     if moment.type.kind == "timestamp_ltz":
-        local = truncate(part, rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ))
-        return rewrites.cast(local, moment.type)
+        local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        start = truncate(part, local)
+        if name not in rewrites.MICROSECONDS or name == "day":
+            return rewrites.cast(start, moment.type)
+        # Within a day the instant itself moves, so that the second of two equal hours stays it.
+        instant, shown, wanted = (
+            f"arrow_cast({each.sql}, 'Int64')" for each in (moment, local, start)
+        )
+        return rewrites.at_instant(f"({instant} - ({shown} - {wanted}))", [moment])
     return bounds.derived(f"date_trunc('{name}', {moment.sql})", moment.type, [moment])
 
 
@@ -221,7 +228,9 @@ def _moved_time(unit: str, count: Bound, moment: Bound) -> Bound:
     day = 86_400_000_000
     micros = rewrites.MICROSECONDS[unit]
     exact = rewrites.as_arrow(moment, sqltypes.TIME)
-    total = f"(arrow_cast({exact}, 'Int64') + arrow_cast({count.sql}, 'Int64') * {micros})"
+    # Whole days change nothing, and without them the product stays small.
+    steps = f"(arrow_cast({count.sql}, 'Int64') % {day // micros})"
+    total = f"(arrow_cast({exact}, 'Int64') + {steps} * {micros})"
     sql = sqltypes.exactly(f"((({total} % {day}) + {day}) % {day})", sqltypes.TIME)
     return bounds.derived(sql, sqltypes.TIME, [moment, count])
 
@@ -378,6 +387,8 @@ def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlTy
         raise call.refuse("a scale")
     operator, factor = {0: ("*", 10**6), 3: ("*", 10**3), 6: ("*", 1), 9: ("/", 10**3)}[scale]
     micros = f"(arrow_cast({operand.sql}, 'Int64') {operator} {factor})"
+    if target.kind == "timestamp_ltz":
+        return rewrites.at_instant(micros, [operand])
     moment = bounds.derived(
         sqltypes.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )

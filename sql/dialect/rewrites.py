@@ -140,8 +140,7 @@ def _instant_literal(moment: datetime.datetime, target: sqltypes.SqlType) -> Bou
     if moment.tzinfo is not None:
         return bounds.timestamp(moment)
     # The instant depends on the session's zone, which only the engine has.
-    sql = sqltypes.exactly(bounds.quoted_text(moment.isoformat()), target)
-    return Bound(sql=sql, type=target, nullable=False)
+    return dataclasses.replace(_at_zone(bounds.timestamp(moment)), nullable=False)
 
 
 def _cast_same(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
@@ -257,13 +256,28 @@ def _cast_moment(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bou
         return bounds.derived(f"to_local_time({operand.sql})", target, [operand])
     if target.kind == "timestamp_ltz":
         # A naive moment is one of the session's zone.
-        naive = cast(operand, sqltypes.TIMESTAMP_NTZ)
-        return bounds.derived(sqltypes.exactly(naive.sql, target), target, [operand])
+        return _at_zone(cast(operand, sqltypes.TIMESTAMP_NTZ))
     return bounds.derived(as_arrow(operand, target), target, [operand])
 
 
+def _at_zone(naive: Bound) -> Bound:
+    """Return a TIMESTAMP_NTZ as the instant at which the session's zone shows it.
+
+    The engine's own cast fails where the clocks show a time twice or never.
+    """
+    sql = f"_local_instant({as_arrow(naive, sqltypes.TIMESTAMP_NTZ)})"
+    target = sqltypes.TIMESTAMP_LTZ
+    return bounds.derived(sqltypes.exactly(sql, target), target, [naive])
+
+
+def at_instant(micros: str, parts: Sequence[Bound]) -> Bound:
+    """Return microseconds since 1970 in UTC as a TIMESTAMP_LTZ."""
+    sql = sqltypes.exactly(f"arrow_cast({micros}, '{UTC_MICROSECONDS}')", sqltypes.TIMESTAMP_LTZ)
+    return bounds.derived(sql, sqltypes.TIMESTAMP_LTZ, parts)
+
+
 def _cast_text_to_instant(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
-    name = "_try_iso_moment" if lenient else "_iso_moment"
+    name = "_try_to_instant" if lenient else "_to_instant"
     text = f"{name}({as_arrow(operand, sqltypes.TEXT)})"
     sql = sqltypes.exactly(text, target, lenient=lenient)
     return bounds.derived(sql, target, [operand], nullable=lenient or None)
@@ -274,11 +288,15 @@ def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
         # Seconds and parts of them; only a whole number's unit is guessed.
         micros = cast(multiply(operand, bounds.integer(10**6)), sqltypes.number(18))
         exact = as_arrow(micros, sqltypes.integer())
+        if target.kind == "timestamp_ltz":
+            return at_instant(exact, [operand])
         converted = bounds.derived(
             sqltypes.exactly(exact, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
         )
         return cast(converted, target)
     naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
+    if target.kind == "timestamp_ltz":
+        return at_instant(f"arrow_cast({naive}, 'Int64')", [operand])
     converted = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(converted, target)
 
@@ -303,6 +321,7 @@ CASTS = {
     ("fixed", "boolean"): _cast_to_boolean,
     ("fixed", "text"): _cast_to_text,
     ("fixed", "timestamp_ntz"): _cast_epoch,
+    ("fixed", "timestamp_ltz"): _cast_epoch,
     ("real", "real"): _cast_same,
     ("real", "fixed"): lambda operand, target, lenient: _cast_plain(
         operand, dataclasses.replace(target, wide=True), lenient
@@ -431,14 +450,35 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
         assert unit == "day"
         days = f"arrow_cast(arrow_cast({moment.sql}, 'Int32') {sign} {sql}, 'Int32')"
         text = f"arrow_cast({days}, 'Date32')"
+    elif not _is_short(count, unit):
+        # It may leave the range of 64 bits, which the engine's arithmetic would wrap.
+        counted = negate(count) if negative else count
+        steps = sqltypes.exactly(counted.sql, sqltypes.integer())
+        naive = moment
+        if moment.type.kind == "timestamp_ltz":
+            utc = f"arrow_cast(arrow_cast({moment.sql}, 'Int64'), 'Timestamp(Microsecond, None)')"
+            naive = bounds.derived(utc, sqltypes.TIMESTAMP_NTZ, [moment])
+        later = f"_later_{MICROSECONDS[unit]}({as_arrow(naive, sqltypes.TIMESTAMP_NTZ)}, {steps})"
+        text = sqltypes.exactly(later, moment.type)
+        if moment.type.kind == "timestamp_ltz":
+            text = at_instant(f"arrow_cast({later}, 'Int64')", [moment]).sql
     else:
         micros = MICROSECONDS[unit]
         moved = f"(arrow_cast({moment.sql}, 'Int64') {sign} {sql} * {micros})"
         text = sqltypes.exactly(sqltypes.exactly(moved, sqltypes.TIMESTAMP_NTZ), moment.type)
         if moment.type.kind == "timestamp_ltz":
-            text = sqltypes.exactly(f"arrow_cast({moved}, '{UTC_MICROSECONDS}')", moment.type)
+            text = at_instant(moved, [moment]).sql
     return bounds.derived(text, moment.type, [moment, count])
 
+
+def _is_short(count: Bound, unit: str) -> bool:
+    """Say whether count units are so few that no moment moved by them leaves 64 bits."""
+    most = max(abs(count.type.low), abs(count.type.high)) if count.type.is_integer else 10**38
+    return most * MICROSECONDS[unit] <= SHORT_MICROSECONDS
+
+
+SHORT_MICROSECONDS = 10_000 * 366 * 86_400_000_000
+"""Ten thousand years."""
 
 UTC_MICROSECONDS = 'Timestamp(Microsecond, Some("UTC"))'
 MICROSECONDS = {
@@ -477,14 +517,15 @@ def multiply(left: Bound, right: Bound) -> Bound:
     engine_scale = left.type.scale + right.type.scale
     if engine_scale > kind.scale and left.type.precision + right.type.precision > 38:
         # The exact product has more digits than a decimal of the engine's usual width.
-        sides = [f"arrow_cast({side.sql}, '{_double(side.type)}')" for side in (left, right)]
+        sides = [f"arrow_cast({side.sql}, '{double_width(side.type)}')" for side in (left, right)]
         exact = sqltypes.exactly(f"({' * '.join(sides)})", kind)
         return bounds.derived(exact, kind, [left, right])
     product = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
     return _settled(product, kind, engine_scale=engine_scale)
 
 
-def _double(kind: sqltypes.SqlType) -> str:
+def double_width(kind: sqltypes.SqlType) -> str:
+    """Return the engine's decimal type of twice the usual width with the same digits."""
     return f"Decimal256({kind.precision}, {kind.scale})"
 
 

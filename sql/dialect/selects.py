@@ -56,6 +56,7 @@ class SelectBinder:
         self._outer_join = False
         self._joins = 0
         self._unnamed: set[str] = set()
+        self._grouping_sets = 1
 
     def bind(self) -> Text:
         if not self._tree.expressions:
@@ -80,7 +81,11 @@ class SelectBinder:
         sql += order
         sql += self._binder.limit(self._tree, self._scope)
         is_aggregate = bool(grouped) or any(item.aggregate for _, item in bound_items)
-        rows = 1 if is_aggregate and not grouped else self._scope.rows
+        rows = self._scope.rows
+        if is_aggregate and not grouped:
+            rows = 1
+        elif rows is not None and self._grouping_sets > 1:
+            rows = max(rows, 1) * self._grouping_sets  # one of no columns has a row of its own
         reduces = ("limit", "offset", "qualify")
         is_transparent = not (
             is_aggregate
@@ -589,9 +594,12 @@ class SelectBinder:
         word = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE"}.get(type(node))
         if word is not None:
             keys = [self._group_key(item, items) for item in node.expressions]
+            width = len(keys)
+            self._grouping_sets *= width + 1 if word == "ROLLUP" else 1 << width
             return f"{word} ({', '.join(key for key in keys if key)})"
         if isinstance(node, exp.GroupingSets):
             sets = [self._grouping_set(item, items) for item in node.expressions]
+            self._grouping_sets *= max(len(sets), 1)
             return f"GROUPING SETS ({', '.join(sets)})"
         return self._group_key(node, items)
 

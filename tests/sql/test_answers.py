@@ -1,0 +1,261 @@
+"""Answers where the engine's own would differ from what Snowflake documents, without an error."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from sql import errors
+from tests.kit import sql_house
+
+NINES = "9" * 38
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def naive(*fields: int) -> datetime.datetime:
+    return datetime.datetime(*fields)  # type: ignore[arg-type]  # noqa: DTZ001 - TIMESTAMP_NTZ
+
+
+def answers(tmp_path: Path, cases: dict[str, Any], *before: str) -> None:
+    """Compare each text's one row, or its error's code, with what is expected."""
+
+    async def work(house: sql_house.House) -> None:
+        for text in before:
+            await house.run(text)
+        for text, expected in cases.items():
+            try:
+                rows: Any = await house.rows(text)
+            except errors.SqlError as error:
+                rows = error.code
+            else:
+                rows = rows[0] if len(rows) == 1 else rows
+            assert rows == expected, text
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_sums_of_wide_numbers_are_exact_or_out_of_range(tmp_path: Path) -> None:
+    twice = f"(values ({NINES}), ({NINES})) t(a)"
+    half = int(NINES) // 2
+    answers(
+        tmp_path,
+        {
+            f"select sum(a) from {twice}": "100039",
+            f"select avg(a) from {twice}": "100039",
+            f"select sum(a) over () from {twice}": "100039",
+            f"select sum(a) from (values ({half}), ({half}), (1)) t(a)": (Decimal(NINES),),
+            "select sum(a), sum(-a) from n": (Decimal(3 * 10**37), Decimal(-3 * 10**37)),
+            "select sum(a * 10) from n": "100039",
+            "select sum(a) over (order by a rows 1 preceding) from n": [
+                (Decimal(10**37),),
+                (Decimal(2 * 10**37),),
+                (Decimal(2 * 10**37),),
+            ],
+        },
+        "create table n (a number(38,0))",
+        f"insert into n values ({10**37}), ({10**37}), ({10**37})",
+    )
+
+
+def test_a_sum_over_the_rows_of_a_cube_counts_each_grouping_set(tmp_path: Path) -> None:
+    big = (1 << 62) - 1
+    inner = "select sum(v) v from t group by cube (a, b)"
+    answers(
+        tmp_path,
+        {
+            # One row is a group of each of the four sets.
+            f"select sum(v) from ({inner})": (Decimal(4 * big),),
+            "select sum(v) from (select sum(v) v from t group by rollup (a, b))": (
+                Decimal(3 * big),
+            ),
+            "select sum(v) from (select sum(v) v from t group by grouping sets (a, b, (), ()))": (
+                Decimal(4 * big),
+            ),
+            "select sum(v) from (select sum(v) v from t group by a, cube (b))": (Decimal(2 * big),),
+            "select count(*) from (select sum(v) v from t where a > 5 group by cube (a, b))": (1,),
+        },
+        "create table t (a int, b int, v int)",
+        f"insert into t values (1, 2, {big})",
+    )
+
+
+def test_text_is_added_up_as_floating_point(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select sum(a), avg(a) from (values ('1.1234567'), ('2.0000001')) t(a)": (
+                1.1234567 + 2.0000001,
+                (1.1234567 + 2.0000001) / 2,
+            ),
+            "select sum(a) from (values ('1e3'), ('x')) t(a)": "100038",
+        },
+    )
+
+
+def test_moments_moved_beyond_the_calendar_are_out_of_range(tmp_path: Path) -> None:
+    most = (1 << 63) - 1
+    at = "'2020-01-01'::timestamp"
+    answers(
+        tmp_path,
+        {
+            f"select dateadd(microsecond, {most}, {at})": "100039",
+            f"select dateadd(day, {most}, {at})": "100039",
+            f"select dateadd(hour, {-most}, {at})": "100039",
+            f"select dateadd(hour, {most}, {at}::timestamp_ltz)": "100039",
+            f"select dateadd(second, v, {at}) from t": "100039",
+            f"select dateadd(second, v - {most}, {at}) from t": (naive(2020, 1, 1),),
+            f"select dateadd(second, {most} - v - 60, {at}::timestamp_ltz) from t": (
+                datetime.datetime(2019, 12, 31, 23, 59, tzinfo=datetime.UTC),
+            ),
+            f"select dateadd(day, {most}, '2020-01-01'::date)": "100039",
+            # Whole days change no TIME: 2^63 - 1 hours are 7 hours beyond them.
+            f"select dateadd(hour, {most}, '01:00'::time)": (datetime.time(8),),
+            f"select dateadd(hour, {-most}, '08:00'::time)": (datetime.time(1),),
+        },
+        "create table t (v int)",
+        f"insert into t values ({most})",
+    )
+
+
+def test_random_numbers_have_64_random_bits(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        series = ", ".join(["(1)"] * 200)
+        rows = await house.rows(f"select random() from (values {series}) t(a)")
+        numbers = [number % (1 << 64) for (number,) in rows]
+        assert len(set(numbers)) == 200
+        for bit in range(64):
+            ones = sum(number >> bit & 1 for number in numbers)
+            assert 40 < ones < 160, bit  # eight standard deviations around a hundred
+
+    sql_house.in_house(tmp_path, work)
+
+
+def test_aggregates_of_nulls_alone_are_null(tmp_path: Path) -> None:
+    keys = "(values (1, null::int), (2, null)) t(a, k)"
+    answers(
+        tmp_path,
+        {
+            f"select max_by(a, k), min_by(a, k) from {keys}": (None, None),
+            "select max_by(a, k), min_by(a, k) from (values (1, 5), (2, null), (3, 7)) t(a, k)": (
+                3,
+                1,
+            ),
+            "select max_by(a, k) from (values (null, 9), (2, 5)) t(a, k)": (None,),
+            f"select boolxor_agg(k) from {keys}": (None,),
+            "select boolxor_agg(a) from (values (true)) t(a) where not a": (None,),
+            "select boolxor_agg(a) from (values (true), (false), (null)) t(a)": (True,),
+            "select boolxor_agg(a) from (values (true), (true)) t(a)": (False,),
+            "select boolxor_agg(a) from (values (false), (null)) t(a)": (False,),
+        },
+    )
+
+
+def test_words_begin_after_the_documented_delimiters(tmp_path: Path) -> None:
+    marks = 'a!b?c@d"e^f#g$h&i~j_k,l.m:n;o+p-q*r%s/t|u\\\\v[w]x(y)z{a}b<c>d e'
+    answers(
+        tmp_path,
+        {
+            f"select initcap('{marks}')": (marks.replace("\\\\", "\\").title(),),
+            "select initcap('o''clock a=b 1AB ÉTÉ')": ("O'clock A=b 1ab Été",),
+            "select initcap('the QUICK-brown fox', '-')": ("The quick-Brown fox",),
+            "select initcap('the QUICK fox', '')": ("The quick fox",),
+            "select initcap(null), initcap('a', null)": (None, None),
+        },
+    )
+
+
+def test_a_dollar_in_a_replacement_is_itself(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select regexp_replace('abc', '(b)', '$1')": ("a$1c",),
+            "select regexp_replace('abc', '(b)', '[\\\\1]$$')": ("a[b]$$c",),
+            "select regexp_replace('abc', '(b)', r) from (values ('$0 \\\\1')) t(r)": ("a$0 bc",),
+        },
+    )
+
+
+def test_text_that_looks_like_a_call_of_ours_is_text(tmp_path: Path) -> None:
+    text = " _to_fixed_99_5("
+    answers(
+        tmp_path,
+        {
+            f"select '{text}' || a from (values ('x')) t(a)": (f"{text}x",),
+            f"""select a as "{text}" from (values ('it''s{text}')) t(a)""": (f"it's{text}",),
+        },
+    )
+
+
+def test_times_that_the_clocks_show_twice_or_never_are_computed(tmp_path: Path) -> None:
+    """In Berlin, 02:30 is shown never on 2024-03-31 and twice on 2024-10-27."""
+    never, twice = "'2024-03-31 02:30:00'", "'2024-10-27 02:30:00'"
+    after_gap = datetime.datetime(2024, 3, 31, 3, 30, tzinfo=BERLIN)
+    first = datetime.datetime(2024, 10, 27, 2, 30, tzinfo=BERLIN)
+    second = first.replace(fold=1)
+    second_text = "'2024-10-27 02:30:00 +01:00'"
+
+    async def work(house: sql_house.House) -> None:
+        await house.run("alter session set timezone = 'Europe/Berlin'")
+        await house.run("create table t (s varchar, n timestamp_ntz(6))")
+        await house.run(f"insert into t values ({never}, {never}), ({twice}, {twice})")
+        for text, expected in {
+            f"select {never}::timestamp_ltz, {twice}::timestamp_ltz": [(after_gap, first)],
+            f"select {second_text}::timestamp_ltz": [(second,)],
+            "select s::timestamp_ltz from t order by s": [(after_gap,), (first,)],
+            "select try_cast(s as timestamp_ltz) from t order by s": [(after_gap,), (first,)],
+            "select n::timestamp_ltz from t order by s": [(after_gap,), (first,)],
+            "select dateadd(day, 1, dateadd(day, -1, n::timestamp_ltz)) from t order by s": [
+                (after_gap,),
+                (first,),
+            ],
+            "select date_trunc(hour, n::timestamp_ltz) from t order by s": [
+                (after_gap.replace(minute=0),),
+                (first.replace(minute=0),),
+            ],
+            # Within the second of two equal hours it stays that one.
+            f"select date_trunc(hour, {second_text}::timestamp_ltz)": [(second.replace(minute=0),)],
+            f"select date_trunc(day, {second_text}::timestamp_ltz)": [
+                (datetime.datetime(2024, 10, 27, tzinfo=BERLIN),)
+            ],
+            f"select dateadd(hour, 1, {twice}::timestamp_ltz) = {second_text}::timestamp_ltz": [
+                (True,)
+            ],
+        }.items():
+            assert at_utc(await house.rows(text)) == at_utc(expected), text
+
+    sql_house.in_house(tmp_path, work)
+
+
+def at_utc(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
+    """Return rows with each moment in UTC: two of one zone are compared by what it shows."""
+    return [
+        [
+            cell.astimezone(datetime.UTC) if isinstance(cell, datetime.datetime) else cell
+            for cell in row
+        ]
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+def test_a_number_or_its_text_is_an_instant_in_every_zone(tmp_path: Path, zone: str) -> None:
+    instant = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+    answers(
+        tmp_path,
+        {
+            "select to_timestamp_ltz(1700000000)": (instant,),
+            "select to_timestamp_ltz(1700000000, 0)": (instant,),
+            "select to_timestamp_ltz(1700000000000, 3)": (instant,),
+            "select to_timestamp_ltz('1700000000')": (instant,),
+            "select to_timestamp_ltz(s) from (values ('1700000000')) t(s)": (instant,),
+            "select to_timestamp_ltz(1700000000.25)": (instant.replace(microsecond=250_000),),
+            "select to_timestamp_ntz(1700000000)": (instant.replace(tzinfo=None),),
+            "select to_timestamp_ltz(0)": (datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),),
+        },
+        f"alter session set timezone = '{zone}'",
+    )
