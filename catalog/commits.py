@@ -32,6 +32,7 @@ from catalog import (
     records,
     sites,
     store,
+    unpacking,
 )
 from catalog import guard as table_guard
 from catalog.metadata import limits, model, requirements, updates
@@ -194,6 +195,9 @@ class Commits:
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
             await self._give_up(place, _superseded(steps), by=by)
+            for step in steps:
+                if taken[step.ident]:
+                    await unpacking.write_rows(self._store.index, place.bucket_id, step.object_uuid)
         return loaded
 
     async def finish(
@@ -478,10 +482,13 @@ class Commits:
         *,
         now_ms: int,
     ) -> batch.Batch:
+        load_id = self._store.new_id()
+
         def plan() -> batch.Batch:
             with self._store.index.view() as view:
-                return loads.plan(view, place, object_uuid, taken, now_ms=now_ms)
+                return loads.plan(view, place, object_uuid, taken, now_ms=now_ms, load_id=load_id)
 
+        await unpacking.write_rows(self._store.index, place.bucket_id, object_uuid)
         large = sum(len(each.sources) for each in taken) > loads.SOURCES_AT_ONCE
         return await run(plan, large=large)
 

@@ -5,11 +5,22 @@ A writer lists what it read in the snapshot's summary, under `boathouse.loads`: 
 row that must not exist yet, so two jobs that read the same file cannot both commit. Rows outlive
 the snapshot and its expiry. `boathouse.loads.mode` = `replace` means that the snapshot replaces the
 table's content: the same commit removes the rows of earlier loads.
+
+A commit writes few rows itself. Of a long list it writes one row that packs all others, so that it
+does not hold the index's writer; `catalog.unpacking` writes them out afterwards, in steps. Until
+then the table takes in nothing else, and `page` reads the packed ones.
+
+A plan looks for sources that are taken before its transaction. That is safe: every commit that
+takes in sources moves the table's pointer, and the transaction expects the pointer that the plan
+began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import bisect
+import heapq
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,6 +28,7 @@ import msgspec
 
 from catalog import errors, records
 from storage import batch
+from storage import errors as storage_errors
 
 SUMMARY_KEY: Final = "boathouse.loads"
 MODE_KEY: Final = "boathouse.loads.mode"
@@ -29,6 +41,11 @@ TEXT_CHARACTERS_MAX: Final = 4096
 SHOWN_MAX: Final = 3
 SOURCES_AT_ONCE: Final = 200
 """Sources that are looked up and written on the event loop: some milliseconds."""
+ROWS_AT_ONCE: Final = 500
+"""Rows that one transaction writes or removes."""
+PACKED_LEVEL: Final = 1
+HASH_AT: Final = 20
+"""Where the hash of the source begins in a row's key."""
 LIST_BYTES_AT_ONCE: Final = 16 * 1024
 PAGE_MAX: Final = 1_000
 
@@ -88,43 +105,115 @@ def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Take
     return tuple(taken)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unwritten:
+    """A load whose rows are not all written yet.
+
+    expects: the load's own row. rows: keys and values, in the order of the keys.
+    """
+
+    expects: batch.Expect
+    replacing: bool
+    rows: Sequence[tuple[bytes, bytes]]
+    keys: frozenset[bytes]
+
+
 def plan(
-    reading: batch.Reading,
+    reading: batch.Entering,
     place: records.Place,
     object_uuid: str,
     taken: Sequence[Taken],
     *,
     now_ms: int,
+    load_id: str,
 ) -> batch.Batch:
-    """Return the Batch that records the loaded sources. Raises LoadAlreadyTaken."""
-    expects: list[batch.Expect] = []
-    writes: list[batch.Write] = []
-    derive: list[batch.Derivation] = []
-    again: list[str] = []
-    own: set[bytes] = set()
+    """Return the Batch that records the loaded sources. Raises LoadAlreadyTaken.
+
+    It is refused while rows of an earlier load are unwritten. load_id: fresh.
+    """
     replacing = any(each.mode == "replace" for each in taken)
+    rows: dict[bytes, bytes] = {}
+    again: list[str] = []
     for each in taken:
         for source, etag in each.sources:
             key = records.load_key(place.bucket_id, object_uuid, source, etag)
-            if key in own:
+            if key in rows:
                 continue
-            own.add(key)
-            if not replacing:
-                if reading.get(batch.Store.LOADS, key) is not None:
-                    again.append(source)
-                expects.append(batch.Expect(store=batch.Store.LOADS, key=key, value=None))
+            if not replacing and reading.get(batch.Store.LOADS, key) is not None:
+                again.append(source)
             row = records.LoadRow(
                 source=source, etag=etag, snapshot_id=each.snapshot_id, taken_at_ms=now_ms
             )
-            writes.append(batch.Put(store=batch.Store.LOADS, key=key, value=records.encode(row)))
+            rows[key] = records.encode(row)
     if again:
         more = f" and {len(again) - SHOWN_MAX} more" if len(again) > SHOWN_MAX else ""
         raise errors.LoadAlreadyTaken(
             "Cannot commit: the table has already taken in " + ", ".join(again[:SHOWN_MAX]) + more
         )
+    unwritten_key = records.unwritten_loads_key(place.bucket_id, object_uuid)
+    expects = (batch.Expect(store=batch.Store.LOADS, key=unwritten_key, value=None),)
+    earlier: list[tuple[bytes, bytes]] = []
     if replacing:
-        derive.append(_forget_others(records.object_prefix(place.bucket_id, object_uuid), own))
-    return batch.Batch(expects=tuple(expects), writes=tuple(writes), derive=tuple(derive))
+        start = records.first_load_key(place.bucket_id, object_uuid)
+        stop = records.stop_after(unwritten_key)
+        earlier = reading.take(batch.Store.LOADS, start, stop, ROWS_AT_ONCE)
+    if len(rows) <= ROWS_AT_ONCE and len(earlier) < ROWS_AT_ONCE:
+        gone = tuple(
+            batch.Delete(store=batch.Store.LOADS, key=key) for key, _ in earlier if key not in rows
+        )
+        return batch.Batch(expects=expects, writes=(*gone, *_puts(rows.items())))
+    header = records.UnwrittenLoads(load_id=load_id, replacing=replacing)
+    packed_key = records.packed_loads_key(place.bucket_id, object_uuid)
+    large = ((unwritten_key, records.encode(header)), (packed_key, _pack(rows)))
+    return batch.Batch(expects=expects, writes=_puts(large))
+
+
+def unwritten(reading: batch.Lookup, bucket_id: int, object_uuid: str) -> Unwritten | None:
+    """Return the table's load whose rows are not all written yet, if there is one."""
+    key = records.unwritten_loads_key(bucket_id, object_uuid)
+    value = reading.get(batch.Store.LOADS, key)
+    if value is None:
+        return None
+    packed = reading.get(batch.Store.LOADS, records.packed_loads_key(bucket_id, object_uuid))
+    if packed is None:
+        raise storage_errors.CorruptRecord("a load has no packed rows")
+    rows = _unpack(packed)
+    return Unwritten(
+        expects=batch.Expect(store=batch.Store.LOADS, key=key, value=value),
+        replacing=records.decode(value, records.UnwrittenLoads).replacing,
+        rows=rows,
+        keys=frozenset(key for key, _ in rows),
+    )
+
+
+def plan_removals(load: Unwritten, earlier: Iterable[tuple[bytes, bytes]]) -> batch.Batch:
+    """Return the Batch that removes what a replacing load does not name. earlier: rows."""
+    return batch.Batch(
+        expects=(load.expects,),
+        writes=tuple(
+            batch.Delete(store=batch.Store.LOADS, key=key)
+            for key, _ in earlier
+            if key not in load.keys
+        ),
+    )
+
+
+def plan_rows(load: Unwritten) -> Iterator[batch.Batch]:
+    """Return the Batches that write a load's rows."""
+    for rows in _in_steps(load.rows):
+        yield batch.Batch(expects=(load.expects,), writes=_puts(rows))
+
+
+def plan_end(load: Unwritten, bucket_id: int, object_uuid: str) -> batch.Batch:
+    """Return the Batch that lets the table take in more, once all rows are written."""
+    packed_key = records.packed_loads_key(bucket_id, object_uuid)
+    return batch.Batch(
+        expects=(load.expects,),
+        writes=(
+            batch.Delete(store=batch.Store.LOADS, key=packed_key),
+            batch.Delete(store=batch.Store.LOADS, key=load.expects.key),
+        ),
+    )
 
 
 def page(
@@ -138,26 +227,57 @@ def page(
     """Return loads of a table, limit at most. after: a page's next. Raises InvalidPageToken."""
     prefix = records.object_prefix(place.bucket_id, object_uuid)
     try:
-        start = prefix + bytes.fromhex(after) + (b"\x00" if after else b"")
+        start = prefix + bytes.fromhex(after) + b"\x00"
     except ValueError:
         raise errors.InvalidPageToken(f"Invalid page token: {after}") from None
-    rows: list[records.LoadRow] = []
+    start = max(start, records.first_load_key(place.bucket_id, object_uuid))
+    rows = reading.scan(batch.Store.LOADS, start, records.stop_after(prefix))
+    load = unwritten(reading, place.bucket_id, object_uuid)
+    if load is not None:
+        packed = iter(load.rows[bisect.bisect_left(load.rows, (start, b"")) :])
+        rows = packed if load.replacing else heapq.merge(rows, packed)
+    loaded: list[records.LoadRow] = []
     last = b""
-    for key, value in reading.scan(batch.Store.LOADS, start, records.stop_after(prefix)):
-        if len(rows) == limit:
-            return Page(loads=tuple(rows), next=last.hex())
-        rows.append(records.decode(value, records.LoadRow))
-        last = key[len(prefix) :]
-    return Page(loads=tuple(rows), next=None)
+    for key, value in rows:
+        if key == last:  # written, and packed
+            continue
+        if len(loaded) == limit:
+            return Page(loads=tuple(loaded), next=last[len(prefix) :].hex())
+        loaded.append(records.decode(value, records.LoadRow))
+        last = key
+    return Page(loads=tuple(loaded), next=None)
 
 
-def _forget_others(prefix: bytes, own: set[bytes]) -> batch.Derivation:
-    def forget(reading: batch.Reading) -> tuple[batch.Write, ...]:
-        rows = reading.scan(batch.Store.LOADS, prefix, records.stop_after(prefix))
-        gone = [key for key, _ in rows if key not in own]
-        return tuple(batch.Delete(store=batch.Store.LOADS, key=key) for key in gone)
+def _puts(rows: Iterable[tuple[bytes, bytes]]) -> tuple[batch.Put, ...]:
+    return tuple([batch.Put(store=batch.Store.LOADS, key=key, value=value) for key, value in rows])
 
-    return forget
+
+def _pack(rows: Mapping[bytes, bytes]) -> bytes:
+    """Return rows, sorted by their keys, as one value.
+
+    Sorting, encoding and decoding 100,000 rows at once would each hold the interpreter for some
+    50 milliseconds, in a thread too: so all of it is done in steps.
+    """
+    by_byte: list[list[tuple[bytes, bytes]]] = [[] for _ in range(256)]
+    for row in rows.items():
+        by_byte[row[0][HASH_AT]].append(row)
+    for part in by_byte:
+        part.sort()
+    ordered = [row for part in by_byte for row in part]
+    frames = [msgspec.msgpack.encode(step) for step in _in_steps(ordered)]
+    return records.FORMAT + zlib.compress(msgspec.msgpack.encode(frames), PACKED_LEVEL)
+
+
+def _unpack(packed: bytes) -> list[tuple[bytes, bytes]]:
+    if packed[:1] != records.FORMAT:
+        raise storage_errors.CorruptRecord("the packed rows of a load have another format")
+    frames = _decode_frames(zlib.decompress(packed[1:]))
+    return [row for frame in frames for row in _decode_rows(frame)]
+
+
+def _in_steps(rows: Sequence[tuple[bytes, bytes]]) -> Iterator[Sequence[tuple[bytes, bytes]]]:
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
 
 
 def _summaries(updates: Iterable[Any]) -> list[tuple[int, Mapping[str, Any]]]:
@@ -180,6 +300,8 @@ class _Source(msgspec.Struct, frozen=True, gc=False):
     etag: str = ""
 
 
+_decode_frames = msgspec.msgpack.Decoder(list[bytes]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]]).decode
 _decode_sources = msgspec.json.Decoder(list[_Source]).decode
 _decode_reference = msgspec.json.Decoder(dict[str, Any]).decode
 

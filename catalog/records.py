@@ -179,6 +179,16 @@ class LoadRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     taken_at_ms: int
 
 
+class UnwrittenLoads(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A load whose rows are not all written yet. A row of LOADS, beside one with those rows.
+
+    load_id: of this load alone. replacing: no other row of the table counts any more.
+    """
+
+    load_id: str
+    replacing: bool
+
+
 class MetricsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One metrics report of a client, as received. A row of METRICS."""
 
@@ -302,6 +312,21 @@ def load_key(bucket_id: int, object_uuid: str, source: str, etag: str) -> bytes:
         digest_size=16,
     ).digest()
     return object_prefix(bucket_id, object_uuid) + digest
+
+
+def unwritten_loads_key(bucket_id: int, object_uuid: str) -> bytes:
+    """Return the key of a table's UnwrittenLoads. It sorts before the table's other LOADS rows."""
+    return object_prefix(bucket_id, object_uuid)
+
+
+def packed_loads_key(bucket_id: int, object_uuid: str) -> bytes:
+    """Return the key of the row that holds the rows which UnwrittenLoads is about."""
+    return object_prefix(bucket_id, object_uuid) + b"\x00"
+
+
+def first_load_key(bucket_id: int, object_uuid: str) -> bytes:
+    """Return a key behind both of these and before every row of a source."""
+    return packed_loads_key(bucket_id, object_uuid) + b"\x00"
 
 
 def object_prefix(bucket_id: int, object_uuid: str) -> bytes:

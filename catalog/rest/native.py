@@ -7,6 +7,7 @@ contains dots.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,7 +57,8 @@ async def list_loads(services: Services, call: calls.Call) -> asgi.Response:
     """Answer the source objects that a table has taken in."""
     ident = _table_of(call)
     services.access.check(call.principal, services.access.on_table(ident, ("GetTable",)))
-    page = services.tables.taken(ident, after=native.parameters_of(call).get("after", ""))
+    after = native.parameters_of(call).get("after", "")
+    page = await asyncio.to_thread(services.tables.taken, ident, after=after)
     return asgi.json_response(
         {
             "loads": [
