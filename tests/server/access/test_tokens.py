@@ -50,6 +50,34 @@ def test_verified_token_says_what_was_issued():
     )
 
 
+@given(st.dictionaries(st.text(max_size=5), st.text() | st.integers() | st.lists(st.text())))
+@settings(max_examples=100)
+def test_token_is_the_one_that_pyjwt_signs(extra):
+    extra = {name: value for name, value in extra.items() if name not in tokens.RESERVED}
+    token = tokens.issue(
+        RING,
+        typ="access",
+        subject="alice \u00fc",
+        token_id="t1",
+        now_ms=NOW_MS,
+        lifetime_seconds=60,
+        extra=extra,
+    )
+    claims = jwt.decode(
+        token,
+        b"n" * 32,
+        algorithms=["HS256"],
+        options={
+            "verify_signature": True,
+            "verify_aud": False,
+            "verify_exp": False,
+            "verify_iat": False,
+        },
+    )
+    assert {**claims, **extra} == claims
+    assert token == jwt.encode(claims, b"n" * 32, algorithm="HS256", headers={"kid": "new"})
+
+
 def test_token_lives_until_its_end_and_not_longer():
     token = issue()
     assert verify(token, now_ms=NOW_MS + 3_599_999)
