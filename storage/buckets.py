@@ -26,17 +26,30 @@ _ID = struct.Struct(">I")
 
 
 class Buckets:
-    """The buckets of a data folder. Records are read each time, but decoded once."""
+    """The buckets of a data folder. A record is decoded once."""
 
     def __init__(self, *, index: Index, now_ms: NowMs) -> None:
         self._index = index
         self._now_ms = now_ms
         # Keyed by the record, which holds the id: it belongs to one name for ever.
         self._decoded: dict[bytes, BucketInfo] = {}
+        # With the index's count of changes before the record was read: no later change, no look.
+        self._newest: dict[str, tuple[int, BucketInfo]] = {}
 
     def get(self, name: str, reading: Lookup | None = None) -> BucketInfo:
-        """Return a bucket. reading: an open view to read from. Raises NoSuchBucket."""
-        return self.read(name, self._index if reading is None else reading)[0]
+        """Return a bucket. reading: an open view to read from, or None for the newest committed
+        state, which is read again only after a change. Raises NoSuchBucket."""
+        if reading is not None:
+            return self.read(name, reading)[0]
+        changes = self._index.bucket_changes()
+        newest = self._newest.get(name)
+        if newest is not None and newest[0] == changes:
+            return newest[1]
+        info = self.read(name, self._index)[0]
+        if len(self._newest) >= DECODED_MAX:
+            self._newest.clear()
+        self._newest[name] = (changes, info)
+        return info
 
     def read(self, name: str, reading: Lookup) -> tuple[BucketInfo, bytes]:
         """Return a bucket and its record, for a commit to expect. Raises NoSuchBucket."""

@@ -26,7 +26,7 @@ import queue
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +55,8 @@ SHORT_OF_ROOM_BYTES = 32 << 20
 READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 BUCKET_ID_BYTES = 4
+BUCKET_RECORDS = b"buckets"
+"""What stands for all bucket records where changes are counted, beside the buckets' ids."""
 META_MAGIC = 0xBEEFC0DE
 SERVER_ID = b"server_id"
 """The row of Store.META with the server id of the index's folder."""
@@ -171,7 +173,7 @@ class Index:
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
         self._environment = _open_environment(path, map_size_bytes)
-        self._object_changes: Counter[bytes] = Counter()
+        self._changes: Counter[bytes] = Counter()
         self._crowded = False
         self._broken: BaseException | None = None
         self._closed = False
@@ -211,7 +213,12 @@ class Index:
         Noted before a view is opened, and the same inside a transaction: then the bucket's objects
         are those of the view. It starts anew with each process.
         """
-        return self._object_changes[bucket_id.to_bytes(BUCKET_ID_BYTES, "big")]
+        return self._changes[bucket_id.to_bytes(BUCKET_ID_BYTES, "big")]
+
+    def bucket_changes(self) -> int:
+        """Return a number that grows with every change of a bucket's record; see
+        `object_changes`."""
+        return self._changes[BUCKET_RECORDS]
 
     def get(self, store: Store, key: bytes) -> bytes | None:
         """Return the value under key in the newest committed state, or None."""
@@ -380,7 +387,7 @@ class Index:
 
     def _transact(self, group: Sequence[_Waiting], settled: list[_Settled]) -> None:
         transaction = self._environment.begin(write=True)
-        writing = _Writing(transaction, self._databases, self._object_changes)
+        writing = _Writing(transaction, self._databases, self._changes)
         try:
             for each in group:
                 settled.append(self._apply(each, writing))
@@ -412,8 +419,8 @@ class Index:
                 return
             raise
         # Once more: a view that was opened since the write was counted does not have it.
-        for changed in writing.changed_buckets:
-            self._object_changes[changed] += 1
+        for changed in writing.changed:
+            self._changes[changed] += 1
         if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
             self._crowded = self._map_is_crowded()
 
@@ -454,17 +461,17 @@ class Index:
             for write in batch.writes:
                 writing.do(write)
             return None
-        undo: list[Write] = []
+        draft = _Draft(writing)
         try:
-            undo.extend(writing.do_undoably(write) for write in batch.writes)
+            draft.hold(batch.writes)
             for derivation in batch.derive:
-                undo.extend(writing.do_undoably(write) for write in derivation(writing))
+                draft.hold(derivation(draft))
         except lmdb.Error:
             raise
         except Exception as error:  # noqa: BLE001 - an error of one Batch must not refuse the others
-            for write in reversed(undo):
-                writing.do(write)
+            draft.undo()
             return error
+        draft.apply()
         return None
 
     def _settle(self, settled: Sequence[_Settled]) -> None:
@@ -595,36 +602,105 @@ class _NoRoom(Exception):
 class _Writing(View):
     """The open write transaction; derivations read from it."""
 
-    __slots__ = ("_object_changes", "changed_buckets", "written_bytes")
+    __slots__ = ("_changes", "changed", "written_bytes")
 
     is_committed = False
 
     def __init__(
-        self, transaction: Any, databases: dict[Store, Any], object_changes: Counter[bytes]
+        self, transaction: Any, databases: dict[Store, Any], changes: Counter[bytes]
     ) -> None:
         super().__init__(transaction, databases)
-        self._object_changes = object_changes
-        self.changed_buckets: set[bytes] = set()
+        self._changes = changes
+        self.changed: set[bytes] = set()
         self.written_bytes = 0
 
     def do(self, write: Write) -> None:
         database = self._databases[write.store]
         if write.store is Store.OBJECTS:
-            bucket = write.key[:BUCKET_ID_BYTES]
-            self.changed_buckets.add(bucket)
-            self._object_changes[bucket] += 1
+            self._count(write.key[:BUCKET_ID_BYTES])
+        elif write.store is Store.BUCKETS:
+            self._count(BUCKET_RECORDS)
         if isinstance(write, Put):
             self.written_bytes += len(write.value)
             self._transaction.put(write.key, write.value, db=database)
         else:
             self._transaction.delete(write.key, db=database)
 
-    def do_undoably(self, write: Write) -> Write:
-        """Apply write and return the write that undoes it."""
-        if not 0 < len(write.key) <= KEY_BYTES_MAX:
-            raise _bad_key(write.store, write.key)
-        before = self.get(write.store, write.key)
-        self.do(write)
+    def _count(self, changed: bytes) -> None:
+        self.changed.add(changed)
+        self._changes[changed] += 1
+
+
+class _Draft:
+    """The open transaction with the writes of one Batch, which its derivations read.
+
+    The writes are held back until no derivation can refuse the Batch any more, so that most need no
+    undoing: a third of a table commit's looks into the index. A scan needs them in their store, so
+    it applies them, and they are undone if the Batch is refused.
+    """
+
+    __slots__ = ("_held", "_stores", "_undo", "_writing")
+
+    is_committed = False
+
+    def __init__(self, writing: _Writing) -> None:
+        self._writing = writing
+        self._held: dict[tuple[Store, bytes], Write] = {}
+        self._stores: set[Store] = set()
+        self._undo: list[Write] = []
+
+    def hold(self, writes: Iterable[Write]) -> None:
+        """Add writes to the Batch. Raises CommitRefused for a key that LMDB cannot hold."""
+        for write in writes:
+            if not 0 < len(write.key) <= KEY_BYTES_MAX:
+                raise _bad_key(write.store, write.key)
+            self._held[write.store, write.key] = write
+            self._stores.add(write.store)
+
+    def get(self, store: Store, key: bytes) -> bytes | None:
+        """Return the value under key, or None."""
+        write = self._held.get((store, key))
+        if write is None:
+            return self._writing.get(store, key)
+        return write.value if isinstance(write, Put) else None
+
+    def first(self, store: Store, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
+        """Return the first row with start <= key < stop."""
+        return self._scannable(store).first(store, start, stop)
+
+    def take(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first count rows with start <= key < stop, ascending."""
+        return self._scannable(store).take(store, start, stop, count)
+
+    def scan(
+        self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) for start <= key < stop; see `View.scan`."""
+        return self._scannable(store).scan(store, start, stop, reverse=reverse)
+
+    def apply(self) -> None:
+        """Apply the writes that are held back."""
+        for write in self._held.values():
+            self._writing.do(write)
+
+    def undo(self) -> None:
+        """Undo the writes that were applied for a scan."""
+        for write in reversed(self._undo):
+            self._writing.do(write)
+
+    def _scannable(self, store: Store) -> _Writing:
+        if store in self._stores:
+            for write in self._held.values():
+                self._undo.append(self._inverse_of(write))
+                self._writing.do(write)
+            self._held.clear()
+            self._stores.clear()
+        return self._writing
+
+    def _inverse_of(self, write: Write) -> Write:
+        before = self._writing.get(write.store, write.key)
         if before is None:
             return batches.Delete(store=write.store, key=write.key)
         return Put(store=write.store, key=write.key, value=before)

@@ -42,6 +42,27 @@ def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:
     assert storage.buckets.get("lake") == made
 
 
+def test_a_bucket_is_looked_up_again_after_every_change_of_a_bucket(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create(storage)
+    looks: list[Store] = []
+    get = storage.index.get
+    monkeypatch.setattr(
+        storage.index, "get", lambda store, key: looks.append(store) or get(store, key)
+    )
+    assert [storage.buckets.get("raw") for _ in range(3)] == [made] * 3
+    assert looks == [Store.BUCKETS]
+    changed = asyncio.run(storage.buckets.change("raw", lambda settings: {**settings, "a": 1}))
+    assert storage.buckets.get("raw") == changed != made
+    asyncio.run(storage.buckets.delete("raw"))
+    with pytest.raises(errors.NoSuchBucket):
+        storage.buckets.get("raw")
+    again = create(storage)
+    assert storage.buckets.get("raw") == again
+    assert again.bucket_id != made.bucket_id
+
+
 def test_create_a_name_that_is_taken_says_by_whom_and_changes_nothing(storage: Storage) -> None:
     made = create(storage, owner="me")
     with pytest.raises(errors.BucketAlreadyExists) as caught:

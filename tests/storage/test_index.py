@@ -143,6 +143,48 @@ def test_a_derivation_that_refuses_undoes_its_whole_batch_and_no_other(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_derivation_scans_the_batchs_writes_and_those_of_earlier_ones(
+    index: Index, refused: bool
+) -> None:
+    before = [(b"a", b"old"), (b"c", b"old"), (b"e", b"old")]
+    index.commit_now(Batch(writes=tuple(put(*row) for row in before)))
+    other = Put(store=Store.LOG, key=b"x", value=b"1")
+
+    def change(reading: Reading) -> Sequence[Write]:
+        assert reading.get(STORE, b"a") == b"new"
+        assert reading.get(STORE, b"c") is None
+        assert reading.get(STORE, b"e") == b"old"
+        return (put(b"b"), put(b"c"), Delete(store=STORE, key=b"c"), other)
+
+    def scan(reading: Reading) -> Sequence[Write]:
+        after = [(b"a", b"new"), (b"b", b"v"), (b"e", b"old")]
+        assert list(reading.scan(STORE, b"")) == after
+        assert list(reading.scan(STORE, b"b", b"e", reverse=True)) == [(b"b", b"v")]
+        return (put(b"d"), Delete(store=STORE, key=b"e"))
+
+    def finish(reading: Reading) -> Sequence[Write]:
+        assert reading.get(STORE, b"d") == b"v"
+        assert [key for key, _ in reading.scan(STORE, b"")] == [b"a", b"b", b"d"]
+        assert [key for key, _ in reading.scan(Store.LOG, b"")] == [b"x"]
+        if refused:
+            raise errors.NoSuchKey("planted")
+        return (put(b"f"),)
+
+    whole = Batch(
+        writes=(put(b"a", b"new"), Delete(store=STORE, key=b"c")), derive=(change, scan, finish)
+    )
+    if not refused:
+        index.commit_now(whole)
+        assert [key for key, _ in rows(index)] == [b"a", b"b", b"d", b"f"]
+        assert index.get(Store.LOG, b"x") == b"1"
+        return
+    with pytest.raises(errors.NoSuchKey):
+        index.commit_now(whole)
+    assert rows(index) == before
+    assert index.get(Store.LOG, b"x") is None
+
+
 def test_a_key_that_lmdb_cannot_hold_is_refused_without_harm_to_others(index: Index) -> None:
     long = b"k" * 512
 
