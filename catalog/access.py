@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -187,8 +187,18 @@ class Access:
 
         return check
 
-    def judge(self, principal: model.Principal, actions: Sequence[str]) -> owners.Judge:
-        """Return the check that principal may do actions with a table, or make one."""
+    def judge(
+        self,
+        principal: model.Principal,
+        actions: Sequence[str],
+        *,
+        allowed: Mapping[idents.TableIdent, tuple[model.Demand, ...]] | None = None,
+    ) -> owners.Judge:
+        """Return the check that principal may do actions with a table, or make one.
+
+        allowed: demands of tables that this request was allowed before; those are not checked and
+        recorded again. A table that was replaced meanwhile has another ARN, and so other demands.
+        """
 
         def check(
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
@@ -198,7 +208,8 @@ class Access:
                 demands = self._on_new_table(account, ident)
             else:
                 demands = self._on_object(account, ident, pointer.object_uuid, actions)
-            self.check(principal, demands)
+            if allowed is None or allowed.get(ident) != demands:
+                self.check(principal, demands)
 
         return check
 
@@ -209,11 +220,11 @@ class Access:
     def _find(
         self, ident: idents.TableIdent, kind: records.Kind
     ) -> tuple[records.Place | None, records.Pointer | None]:
+        try:
+            place = self.store.place(ident.table_bucket)
+        except errors.NoSuchWarehouse:
+            return None, None
         with self.store.index.view() as view:
-            try:
-                place = self.store.place(ident.table_bucket, view)
-            except errors.NoSuchWarehouse:
-                return None, None
             entry = self.store.find_pointer(view, place, kind, ident)
         return place, None if entry is None else entry.pointer
 

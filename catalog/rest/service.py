@@ -19,6 +19,7 @@ from catalog.store import CatalogStore
 from catalog.tables import Tables
 from catalog.views import Views
 from server import calls
+from server.access import model
 
 if TYPE_CHECKING:
     from catalog.rest import oauth
@@ -71,9 +72,17 @@ class Service:
         """Return the check of a call's right to take locations."""
         return self.access.permit(call.principal, self.table_bucket(call))
 
-    def judge(self, call: calls.Call, *actions: str) -> owners.Judge:
-        """Return the check of a call's right to change tables by these actions."""
-        return self.access.judge(call.principal, actions)
+    def judge(
+        self,
+        call: calls.Call,
+        *actions: str,
+        allowed: Mapping[idents.TableIdent, tuple[model.Demand, ...]] | None = None,
+    ) -> owners.Judge:
+        """Return the check of a call's right to change tables by these actions.
+
+        allowed: see `Access.judge`.
+        """
+        return self.access.judge(call.principal, actions, allowed=allowed)
 
     async def once(self, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
         """Do a call's work, once per idempotency key if it has one."""

@@ -14,6 +14,7 @@ from catalog.rest import answers, errors, wire
 from catalog.rest.idempotency import Replay
 from catalog.rest.service import Service
 from server import asgi, calls
+from server.access import model
 
 CHECKS_AT_ONCE: Final = 32
 """Tables or files that are judged before other requests get their turn: some milliseconds."""
@@ -27,7 +28,8 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
     location = reading.find_text(values, "location")
     properties = wire.get_texts(values, "properties")
     stage = wire.get_flag(values, "stage-create")
-    demands = list(service.access.on_new_table(ident))
+    on_new_table = service.access.on_new_table(ident)
+    demands = list(on_new_table)
     adopts = service.tables.awaits_metadata(ident)
     if adopts:
         demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
@@ -45,7 +47,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
             adopts=adopts,
             by=call.principal.arn,
             permit=service.permit(call),
-            judge=service.judge(call, *rights.COMMIT_ACTIONS),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed={ident: on_new_table}),
             receipt=receipt,
         )
         return answers.answer_table(service, call, loaded)
@@ -99,7 +101,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     ident = service.ident(call)
     wire.check_ident(values, ident)
     change = _change(values, ident)
-    await _check_commit(service, call, [change])
+    allowed = await _check_commit(service, call, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         loaded = await service.tables.commit(
@@ -108,7 +110,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
             change.updates,
             by=call.principal.arn,
             permit=service.permit(call),
-            judge=service.judge(call, *rights.COMMIT_ACTIONS),
+            judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed),
             receipt=receipt,
         )
         return answers.answer_commit(call, loaded)
@@ -137,7 +139,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
             )
         ident = wire.get_ident(item, "identifier", table_bucket=table_bucket)
         changes.append(_change(item, ident))
-    await _check_commit(service, call, changes)
+    allowed = await _check_commit(service, call, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
         if changes:
@@ -145,7 +147,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
                 changes,
                 by=call.principal.arn,
                 permit=service.permit(call),
-                judge=service.judge(call, *rights.COMMIT_ACTIONS),
+                judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed),
                 receipt=receipt,
             )
         return wire.no_content()
@@ -229,19 +231,25 @@ def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
     )
 
 
-async def _check_commit(service: Service, call: calls.Call, changes: Sequence[TableChange]) -> None:
-    """Check everything that a commit asks for: of its tables, and of the lists it has us read."""
+async def _check_commit(
+    service: Service, call: calls.Call, changes: Sequence[TableChange]
+) -> Mapping[idents.TableIdent, tuple[model.Demand, ...]]:
+    """Check everything that a commit asks for: of its tables, and of the lists it has us read.
+
+    Return the demands of its tables.
+    """
     principal = call.principal
     creates: dict[idents.TableIdent, bool] = {}
     for change in changes:
         creates_table = commits.creates(change.requirements)
         creates[change.ident] = creates.get(change.ident, False) or creates_table
+    allowed: dict[idents.TableIdent, tuple[model.Demand, ...]] = {}
     pointers: dict[idents.TableIdent, records.Pointer | None] = {}
     for number, (ident, making) in enumerate(creates.items(), 1):
         if number % CHECKS_AT_ONCE == 0:
             await asyncio.sleep(0)
-        demands, pointers[ident] = service.access.on_commit(ident, creates=making)
-        service.access.check(principal, demands)
+        allowed[ident], pointers[ident] = service.access.on_commit(ident, creates=making)
+        service.access.check(principal, allowed[ident])
     for number, change in enumerate(changes, 1):
         if number % CHECKS_AT_ONCE == 0:
             await asyncio.sleep(0)
@@ -249,6 +257,7 @@ async def _check_commit(service: Service, call: calls.Call, changes: Sequence[Ta
             service.access.check(principal, service.access.on_file(uri))
             await asyncio.sleep(0)
         await _check_files(service, call, change, pointers[change.ident])
+    return allowed
 
 
 async def _check_files(
