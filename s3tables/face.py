@@ -41,6 +41,7 @@ ROWS: Final[Mapping[str, face.Row]] = {
         _row("ListTableBuckets", buckets.list_table_buckets),
         _row("GetTableBucket", buckets.get_table_bucket),
         _row("GetTableBucketStorageClass", buckets.get_storage_class),
+        _row("GetTableBucketMetricsConfiguration", buckets.get_metrics_configuration),
         _row("DeleteTableBucket", buckets.delete_table_bucket),
         _row_of_body("CreateNamespace", namespaces.create_namespace),
         _row("ListNamespaces", namespaces.list_namespaces),

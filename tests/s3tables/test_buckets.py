@@ -46,6 +46,14 @@ def test_a_table_buckets_storage_class_is_standard_and_an_absent_bucket_has_none
     assert refused(client.get_table_bucket_storage_class, tableBucketARN=absent) == NO_BUCKET
 
 
+def test_a_table_bucket_has_no_metrics_configuration(client: Any) -> None:
+    arn = client.create_table_bucket(name="unmeasured")["arn"]
+    get = client.get_table_bucket_metrics_configuration
+    message = "The specified table bucket does not have a metrics configuration."
+    assert refused(get, tableBucketARN=arn) == (404, "NotFoundException", message)
+    assert refused(get, tableBucketARN=bucket_arn("absent")) == NO_BUCKET
+
+
 def test_create_table_bucket_twice_conflicts(client: Any) -> None:
     client.create_table_bucket(name="twice")
     assert refused(client.create_table_bucket, name="twice") == (
