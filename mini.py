@@ -577,7 +577,7 @@ def _running_place(options: argparse.Namespace) -> Any:
             "name another folder with --data."
         )
         return None
-    return connect.Place(
+    return connect.ClientSettings(
         url=running["url"],
         access_key=access_key,
         secret_key=secret_key,

@@ -150,7 +150,7 @@ class Access:
         return check
 
     def on_owner(
-        self, place: records.Place, owner: owners.Owner, actions: Sequence[str]
+        self, place: records.Place, owner: owners.LocationOwner, actions: Sequence[str]
     ) -> tuple[model.Demand, ...]:
         """Return the demands for actions on the files of a table that may be gone."""
         account = rights.account_of(place.bucket, self.account_id)
@@ -169,7 +169,7 @@ class Access:
         now: on the table that owns the location, or on the bucket if the files have no owner.
         """
 
-        def check(path: str, owner: owners.Owner | None) -> None:
+        def check(path: str, owner: owners.LocationOwner | None) -> None:
             if owner is None:
                 demands = tuple(
                     self.on_bucket(table_bucket, action) for action in rights.FILE_ACTIONS

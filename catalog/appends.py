@@ -344,7 +344,7 @@ class _Attempt:
             manifests_kept.append(self._rewritten(reader.table.metadata, manifest, entries, gone))
         if missing:
             path, _ = min(missing, key=str)
-            raise errors.InvalidArgument(f"Cannot remove {path}: it is not in the snapshot")
+            raise errors.InvalidCatalogRequest(f"Cannot remove {path}: it is not in the snapshot")
         return manifests_kept, removed
 
     def _rewritten(
@@ -435,7 +435,7 @@ class _Attempt:
         self._names += 1
         spec = table.spec(spec_id)
         if spec is None:
-            raise errors.InvalidArgument(f"The table has no partition spec {spec_id}")
+            raise errors.InvalidCatalogRequest(f"The table has no partition spec {spec_id}")
         data, file = manifest_encoding.encode_manifest(
             entries,
             path="",
@@ -509,15 +509,15 @@ def _manifest_content(file: DataFile) -> ManifestContent:
 def _check_added(table: TableMetadata, file: DataFile) -> None:
     spec = table.spec(file.spec_id)
     if spec is None or len(spec["fields"]) != len(file.partition):
-        raise errors.InvalidArgument(
+        raise errors.InvalidCatalogRequest(
             f"{file.file_path} does not fit a partition spec of the table: {file.spec_id}"
         )
     if file.content != Content.DATA and table.format_version == 1:
-        raise errors.InvalidArgument("Deletes need a table of format version 2 or later")
+        raise errors.InvalidCatalogRequest("Deletes need a table of format version 2 or later")
     is_position_file = file.content == Content.POSITION_DELETES and not file.is_deletion_vector
     if is_position_file and table.format_version >= _ROW_LINEAGE_MIN_FORMAT_VERSION:
-        raise errors.InvalidArgument(
+        raise errors.InvalidCatalogRequest(
             "A table of format version 3 accepts only deletion vectors as deletes"
         )
     if file.is_deletion_vector and table.format_version < _ROW_LINEAGE_MIN_FORMAT_VERSION:
-        raise errors.InvalidArgument("Deletion vectors need a table of format version 3")
+        raise errors.InvalidCatalogRequest("Deletion vectors need a table of format version 3")

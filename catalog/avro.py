@@ -52,7 +52,7 @@ class InvalidAvro(ValueError):
     """The bytes are not an Avro container file, or use a feature that is not supported."""
 
 
-class BeyondBounds(InvalidAvro):
+class AvroBeyondBounds(InvalidAvro):
     """The file is larger than its reader allows, once decompressed, or too unusual for it."""
 
 
@@ -160,7 +160,7 @@ class Container:
         if codec not in CODECS:
             raise InvalidAvro(f"unknown Avro codec {codec[:100]}")
         if codec not in bounds.codecs:
-            raise BeyondBounds(f"Avro files compressed with {codec} are not read here")
+            raise AvroBeyondBounds(f"Avro files compressed with {codec} are not read here")
         start = self._blocks_at
         records_left, bytes_left = bounds.records_max, bounds.decoded_bytes_max
         blocks_left = bounds.blocks_max
@@ -175,7 +175,7 @@ class Container:
                 records_left -= count
                 blocks_left -= 1
                 if records_left < 0 or blocks_left < 0:
-                    raise BeyondBounds(
+                    raise AvroBeyondBounds(
                         f"more than {bounds.records_max} records or {bounds.blocks_max} blocks"
                     )
                 block = Block(_decompress(codec, packed, bytes_left))
@@ -265,7 +265,7 @@ def _reader(
         return _read_union(branches, schema)
     avro_type = schema if isinstance(schema, str) else schema.get("type")
     if plan.plain and _may_be_empty(schema, avro_type):
-        raise BeyondBounds("the Avro schema has values of no bytes")
+        raise AvroBeyondBounds("the Avro schema has values of no bytes")
     if isinstance(avro_type, dict | list):
         return _reader(avro_type, plan, path=path, names=names, depth=depth + 1)
     if isinstance(schema, dict) and "name" in schema and avro_type in ("record", "fixed"):
@@ -551,7 +551,7 @@ def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
     ) as error:
         raise InvalidAvro(f"broken {codec} block: {error}") from error
     if len(data) > bytes_max:
-        raise BeyondBounds("an Avro file is too large once decompressed")
+        raise AvroBeyondBounds("an Avro file is too large once decompressed")
     return data
 
 
@@ -560,7 +560,7 @@ def _unsnap(block: bytes, bytes_max: int) -> bytes:
     body, checksum = block[:-4], block[-4:]
     size = _unsnap_length(body)
     if size > bytes_max:
-        raise BeyondBounds("an Avro file is too large once decompressed")
+        raise AvroBeyondBounds("an Avro file is too large once decompressed")
     data: bytes = pyarrow.decompress(body, size, codec="snappy", asbytes=True)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
         raise InvalidAvro("broken snappy block: its checksum differs")

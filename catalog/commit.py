@@ -22,7 +22,7 @@ from storage import records as storage_records
 Row = records.Pointer | records.NamespaceRow
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class ParentNamespace(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace's row as it was read: a new table in it expects the namespace to exist."""
 
     key: bytes
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     before: bytes | None
     after: Row | None
-    holder: Holder | None = None
+    holder: ParentNamespace | None = None
     summary: Mapping[str, Any] = {}
 
 
@@ -81,7 +81,7 @@ def plan(
             )
         )
     named = _plan_names(place, changes)
-    draft = history.Draft(
+    draft = history.CommitDraft(
         bucket_id=place.bucket_id,
         branch=place.branch,
         author=author,
@@ -97,7 +97,7 @@ def plan(
     )
 
 
-def hold(place: records.Place, holder: Holder | None) -> batch.Batch:
+def hold(place: records.Place, holder: ParentNamespace | None) -> batch.Batch:
     """Return the Batch that writes nothing and expects a namespace to exist.
 
     holder: None for the root of the table bucket, which exists as long as the bucket; a bucket

@@ -507,7 +507,7 @@ def _check_size(step: Step, size_bytes: int) -> None:
     """Refuse metadata that is too large, unless an older release wrote it and it shrinks now."""
     base_bytes = 0 if step.file is None else len(step.file.data)
     if size_bytes > max(store.NEW_METADATA_BYTES_MAX, base_bytes - 1):
-        raise errors.InvalidArgument(
+        raise errors.InvalidCatalogRequest(
             f"The metadata of {step.ident.dotted()} would be {size_bytes} bytes, more than"
             f" {store.NEW_METADATA_BYTES_MAX}: expire snapshots, or remove schemas, first"
         )
@@ -608,11 +608,11 @@ def _by_table(
     changes: Sequence[TableChange],
 ) -> dict[idents.TableIdent, list[TableChange]]:
     if not changes:
-        raise errors.InvalidArgument("A commit needs at least one table change")
+        raise errors.InvalidCatalogRequest("A commit needs at least one table change")
     if len(changes) > CHANGES_MAX:
-        raise errors.InvalidArgument(f"A commit has at most {CHANGES_MAX} table changes")
+        raise errors.InvalidCatalogRequest(f"A commit has at most {CHANGES_MAX} table changes")
     if sum(len(change.updates) for change in changes) > limits.UPDATES_MAX:
-        raise errors.InvalidArgument(f"A commit has at most {limits.UPDATES_MAX} updates")
+        raise errors.InvalidCatalogRequest(f"A commit has at most {limits.UPDATES_MAX} updates")
     parts: dict[idents.TableIdent, list[TableChange]] = {}
     for change in changes:
         assert change.ident.table_bucket == changes[0].ident.table_bucket

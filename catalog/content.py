@@ -51,7 +51,7 @@ class _Said(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Owner:
+class MetadataOwner:
     """Who has the location that a metadata file lies below. uuid: None before its first."""
 
     kind: Literal["table", "view"]
@@ -74,7 +74,7 @@ def check_content(
     head: bytes,
     tail: bytes,
     whole: bytes | None = None,
-    owner: Owner | None = None,
+    owner: MetadataOwner | None = None,
 ) -> None:
     """Raise LayoutRefused (content-magic, content-metadata) if the body does not fit its name.
 
@@ -117,7 +117,7 @@ def _check_ends(key: str, *, size_bytes: int, head: bytes, tail: bytes) -> None:
         layout.refuse_content(key, rule="content-magic", detail=detail)
 
 
-def _check_whole(key: str, whole: bytes, owner: Owner | None) -> None:
+def _check_whole(key: str, whole: bytes, owner: MetadataOwner | None) -> None:
     if key.endswith(_HINT):
         if not _is_text(whole):
             detail = f"is not text of at most {HINT_BYTES_MAX} bytes"
@@ -148,7 +148,7 @@ def _gunzip(key: str, whole: bytes) -> bytes:
     return data
 
 
-def _check_metadata(key: str, data: bytes, owner: Owner | None) -> None:
+def _check_metadata(key: str, data: bytes, owner: MetadataOwner | None) -> None:
     try:
         said = msgspec.json.decode(data, type=_Said)
     except msgspec.ValidationError:

@@ -48,7 +48,7 @@ class InvalidType(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class NestedField:
     """One field of a schema, at any depth.
 
     path: names from the root; a list's element is `element`, a map's parts `key` and `value`.
@@ -163,17 +163,17 @@ def canonical_fields(fields: list[Mapping[str, Any]]) -> tuple[Any, ...]:
     )
 
 
-def columns(schema: Mapping[str, Any]) -> dict[int, Column]:
+def columns(schema: Mapping[str, Any]) -> dict[int, NestedField]:
     """Return every field of a checked schema by id, parents before children."""
     return {column.field_id: column for column in walk(schema)}
 
 
 def walk(
     struct: Mapping[str, Any], *, path: tuple[str, ...] = (), parent: int | None = None
-) -> Iterator[Column]:
+) -> Iterator[NestedField]:
     """Yield the fields of a struct and all nested ones, parents before children."""
     for field in struct["fields"]:
-        column = Column(
+        column = NestedField(
             field_id=field["id"],
             name=field["name"],
             path=(*path, field["name"]),
@@ -186,7 +186,7 @@ def walk(
         yield from _inside(column)
 
 
-def _inside(column: Column) -> Iterator[Column]:
+def _inside(column: NestedField) -> Iterator[NestedField]:
     type_ = column.type
     if not isinstance(type_, dict):
         return
@@ -194,7 +194,7 @@ def _inside(column: Column) -> Iterator[Column]:
         yield from walk(type_, path=column.path, parent=column.field_id)
         return
     for part in ("element",) if type_["type"] == "list" else ("key", "value"):
-        inner = Column(
+        inner = NestedField(
             field_id=type_[f"{part}-id"],
             name=part,
             path=(*column.path, part),

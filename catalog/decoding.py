@@ -48,7 +48,7 @@ DEATHS_KEPT_MAX: Final = 256
 _PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
 
 
-class Decoder(Protocol):
+class ManifestDecoder(Protocol):
     """Decodes manifests and their lists off the event loop, or on it."""
 
     async def decode(

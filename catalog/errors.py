@@ -17,35 +17,35 @@ class CatalogError(Exception):
         self.fields = fields
 
 
-class InvalidArgument(CatalogError):
+class InvalidCatalogRequest(CatalogError):
     """A request is invalid whatever the state of the catalog."""
 
 
-class InvalidName(InvalidArgument):
+class InvalidName(InvalidCatalogRequest):
     """A name of a namespace, table or view is empty, too long, or has forbidden characters."""
 
 
-class InvalidLocation(InvalidArgument):
+class InvalidLocation(InvalidCatalogRequest):
     """A location is outside its table bucket, violates the layout, or overlaps another one."""
 
 
-class InvalidProperty(InvalidArgument):
+class InvalidProperty(InvalidCatalogRequest):
     """A property's value is not supported."""
 
 
-class InvalidMetadataFile(InvalidArgument):
+class InvalidMetadataFile(InvalidCatalogRequest):
     """The metadata file for a pointer is not table or view metadata of this location."""
 
 
-class InvalidPageToken(InvalidArgument):
+class InvalidPageToken(InvalidCatalogRequest):
     """A page token is malformed, or belongs to another listing."""
 
 
-class NoSuchSnapshot(InvalidArgument):
+class NoSuchSnapshot(InvalidCatalogRequest):
     """The table has no snapshot with this id, or it has expired."""
 
 
-class IdempotencyKeyReused(InvalidArgument):
+class IdempotencyKeyReused(InvalidCatalogRequest):
     """An idempotency key was sent again with another operation or body."""
 
 

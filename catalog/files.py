@@ -56,7 +56,7 @@ class Files:
         """Return a file's bytes. Raises MetadataFileMissing."""
         try:
             return self._objects.read(file.info, limit_bytes=FILE_BYTES_MAX)
-        except (storage_errors.BodyMissing, storage_errors.BodyTooLarge) as error:
+        except (storage_errors.BodyMissing, storage_errors.SizeLimitExceeded) as error:
             raise _missing(file.uri) from error
 
     async def write(self, uri: str, data: bytes, *, table_bucket: str, owner: str) -> None:
@@ -95,7 +95,7 @@ class Files:
                 ruling.check_write()
             except guard.LayoutRefused as refused:
                 await self._blobs.discard(received)
-                raise errors.InvalidArgument(f"Cannot write {uri}: {refused}") from refused
+                raise errors.InvalidCatalogRequest(f"Cannot write {uri}: {refused}") from refused
             try:
                 await self._objects.put(
                     ruling.bucket or table_bucket,

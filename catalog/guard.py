@@ -91,7 +91,7 @@ class TableGuard:
         place: records.Place,
         location: layout.Location,
         name: records.Name | None,
-    ) -> content.Owner:
+    ) -> content.MetadataOwner:
         """Return the owner of metadata below a location, with its current uuid, if it has one."""
         uuid = None
         if name is not None:
@@ -102,7 +102,7 @@ class TableGuard:
             )
             pointer = self._store.find_pointer(reading, place, name.kind, ident)
             uuid = None if pointer is None else pointer.pointer.table_uuid
-        return content.Owner(
+        return content.MetadataOwner(
             kind=location.kind,
             uuid=uuid,
             location=locations.format_uri(place.table_bucket, location.path),
@@ -122,7 +122,7 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
     at_bucket: rights.Subject
     at_table: rights.Subject | None = None
     location: layout.Location | None = None
-    owner: content.Owner | None = None
+    owner: content.MetadataOwner | None = None
 
     @property
     def table_path(self) -> str | None:
@@ -163,7 +163,7 @@ class TableRuling(msgspec.Struct, frozen=True, kw_only=True):
         if key_kind in ("marker", "scratch"):
             return None
 
-        def judge(seen: guard.Content) -> None:
+        def judge(seen: guard.BodyEnds) -> None:
             content.check_content(
                 self.key,
                 kind=key_kind,
@@ -263,6 +263,6 @@ def layout_mode(info: storage_model.BucketInfo) -> Layout:
         case "strict":
             return "strict"
         case mode:
-            raise errors.NotImplementedHere(
+            raise errors.S3FeatureNotImplemented(
                 f"The layout mode {mode} of this table bucket is not implemented.", Layout=str(mode)
             )

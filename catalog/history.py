@@ -22,7 +22,7 @@ from storage import records as storage_records
 COMMIT_ID_BYTES: Final = 16
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class CommitDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A commit without its parents. via: rest, s3tables, sql, maintenance."""
 
     bucket_id: int
@@ -42,7 +42,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     record: records.LogRecord
 
 
-def append(draft: Draft) -> batch.Derivation:
+def append(draft: CommitDraft) -> batch.Derivation:
     """Return the derivation that appends draft to its branch and the log."""
     assert draft.ops, "a commit has at least one change"
 

@@ -60,7 +60,7 @@ class Taken:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class LoadPage:
     """Some of a table's loads, in no particular order. next: the token of the next page."""
 
     loads: tuple[records.LoadRow, ...]
@@ -99,7 +99,9 @@ def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Take
         listed = _sources_of(text if uri is None else read(uri))
         mode = summary.get(MODE_KEY, "append")
         if mode not in ("append", "replace"):
-            raise errors.InvalidArgument(f"Invalid {MODE_KEY}: {mode} is not append or replace")
+            raise errors.InvalidCatalogRequest(
+                f"Invalid {MODE_KEY}: {mode} is not append or replace"
+            )
         sources = tuple(dict.fromkeys(map(_checked, listed)))
         taken.append(Taken(snapshot_id=snapshot_id, sources=sources, mode=mode))
     return tuple(taken)
@@ -223,7 +225,7 @@ def page(
     *,
     after: str = "",
     limit: int = PAGE_MAX,
-) -> Page:
+) -> LoadPage:
     """Return loads of a table, limit at most. after: a page's next. Raises InvalidPageToken."""
     prefix = records.object_prefix(place.bucket_id, object_uuid)
     try:
@@ -242,10 +244,10 @@ def page(
         if key == last:  # written, and packed
             continue
         if len(loaded) == limit:
-            return Page(loads=tuple(loaded), next=last[len(prefix) :].hex())
+            return LoadPage(loads=tuple(loaded), next=last[len(prefix) :].hex())
         loaded.append(records.decode(value, records.LoadRow))
         last = key
-    return Page(loads=tuple(loaded), next=None)
+    return LoadPage(loads=tuple(loaded), next=None)
 
 
 def _puts(rows: Iterable[tuple[bytes, bytes]]) -> tuple[batch.Put, ...]:
@@ -348,5 +350,5 @@ def _checked(item: _Source) -> tuple[str, str]:
     return source, etag
 
 
-def _malformed(expected: str) -> errors.InvalidArgument:
-    return errors.InvalidArgument(f"Cannot parse {SUMMARY_KEY}: it must be {expected}")
+def _malformed(expected: str) -> errors.InvalidCatalogRequest:
+    return errors.InvalidCatalogRequest(f"Cannot parse {SUMMARY_KEY}: it must be {expected}")

@@ -381,7 +381,7 @@ def _records(
     try:
         read = avro.compile_reader(container.schema, adapt, isolated=isolated, plain=bounds.plain)
         return list(container.records(read, bounds))
-    except avro.BeyondBounds as error:
+    except avro.AvroBeyondBounds as error:
         raise BeyondBounds(str(error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidManifest(f"cannot read the records: {error!r}") from error

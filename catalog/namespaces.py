@@ -253,7 +253,7 @@ class Namespaces:
                     for name in self._store.names(view, place, kind, namespace_id)
                 ]
                 if len(names) > TABLES_DROPPED_MAX:
-                    raise errors.InvalidArgument(
+                    raise errors.InvalidCatalogRequest(
                         f"Namespace {idents.dotted(namespace)} holds more than"
                         f" {TABLES_DROPPED_MAX} tables and views: drop some of them first"
                     )

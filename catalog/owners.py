@@ -17,7 +17,7 @@ from catalog import errors, idents, records
 from storage import batch
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class LocationOwner(msgspec.Struct, frozen=True, kw_only=True):
     """The table or view that a location belongs to, under its present or its last name.
 
     namespace_id: 0 if no name was ever recorded. is_live: whether it stands there now.
@@ -29,7 +29,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     is_live: bool
 
 
-Permit: TypeAlias = Callable[[str, Owner | None], None]
+Permit: TypeAlias = Callable[[str, LocationOwner | None], None]
 """Raises unless the caller may have a location for another table. Arguments: the location's path,
 and its owner, or None where it only holds files that belong to no table."""
 
@@ -47,7 +47,9 @@ names and that lies outside the table's location.
 """
 
 
-def owner_of(reading: batch.Lookup, place: records.Place, location: records.LocationRow) -> Owner:
+def owner_of(
+    reading: batch.Lookup, place: records.Place, location: records.LocationRow
+) -> LocationOwner:
     """Return the owner of a location."""
     object_uuid = location.object_uuid
     value = reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid))
@@ -56,14 +58,14 @@ def owner_of(reading: batch.Lookup, place: records.Place, location: records.Loca
         value = reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid))
     if value is None:
         # A staged create has no name but the one it is for.
-        return Owner(
+        return LocationOwner(
             object_uuid=object_uuid,
             namespace_id=location.namespace_id,
             name=location.name,
             is_live=False,
         )
     name = records.decode(value, records.Name)
-    return Owner(
+    return LocationOwner(
         object_uuid=object_uuid, namespace_id=name.namespace_id, name=name.name, is_live=is_live
     )
 
@@ -83,6 +85,6 @@ def expect(
     )
 
 
-def refuse(path: str, owner: Owner | None) -> None:
+def refuse(path: str, owner: LocationOwner | None) -> None:
     """Permit nothing: for callers that name no location."""
     raise errors.InvalidLocation(f"Cannot use location {path}: it holds files of another table")

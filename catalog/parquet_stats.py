@@ -200,7 +200,9 @@ def _is_list(type_: Any) -> bool:
     )
 
 
-def _is_repeated(column: datatypes.Column, columns: Mapping[int, datatypes.Column]) -> bool:
+def _is_repeated(
+    column: datatypes.NestedField, columns: Mapping[int, datatypes.NestedField]
+) -> bool:
     parent = column.parent
     while parent is not None:
         if datatypes.kind_of(columns[parent].type) != "struct":

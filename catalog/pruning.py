@@ -46,7 +46,7 @@ class Membership:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class UnaryPredicate:
     """column is null, not-null, nan or not-nan."""
 
     op: str
@@ -75,7 +75,7 @@ class Constant:
     value: bool | None
 
 
-Predicate: TypeAlias = Comparison | Membership | Check | And | Or | Not | Constant
+Predicate: TypeAlias = Comparison | Membership | UnaryPredicate | And | Or | Not | Constant
 
 ALWAYS: Final = Constant(value=True)
 UNKNOWN: Final = Constant(value=None)
@@ -115,8 +115,8 @@ def without_not(predicate: Predicate, *, negate: bool = False, depth: int = 0) -
             return Membership(column=column, values=members, negated=negated is not negate)
         case Comparison(op=op, column=column, value=literal):
             return Comparison(op=_NEGATED[op] if negate else op, column=column, value=literal)
-        case Check(op=op, column=column):
-            return Check(op=_NEGATED[op] if negate else op, column=column)
+        case UnaryPredicate(op=op, column=column):
+            return UnaryPredicate(op=_NEGATED[op] if negate else op, column=column)
 
 
 # --- ranges -------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def may_match(predicate: Predicate, range_of: Callable[[int], Range]) -> bool:
             return any(_compare(range_, "eq", member) for member in members)
         case Comparison(op=op, column=column, value=literal):
             return _compare(range_of(column), op, literal)
-        case Check(op=op, column=column):
+        case UnaryPredicate(op=op, column=column):
             range_ = range_of(column)
             if op == "null":
                 return range_.may_be_null
@@ -191,7 +191,7 @@ def matching(
             return [_compare(range_, op, literal) for range_ in ranges_of(column)]
         case Constant() | Not():
             return [may_match(predicate, lambda _: EVERYTHING)] * count
-        case Membership(column=column) | Check(column=column):
+        case Membership(column=column) | UnaryPredicate(column=column):
             return [_leaf_matches(predicate, range_) for range_ in ranges_of(column)]
 
 
@@ -422,7 +422,7 @@ def _project(predicate: Predicate, fields: Sequence[_PartitionField]) -> Predica
             return Constant(value=False) if value is False else ALWAYS
         case Not():
             return ALWAYS
-        case Comparison() | Membership() | Check():
+        case Comparison() | Membership() | UnaryPredicate():
             kept = [
                 _project_leaf(predicate, field)
                 for field in fields
@@ -432,14 +432,16 @@ def _project(predicate: Predicate, fields: Sequence[_PartitionField]) -> Predica
             return And(parts=tuple(kept)) if kept else ALWAYS
 
 
-def _project_leaf(leaf: Comparison | Membership | Check, field: _PartitionField) -> Predicate:
+def _project_leaf(
+    leaf: Comparison | Membership | UnaryPredicate, field: _PartitionField
+) -> Predicate:
     transform = field.transform
     if transform is None or transform.name == "void":
         return ALWAYS
-    if isinstance(leaf, Check):
+    if isinstance(leaf, UnaryPredicate):
         if leaf.op in ("nan", "not-nan") and transform.name != "identity":
             return ALWAYS
-        return Check(op=leaf.op, column=field.position)
+        return UnaryPredicate(op=leaf.op, column=field.position)
     if transform.name == "identity":
         if isinstance(leaf, Membership):
             return Membership(column=field.position, values=leaf.values, negated=leaf.negated)

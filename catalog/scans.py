@@ -73,7 +73,7 @@ class Scans:
         self,
         *,
         files: files.Files,
-        decoder: decoding.Decoder,
+        decoder: decoding.ManifestDecoder,
         cache_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
         self._files = files

@@ -102,9 +102,9 @@ class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
     row: records.NamespaceRow
 
     @property
-    def holder(self) -> commit.Holder:
+    def holder(self) -> commit.ParentNamespace:
         """What a change that adds to the namespace expects."""
-        return commit.Holder(key=self.key, value=self.value)
+        return commit.ParentNamespace(key=self.key, value=self.value)
 
 
 class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -548,7 +548,7 @@ class CatalogStore:
         try:
             info = self.objects.head(bucket, key)
             if info.size_bytes > bytes_max:
-                raise errors.InvalidArgument(f"{uri} is larger than {bytes_max} bytes")
+                raise errors.InvalidCatalogRequest(f"{uri} is larger than {bytes_max} bytes")
             return self.objects.read(info, limit_bytes=bytes_max)
         except (
             storage_errors.NoSuchKey,
@@ -556,7 +556,7 @@ class CatalogStore:
             storage_errors.NoSuchBucket,
             storage_errors.InvalidBucketName,
         ):
-            raise errors.InvalidArgument(f"{uri} does not exist") from None
+            raise errors.InvalidCatalogRequest(f"{uri} does not exist") from None
 
     async def plan_file(
         self,
@@ -574,7 +574,7 @@ class CatalogStore:
         key = locations.path_in(location, table_bucket=bucket.name)
         assert key, "a metadata file lies in its table bucket"
         if len(data) > METADATA_BYTES_MAX:
-            raise errors.InvalidArgument(
+            raise errors.InvalidCatalogRequest(
                 f"The metadata would be larger than {METADATA_BYTES_MAX} bytes"
             )
         # The name is never used twice, so its hash is as good an ETag as the body's and costs
@@ -725,7 +725,7 @@ def find_repeated(
         if 0 < length <= stop - start and encoded.data.startswith(
             old[other:other_stop], start, stop
         ):
-            repeats.append(model.Repeat(start=start, other=other, length=length))
+            repeats.append(model.SharedBytes(start=start, other=other, length=length))
     key = locations.path_in(base.location, table_bucket=table_bucket)
     if not repeats or key is None:
         return None

@@ -137,7 +137,7 @@ class Tables:
             )
             return ident, self._pointers.entry(view, place, ident).pointer
 
-    def taken(self, ident: idents.TableIdent, *, after: str = "") -> loads.Page:
+    def taken(self, ident: idents.TableIdent, *, after: str = "") -> loads.LoadPage:
         """Return which sources a table has taken in. Raises NoSuchTable, InvalidPageToken."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
@@ -563,7 +563,7 @@ class Tables:
         Raises NoSuchTable, InvalidArgument for one that is too large.
         """
         if len(report) > METRICS_BYTES_MAX:
-            raise errors.InvalidArgument(
+            raise errors.InvalidCatalogRequest(
                 f"A metrics report is at most {METRICS_BYTES_MAX} bytes long"
             )
         place = self._store.place(ident.table_bucket)
@@ -610,7 +610,7 @@ def _permit_overwrite(
 ) -> None:
     """Ask whether the caller may write to the very table that a register would overwrite."""
     path = locations.path_in(standing.pointer.location, table_bucket=place.table_bucket)
-    owner = owners.Owner(
+    owner = owners.LocationOwner(
         object_uuid=standing.pointer.object_uuid,
         namespace_id=standing.namespace_id,
         name=ident.name,

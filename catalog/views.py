@@ -374,7 +374,7 @@ def _check_size(ident: idents.TableIdent, data: bytes) -> None:
     elif documents.has_too_many_values(data):
         bound = f"{limits.JSON_VALUES_MAX} JSON values"
     if bound:
-        raise errors.InvalidArgument(
+        raise errors.InvalidCatalogRequest(
             f"The metadata of {ident.dotted()} would be more than {bound}: keep fewer versions"
             " (version.history.num-entries)"
         )

@@ -66,7 +66,7 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
 
 
 def _ingest(
-    options: argparse.Namespace, server: settings.Server, say: progress.Say
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     load = ingest.Load(
         place=settings.parse_place(options.source),
@@ -92,7 +92,7 @@ def _ingest(
 
 
 def _compact(
-    options: argparse.Namespace, server: settings.Server, say: progress.Say
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     counts = maintenance.compact(
         settings.parse_table(options.table),
@@ -108,7 +108,7 @@ def _compact(
 
 
 def _expire(
-    options: argparse.Namespace, server: settings.Server, say: progress.Say
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     counts = maintenance.expire(
         settings.parse_table(options.table),
@@ -121,7 +121,7 @@ def _expire(
 
 
 def _samples(
-    options: argparse.Namespace, server: settings.Server, say: progress.Say
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     rows = samples.load(server, options.warehouse)
     return {"rows": rows, "table": samples.TABLE}, f"loaded {rows} rows into {samples.TABLE}"
@@ -169,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _opener(
-    options: argparse.Namespace, server: settings.Server, say: progress.Say
+    options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> session.Open:
     """Return the function by which a job starts Spark, once it has work for it."""
 

@@ -31,10 +31,10 @@ READER_OPTIONS: Mapping[settings.Format, Mapping[str, str]] = {
 class Load:
     """What to load: source, format, table, partitioning, mode and reader options."""
 
-    place: settings.Place
+    place: settings.ObjectPrefix
     format: settings.Format
-    table: settings.Table
-    partitions: tuple[settings.Transform, ...]
+    table: settings.TargetTable
+    partitions: tuple[settings.PartitionTransform, ...]
     mode: settings.Mode
     options: Mapping[str, str]
 
@@ -64,7 +64,7 @@ WRITTEN_FILES = "org.apache.iceberg.spark.FileRewriteCoordinator"
 
 
 def run(
-    server: settings.Server, load: Load, *, open_spark: session.Open, say: progress.Say
+    server: settings.ServerEndpoint, load: Load, *, open_spark: session.Open, say: progress.Say
 ) -> Loaded:
     """Load the sources that the table does not have yet. Raises PipelineError if nothing changed.
 
@@ -94,7 +94,7 @@ class _Wanted:
     skipped: int
 
 
-def _wanted(server: settings.Server, load: Load, s3: Any) -> _Wanted:
+def _wanted(server: settings.ServerEndpoint, load: Load, s3: Any) -> _Wanted:
     """Return the sources to load. A replacing load takes all, or none if the table has just these.
 
     The table has them if a replacing load of these very sources wrote its current content.
@@ -174,7 +174,7 @@ def _given_back(transaction: Any, files: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _contested(table: settings.Table) -> Iterator[None]:
+def _contested(table: settings.TargetTable) -> Iterator[None]:
     """Raise Overtaken if another job committed first, OutcomeUnknown if no answer came."""
     try:
         yield
@@ -195,7 +195,7 @@ def _contested(table: settings.Table) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _namespace(spark: session.Spark, table: settings.Table) -> Iterator[None]:
+def _namespace(spark: session.Spark, table: settings.TargetTable) -> Iterator[None]:
     """Create the table's namespace and its parents where they are missing.
 
     A load that fails drops the namespaces it created; one that is killed leaves them empty.
@@ -408,7 +408,7 @@ def _write(spark: session.Spark, transaction: Any, frame: Any, load_id: str) -> 
 
 
 def _partition_spec(
-    spark: session.Spark, schema: Any, transforms: Sequence[settings.Transform]
+    spark: session.Spark, schema: Any, transforms: Sequence[settings.PartitionTransform]
 ) -> Any:
     builder = spark.jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
     for transform in transforms:
@@ -437,7 +437,7 @@ def _fitting() -> Iterator[None]:
 
 
 def _check_partitions(
-    spark: session.Spark, table: Any, transforms: Sequence[settings.Transform]
+    spark: session.Spark, table: Any, transforms: Sequence[settings.PartitionTransform]
 ) -> None:
     """Raise BadArgument if the transforms differ from a live table's partitioning."""
     if not transforms:

@@ -24,7 +24,7 @@ LISTS_BUCKET = "boathouse-loads"
 TIMEOUT_SECONDS = 30
 
 
-def token(server: settings.Server) -> str:
+def token(server: settings.ServerEndpoint) -> str:
     """Return an OAuth token for the server. Raises NoServer."""
     form = urllib.parse.urlencode(
         {
@@ -37,7 +37,7 @@ def token(server: settings.Server) -> str:
     return str(answer["access_token"])
 
 
-def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]]:
+def taken(server: settings.ServerEndpoint, table: settings.TargetTable) -> set[tuple[str, str]]:
     """Return (place, ETag) of every source the table has loaded; empty if the table does not exist.
 
     Raises BadArgument if the warehouse does not exist, NoServer.
@@ -59,7 +59,9 @@ def taken(server: settings.Server, table: settings.Table) -> set[tuple[str, str]
             return pairs
 
 
-def content(server: settings.Server, table: settings.Table, s3: Any) -> set[tuple[str, str]] | None:
+def content(
+    server: settings.ServerEndpoint, table: settings.TargetTable, s3: Any
+) -> set[tuple[str, str]] | None:
     """Return (place, ETag) of the sources whose rows are the table's whole content.
 
     None if that is not certain. It is certain if a replacing load wrote the current snapshot, or a
@@ -92,7 +94,7 @@ def content(server: settings.Server, table: settings.Table, s3: Any) -> set[tupl
     return {(row["source"], row["etag"]) for row in rows}
 
 
-def _request(server: settings.Server, path: str) -> urllib.request.Request:
+def _request(server: settings.ServerEndpoint, path: str) -> urllib.request.Request:
     return urllib.request.Request(
         server.url + path, headers={"Authorization": f"Bearer {token(server)}"}
     )
@@ -115,7 +117,7 @@ def summary(
     return {SUMMARY_KEY: json.dumps({"object": f"s3://{LISTS_BUCKET}/{key}"}), MODE_KEY: mode}
 
 
-def _ask(request: urllib.request.Request, *, table: settings.Table | None = None) -> Any:
+def _ask(request: urllib.request.Request, *, table: settings.TargetTable | None = None) -> Any:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             return json.loads(answer.read())

@@ -14,7 +14,7 @@ from pipeline import progress, session, settings
 
 
 def compact(
-    table: settings.Table,
+    table: settings.TargetTable,
     *,
     target_file_size_mib: int | None,
     min_input_files: int | None,
@@ -34,7 +34,7 @@ def compact(
 
 
 def expire(
-    table: settings.Table,
+    table: settings.TargetTable,
     *,
     older_than: datetime.datetime | None,
     retain_last: int | None,
@@ -54,7 +54,7 @@ def expire(
 
 
 def _call(
-    table: settings.Table,
+    table: settings.TargetTable,
     procedure: str,
     arguments: list[str],
     label: str,
@@ -67,7 +67,7 @@ def _call(
         return dict(rows[0].asDict()) if rows else {}
 
 
-def _full_name(table: settings.Table) -> str:
+def _full_name(table: settings.TargetTable) -> str:
     # The procedure parses a quoted identifier; a quote inside a name cannot occur (settings.py).
     return ".".join(
         (f"`{table.warehouse}`", *(f"`{n}`" for n in table.namespace), f"`{table.name}`")

@@ -21,7 +21,7 @@ REASON_MAX = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counters:
+class SparkCounters:
     """Rows written so far, tasks done, and all tasks that Spark has planned so far."""
 
     rows: int
@@ -47,7 +47,7 @@ def speaker() -> Say:
 
 @contextmanager
 def watching(
-    label: str, counters: Callable[[], Counters], *, stream: TextIO | None = None
+    label: str, counters: Callable[[], SparkCounters], *, stream: TextIO | None = None
 ) -> Iterator[None]:
     """Show label, rows, tasks and seconds until the block ends.
 

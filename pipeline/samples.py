@@ -17,7 +17,7 @@ NAME = "penguins"
 TABLE = f"{NAMESPACE}.{NAME}"
 
 
-def load(server: settings.Server, warehouse: str) -> int:
+def load(server: settings.ServerEndpoint, warehouse: str) -> int:
     """Create and fill the table in one commit; return the row count. A second call has no effect.
 
     Raises PipelineError.
@@ -34,7 +34,7 @@ def load(server: settings.Server, warehouse: str) -> int:
         raise errors.PipelineError(f"the server refused: {error}") from error
 
 
-def _load(server: settings.Server, warehouse: str) -> int:
+def _load(server: settings.ServerEndpoint, warehouse: str) -> int:
     # Imported here: Spark's jobs need none of them.
     import pyarrow.csv
     from pyiceberg.catalog import load_catalog

@@ -31,7 +31,7 @@ ANSWER_SECONDS = 5.0
 
 def find(
     *, url: str | None, data: str, environment: Mapping[str, str], region: str | None
-) -> settings.Server:
+) -> settings.ServerEndpoint:
     """Return the server to work with. Raises BadArgument, NoServer."""
     access_key = environment.get("BOATHOUSE_ACCESS_KEY")
     secret_key = environment.get("BOATHOUSE_SECRET_KEY")
@@ -50,7 +50,7 @@ def find(
     if access_key is None or secret_key is None:
         keys = _read(folder / "root.json", data, needs=("access_key", "secret_key"))
         access_key, secret_key = keys["access_key"], keys["secret_key"]
-    return settings.Server(
+    return settings.ServerEndpoint(
         url=url.rstrip("/"),
         access_key=access_key,
         secret_key=secret_key,
@@ -59,7 +59,7 @@ def find(
 
 
 @contextlib.contextmanager
-def watched(server: settings.Server, *, give_up: Callable[[], None]) -> Iterator[None]:
+def watched(server: settings.ServerEndpoint, *, give_up: Callable[[], None]) -> Iterator[None]:
     """Call give_up, from a thread, once the server has not answered for SILENCE_SECONDS.
 
     An error that the block raises after that becomes NoServer, and so does SparkFailed while the
@@ -94,7 +94,7 @@ def watched(server: settings.Server, *, give_up: Callable[[], None]) -> Iterator
         thread.join()
 
 
-def _answers(server: settings.Server) -> bool:
+def _answers(server: settings.ServerEndpoint) -> bool:
     try:
         with urllib.request.urlopen(f"{server.url}/_health", timeout=ANSWER_SECONDS):
             return True

@@ -39,7 +39,7 @@ class Spark:
         manager = self.session._jsparkSession.sessionState().catalogManager()  # noqa: SLF001 - py4j
         return manager.catalog(warehouse).icebergCatalog()
 
-    def identifier(self, table: settings.Table) -> Any:
+    def identifier(self, table: settings.TargetTable) -> Any:
         """The table as a Java TableIdentifier."""
         namespace = self.namespace(table.namespace)
         return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, table.name)
@@ -64,7 +64,7 @@ class Spark:
         )
         return method.invoke(None, gateway.new_array(self.jvm.java.lang.Object, 0))
 
-    def counters(self) -> progress.Counters:
+    def counters(self) -> progress.SparkCounters:
         """Return the progress of Spark's stages."""
         store = self.session._jsc.sc().statusStore()  # noqa: SLF001 - py4j's only way
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - py4j's only way to an array
@@ -80,7 +80,7 @@ class Spark:
             rows = max(rows, int(stage.outputRecords()))
             done += int(stage.numCompleteTasks())
             total += int(stage.numTasks())
-        return progress.Counters(rows=rows, tasks_done=done, tasks=total)
+        return progress.SparkCounters(rows=rows, tasks_done=done, tasks=total)
 
 
 # Opens a session for a warehouse, by its name.
@@ -89,7 +89,7 @@ Open: TypeAlias = Callable[[str], AbstractContextManager[Spark]]
 
 @contextmanager
 def started(
-    server: settings.Server, warehouse: str, *, master: str, say: progress.Say
+    server: settings.ServerEndpoint, warehouse: str, *, master: str, say: progress.Say
 ) -> Iterator[Spark]:
     """Start the JVM and a session on one warehouse; end both with the block.
 

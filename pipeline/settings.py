@@ -33,7 +33,7 @@ SIZED = ("bucket", "truncate")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Server:
+class ServerEndpoint:
     """The server's URL, its region, and a key pair for it."""
 
     url: str
@@ -48,7 +48,7 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class TargetTable:
     """A table: its warehouse (table bucket), its namespace's levels, its name."""
 
     warehouse: str
@@ -73,7 +73,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ObjectPrefix:
     """A prefix of a bucket."""
 
     bucket: str
@@ -81,7 +81,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Transform:
+class PartitionTransform:
     """One partition field: a transform (identity, year, ..., truncate) of a column."""
 
     name: str
@@ -89,29 +89,31 @@ class Transform:
     width: int | None = None
 
 
-def parse_table(text: str) -> Table:
+def parse_table(text: str) -> TargetTable:
     """Parse `warehouse.namespace[.namespace...].table`. Raises BadArgument."""
     match = _TABLE.match(text)
     if not match:
         raise errors.BadArgument(
             f"{text!r} is not a table: write warehouse.namespace.table, like lake.sales.orders"
         )
-    return Table(
+    return TargetTable(
         warehouse=match.group(1),
         namespace=tuple(match.group(2).rstrip(".").split(".")),
         name=match.group(3),
     )
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> ObjectPrefix:
     """Parse `s3://bucket/prefix`. Raises BadArgument."""
     parts = urlsplit(text)
     if parts.scheme not in {"s3", "s3a"} or not parts.netloc:
         raise errors.BadArgument(f"{text!r} is not a source: write s3://bucket/prefix")
-    return Place(bucket=parts.netloc, prefix=text.split(parts.netloc, 1)[1].removeprefix("/"))
+    return ObjectPrefix(
+        bucket=parts.netloc, prefix=text.split(parts.netloc, 1)[1].removeprefix("/")
+    )
 
 
-def parse_partitions(text: str) -> tuple[Transform, ...]:
+def parse_partitions(text: str) -> tuple[PartitionTransform, ...]:
     """Parse `month(time_hour), carrier, bucket(16, id)`. Raises BadArgument."""
     return tuple(_parse_transform(part) for part in _split_top(text))
 
@@ -128,20 +130,20 @@ def _split_top(text: str) -> list[str]:
     return [*parts, current.strip()]
 
 
-def _parse_transform(text: str) -> Transform:
+def _parse_transform(text: str) -> PartitionTransform:
     if not text:
         raise errors.BadArgument("--partition-by has an empty entry: write column, month(c), ...")
     match = _TRANSFORM.match(text)
     if match is None:
         if "(" in text or ")" in text:
             raise errors.BadArgument(f"{text!r} is not a partition transform")
-        return Transform(name="identity", column=text)
+        return PartitionTransform(name="identity", column=text)
     name = match.group(1).lower().removesuffix("s")
     width = match.group(2) or match.group(4)
     if name in UNITS and width is None:
-        return Transform(name=name, column=match.group(3))
+        return PartitionTransform(name=name, column=match.group(3))
     if name in SIZED and width is not None and int(width) > 0:
-        return Transform(name=name, column=match.group(3), width=int(width))
+        return PartitionTransform(name=name, column=match.group(3), width=int(width))
     raise errors.BadArgument(
         f"{text!r} is not a partition transform: use column, year(c), month(c), day(c), hour(c), "
         "bucket(n, c) or truncate(n, c)"
@@ -149,7 +151,12 @@ def _parse_transform(text: str) -> Transform:
 
 
 def spark_settings(
-    server: Server, warehouse: str, *, master: str, jars: Path, java_options: tuple[str, ...]
+    server: ServerEndpoint,
+    warehouse: str,
+    *,
+    master: str,
+    jars: Path,
+    java_options: tuple[str, ...],
 ) -> dict[str, str]:
     """Return Spark's settings for one warehouse of the server. Sources: Spark and Iceberg docs."""
     catalog = f"spark.sql.catalog.{warehouse}"
@@ -184,7 +191,7 @@ def spark_settings(
     return settings
 
 
-def _s3a_settings(server: Server) -> Mapping[str, str]:
+def _s3a_settings(server: ServerEndpoint) -> Mapping[str, str]:
     prefix = "spark.hadoop.fs.s3a"
     return {
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",

@@ -40,7 +40,7 @@ class Source:
         return "s3a" + self.place.removeprefix("s3")
 
 
-def client(server: settings.Server) -> Any:
+def client(server: settings.ServerEndpoint) -> Any:
     """Return a boto3 S3 client for the server."""
     # Imported here: a job's `--help` need not load an AWS SDK.
     import boto3
@@ -85,7 +85,7 @@ def asking() -> Iterator[None]:
         raise errors.NoServer(f"the server does not answer: {error}") from error
 
 
-def listed(s3: Any, place: settings.Place) -> tuple[Source, ...]:
+def listed(s3: Any, place: settings.ObjectPrefix) -> tuple[Source, ...]:
     """Return every data object below a place, in key order. Raises BadArgument."""
     listing: list[Source] = []
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.prefix)
@@ -100,7 +100,7 @@ def listed(s3: Any, place: settings.Place) -> tuple[Source, ...]:
     return tuple(listing)
 
 
-def changed(s3: Any, place: settings.Place, read: Iterable[Source]) -> tuple[Source, ...]:
+def changed(s3: Any, place: settings.ObjectPrefix, read: Iterable[Source]) -> tuple[Source, ...]:
     """Return those of `read` that were deleted or have another ETag now."""
     present = set(listed(s3, place))
     return tuple(source for source in read if source not in present)
@@ -139,7 +139,9 @@ def _unpacked(begin: bytes) -> bytes:
         return begin
 
 
-def _data_objects(place: settings.Place, contents: Iterable[Mapping[str, Any]]) -> Iterable[Source]:
+def _data_objects(
+    place: settings.ObjectPrefix, contents: Iterable[Mapping[str, Any]]
+) -> Iterable[Source]:
     folder_length = len(place.prefix.rpartition("/")[0])
     for entry in contents:
         names = entry["Key"][folder_length:].removeprefix("/").split("/")

@@ -86,7 +86,7 @@ class Program:
     namespaces: namespaces.Namespaces
     tables: tables.Tables
     views: views.Views
-    s3: s3_face.Face
+    s3: s3_face.S3Face
     sql: late_sql.LateSql
 
 
@@ -161,7 +161,7 @@ def build(
         open_to_all=settings.no_auth,
         sigv2_header=settings.sigv2_header,
     )
-    s3 = s3_face.Face(
+    s3 = s3_face.S3Face(
         storage=storage,
         guard=table_guard,
         authoriser=authoriser,
@@ -209,7 +209,7 @@ def build(
                 floors=(
                     native.Floor(
                         rows=catalog_native.ROWS,
-                        services=catalog_native.Services(
+                        services=catalog_native.TablesServices(
                             tables=all_tables, access=catalog_access, sweep=table_sweep
                         ),
                         wire_errors=catalog_native.WIRE_ERRORS,

@@ -128,7 +128,7 @@ class LateSql:
             region=parts.settings.region,
             account_id=parts.settings.account,
             version=sessions.SERVER_VERSION,
-            limits=planning.Limits(
+            limits=planning.StatementLimits(
                 timeout_seconds=parts.settings.sql_timeout_seconds,
                 memory_bytes=parts.settings.sql_memory_mib << 20,
             ),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from catalog import errors as catalog_errors
 from catalog import rights
 from s3tables import errors, names
-from s3tables.resources import Resources, Table, subject_of
+from s3tables.resources import Resources, TableResource, subject_of
 from server import calls
 from server.access import model
 
@@ -41,7 +41,7 @@ def demands(
     within = rights.of_namespace(bucket_arn, (namespace,))
     if name is None:
         return (rights.demand(operation, within),)
-    table: Table | None
+    table: TableResource | None
     try:
         table = resources.table(bucket_arn, namespace, name)
     except _ABSENT:
@@ -64,7 +64,7 @@ def _on_arn(resources: Resources, actions: Sequence[str], arn: str) -> tuple[mod
 
 
 def _on_table(
-    resources: Resources, actions: Sequence[str], table: Table, shown: str
+    resources: Resources, actions: Sequence[str], table: TableResource, shown: str
 ) -> tuple[model.Demand, ...]:
     subject = subject_of(resources.table_arn(table), table.ident)
     return rights.demands(actions, subject, resource=shown)

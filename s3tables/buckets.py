@@ -115,7 +115,7 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
         with contextlib.suppress(emptiness.Changed):
             await resources.index.commit(batch.merge((check, deletion)))
             return {}
-    raise errors.BucketNotEmpty  # things come into it all the while
+    raise errors.TableBucketNotEmpty  # things come into it all the while
 
 
 def _look(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.Empty:

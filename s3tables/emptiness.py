@@ -56,7 +56,7 @@ def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo)
     place = records.Place(bucket=bucket)
     start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
     for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
-        raise errors.BucketNotEmpty
+        raise errors.TableBucketNotEmpty
 
 
 def check_unchanged(
@@ -91,15 +91,15 @@ def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Non
             return
         claimed = claims.find_location(reading, bucket.bucket_id, key.decode())
         if claimed is None:
-            raise errors.BucketNotEmpty
+            raise errors.TableBucketNotEmpty
         if purges is None:
             purges = read_purges(reading, bucket)
         if not purges.get(claimed[1].object_uuid, False):
-            raise errors.BucketNotEmpty
+            raise errors.TableBucketNotEmpty
         below = claimed[0].path.encode() + b"/"
         # An object whose key is the location itself sorts before the keys below the location.
         passed = keys.successor(below) if key.startswith(below) else key + b"\0"
-    raise errors.BucketNotEmpty
+    raise errors.TableBucketNotEmpty
 
 
 def _first_shown(reading: batch.Reading, bucket_id: int, start: bytes) -> bytes | None:

@@ -64,7 +64,7 @@ class NoSuchDestinationNamespace(NotFound):
     sentence = "The specified destination namespace does not exist."
 
 
-class NoSuchTable(NotFound):
+class NoSuchTableResource(NotFound):
     """There is no such table."""
 
     sentence = "The specified table does not exist."
@@ -74,7 +74,7 @@ class Conflict(S3TablesError):
     """The request conflicts with the current state."""
 
 
-class BucketNotEmpty(Conflict):
+class TableBucketNotEmpty(Conflict):
     """A table bucket still has namespaces or files."""
 
     sentence = "The bucket that you tried to delete is not empty."
@@ -89,5 +89,5 @@ class BucketNameTaken(Conflict):
     )
 
 
-class NotImplementedHere(S3TablesError):
+class S3TablesFeatureNotImplemented(S3TablesError):
     """The request uses a feature that Boathouse does not implement."""

@@ -19,22 +19,22 @@ from server.aws import face, model
 NAME: Final = "s3tables"
 
 
-def _row(name: str, function: face.Function | None, *further: str) -> face.Row:
+def _row(name: str, function: face.Function | None, *further: str) -> face.ServiceRow:
     """Return the row of an operation that demands its own action, and further ones, on the resource
     that its path and query name."""
-    return face.Row(
+    return face.ServiceRow(
         name=name,
         function=function,
         demands=functools.partial(access.demands, actions=(name, *further)),
     )
 
 
-def _row_of_body(name: str, function: face.Function) -> face.Row:
+def _row_of_body(name: str, function: face.Function) -> face.ServiceRow:
     """Return the row of an operation whose resource is in its body: its function checks access."""
-    return face.Row(name=name, function=function, demands=calls.demand_nothing)
+    return face.ServiceRow(name=name, function=function, demands=calls.demand_nothing)
 
 
-ROWS: Final[Mapping[str, face.Row]] = {
+ROWS: Final[Mapping[str, face.ServiceRow]] = {
     row.name: row
     for row in (
         _row_of_body("CreateTableBucket", buckets.create_table_bucket),

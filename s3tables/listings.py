@@ -19,7 +19,7 @@ Shown = TypeVar("Shown")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page(Generic[Shown]):
+class TokenPage(Generic[Shown]):
     """One page. token: None on the last page."""
 
     items: tuple[Shown, ...]
@@ -38,7 +38,7 @@ async def paginate(
     listing: str,
     token: str | None,
     items_max: int | None,
-) -> Page[Shown]:
+) -> TokenPage[Shown]:
     """Return one page of items, in the order of their keys.
 
     show: returns an item's description, or None to leave it out; called from the token on.
@@ -62,7 +62,7 @@ async def paginate(
         if shown is None:
             continue
         if len(page) == wanted:
-            return Page(items=tuple(page), token=tokens.format_token(last, listing=listing))
+            return TokenPage(items=tuple(page), token=tokens.format_token(last, listing=listing))
         page.append(shown)
         last = key
-    return Page(items=tuple(page), token=None)
+    return TokenPage(items=tuple(page), token=None)

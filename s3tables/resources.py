@@ -24,7 +24,7 @@ from storage.index import Index
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class TableResource:
     """A table with its current pointer."""
 
     bucket: storage_model.BucketInfo
@@ -62,7 +62,7 @@ class Resources:
             raise errors.NoSuchTableBucket
         return self._bucket_of(name)
 
-    def table(self, arn: str, namespace: str, name: str) -> Table:
+    def table(self, arn: str, namespace: str, name: str) -> TableResource:
         """Return a table by bucket and names. Raises NoSuchTableBucket, NoSuchTable.
 
         A missing namespace raises the catalog's NoSuchNamespace.
@@ -70,22 +70,22 @@ class Resources:
         bucket = self.bucket(arn)
         ident = idents.TableIdent(table_bucket=bucket.name, namespace=(namespace,), name=name)
         self.namespaces.load(bucket.name, ident.namespace)
-        return Table(bucket=bucket, ident=ident, pointer=self.tables.pointer(ident))
+        return TableResource(bucket=bucket, ident=ident, pointer=self.tables.pointer(ident))
 
-    def table_by_arn(self, arn: str) -> Table:
+    def table_by_arn(self, arn: str) -> TableResource:
         """Return the table with this ARN. Raises NoSuchTableBucket, NoSuchTable."""
         name = names.parse_arn(arn)
         if name is None or name.object_uuid is None:
-            raise errors.NoSuchTable
+            raise errors.NoSuchTableResource
         bucket = self._bucket_of(name)
         ident, pointer = self.tables.by_object_uuid(bucket.name, name.object_uuid)
-        return Table(bucket=bucket, ident=ident, pointer=pointer)
+        return TableResource(bucket=bucket, ident=ident, pointer=pointer)
 
     def bucket_arn(self, bucket: storage_model.BucketInfo) -> str:
         """Return the ARN of a table bucket."""
         return arns.table_bucket_arn(self.region, self.account_of(bucket), bucket.name)
 
-    def table_arn(self, table: Table) -> str:
+    def table_arn(self, table: TableResource) -> str:
         """Return the ARN of a table. A rename does not change it."""
         account = self.account_of(table.bucket)
         return arns.table_arn(self.region, account, table.bucket.name, table.pointer.object_uuid)
@@ -110,7 +110,7 @@ class Resources:
             place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
         ) -> None:
             assert pointer is not None, "judge is for existing tables"
-            arn = self.table_arn(Table(bucket=place.bucket, ident=ident, pointer=pointer))
+            arn = self.table_arn(TableResource(bucket=place.bucket, ident=ident, pointer=pointer))
             for action in actions:
                 self.check(principal, action, subject_of(arn, ident))
 

@@ -24,7 +24,11 @@ def check_storage(members: Mapping[str, Any]) -> None:
         if algorithm == "AES256" and "kmsKeyArn" in encryption:
             raise errors.BadRequest("A KMS key ARN is only valid with the algorithm aws:kms.")
         if algorithm != "AES256":
-            raise errors.NotImplementedHere("Encryption with aws:kms is not implemented.")
+            raise errors.S3TablesFeatureNotImplemented(
+                "Encryption with aws:kms is not implemented."
+            )
     storage_class = members.get("storageClassConfiguration", {}).get("storageClass", STORAGE_CLASS)
     if storage_class != STORAGE_CLASS:
-        raise errors.NotImplementedHere(f"The storage class {storage_class} is not implemented.")
+        raise errors.S3TablesFeatureNotImplemented(
+            f"The storage class {storage_class} is not implemented."
+        )

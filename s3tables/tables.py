@@ -14,7 +14,7 @@ from catalog import idents, records, rights
 from s3tables import errors, labels, listings, names, namespaces, schemas, settings, tokens
 from s3tables.resources import (
     Resources,
-    Table,
+    TableResource,
     format_bucket_id,
     subject_of,
 )
@@ -61,7 +61,7 @@ async def create_table(resources: Resources, call: calls.Call) -> Members:
         pointer = await resources.tables.create_empty(
             ident, by=principal.arn, also=tag if wanted else None
         )
-    table = Table(bucket=bucket, ident=ident, pointer=pointer)
+    table = TableResource(bucket=bucket, ident=ident, pointer=pointer)
     return {
         "tableARN": resources.table_arn(table),
         "versionToken": records.version_token(pointer),
@@ -89,7 +89,9 @@ async def list_tables(resources: Resources, call: calls.Call) -> Members:
         if not ident.name.startswith(prefix):
             return None
         try:
-            table = Table(bucket=bucket, ident=ident, pointer=resources.tables.pointer(ident))
+            table = TableResource(
+                bucket=bucket, ident=ident, pointer=resources.tables.pointer(ident)
+            )
         except catalog_errors.NoSuchTable:
             return None
         arn = resources.table_arn(table)
@@ -210,7 +212,7 @@ async def update_table_metadata_location(resources: Resources, call: calls.Call)
     }
 
 
-def _table(resources: Resources, members: Members) -> Table:
+def _table(resources: Resources, members: Members) -> TableResource:
     return resources.table(members["tableBucketARN"], members["namespace"], members["name"])
 
 
@@ -248,7 +250,7 @@ def _idents(
             continue  # dropped while it was listed
 
 
-def _summarise(resources: Resources, table: Table) -> dict[str, Any]:
+def _summarise(resources: Resources, table: TableResource) -> dict[str, Any]:
     namespace = resources.namespaces.load(table.bucket.name, table.ident.namespace)
     return {
         "namespace": list(table.ident.namespace),

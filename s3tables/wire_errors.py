@@ -42,8 +42,10 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
     errors.BadRequest: _bad_request(),
     errors.NotFound: _not_found(),
     errors.Conflict: _conflict(),
-    errors.NotImplementedHere: wire_errors.WireError(status=501, code="NotImplementedException"),
-    aws_errors.MalformedBody: _bad_request(),
+    errors.S3TablesFeatureNotImplemented: wire_errors.WireError(
+        status=501, code="NotImplementedException"
+    ),
+    aws_errors.MalformedDocument: _bad_request(),
     aws_errors.ValidationFailed: _bad_request(),
     kit_errors.MalformedRequest: _bad_request(),
     kit_errors.RequestTooLarge: _bad_request(),
@@ -59,7 +61,7 @@ WIRE_ERRORS: Final[wire_errors.Table] = {
         "The bucket that you tried to create already exists, and you own it."
     ),
     storage_errors.BucketNotEmpty: _conflict("The bucket that you tried to delete is not empty."),
-    catalog_errors.InvalidArgument: _bad_request(),
+    catalog_errors.InvalidCatalogRequest: _bad_request(),
     catalog_errors.InvalidMetadataFile: _BAD_LOCATION,
     catalog_errors.MetadataFileMissing: _BAD_LOCATION,
     catalog_errors.ForeignFileRefused: wire_errors.WireError(status=403, code="ForbiddenException"),

@@ -77,7 +77,9 @@ class Writer(Protocol):
 
     async def write(self, data: bytes) -> None: ...
 
-    async def send_file(self, files: Files, descriptor: int, offset: int, count: int) -> None: ...
+    async def send_file(
+        self, files: FileReader, descriptor: int, offset: int, count: int
+    ) -> None: ...
 
     def end(self) -> None: ...
 
@@ -93,7 +95,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class Files(Protocol):
+class FileReader(Protocol):
     """The methods of `storage.disk.Disk` that this module uses to read files."""
 
     def open(self, path: Path) -> int: ...
@@ -455,7 +457,7 @@ class Sender:
         receive: Receive,
         send: Send,
         *,
-        files: Files,
+        files: FileReader,
         lines: bytes = b"",
     ) -> None:
         self._request = request
@@ -548,7 +550,7 @@ class _Reading:
 
     __slots__ = ("_descriptor", "_files", "_path")
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: FileReader) -> None:
         self._files = files
         self._path: Path | None = None
         self._descriptor = -1

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ClientSettings:
     """A client's settings: the server's URL, a key pair, the default warehouse, the region."""
 
     url: str
@@ -43,7 +43,7 @@ class Place:
         return urlsplit(self.url).scheme
 
 
-def snippet(client: str, place: Place) -> str:
+def snippet(client: str, place: ClientSettings) -> str:
     """Return the settings of one of CLIENTS. Raises KeyError for any other name.
 
     For https a first line says how the client trusts a self-signed certificate.
@@ -55,7 +55,7 @@ def snippet(client: str, place: Place) -> str:
     return f"{mark} If the server's certificate is self-signed: {TRUST[client]}\n{text}"
 
 
-def _pyiceberg(place: Place) -> str:
+def _pyiceberg(place: ClientSettings) -> str:
     return f'''
 # pip install "pyiceberg[pyarrow,pyiceberg-core]"
 from pyiceberg.catalog import load_catalog
@@ -71,7 +71,7 @@ print(catalog.list_namespaces())
 '''
 
 
-def _boto3(place: Place) -> str:
+def _boto3(place: ClientSettings) -> str:
     return f'''
 # pip install boto3
 import boto3
@@ -89,7 +89,7 @@ print([bucket["name"] for bucket in s3tables.list_table_buckets()["tableBuckets"
 '''
 
 
-def _awscli(place: Place) -> str:
+def _awscli(place: ClientSettings) -> str:
     return f"""
 # pip install awscli; in the shell:
 export AWS_ENDPOINT_URL={place.url}
@@ -102,7 +102,7 @@ aws s3tables list-table-buckets
 """
 
 
-def _duckdb(place: Place) -> str:
+def _duckdb(place: ClientSettings) -> str:
     return f"""
 -- duckdb, with its extensions httpfs and iceberg
 INSTALL httpfs; LOAD httpfs;
@@ -122,7 +122,7 @@ SHOW ALL TABLES;
 """
 
 
-def _spark(place: Place) -> str:
+def _spark(place: ClientSettings) -> str:
     name = _sql_name(place.warehouse)
     return f"""
 # spark-sql, spark-shell, pyspark or spark-submit, Spark 4.1
@@ -142,7 +142,7 @@ org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions \\
 """
 
 
-def _trino(place: Place) -> str:
+def _trino(place: ClientSettings) -> str:
     return f"""
 # etc/catalog/{_sql_name(place.warehouse)}.properties
 connector.name=iceberg
@@ -163,7 +163,7 @@ s3.aws-secret-key={place.secret_key}
 """
 
 
-def _snowflake(place: Place) -> str:
+def _snowflake(place: ClientSettings) -> str:
     return f'''
 # pip install snowflake-connector-python
 # In the shell: export SNOWFLAKE_DISABLE_PLATFORM_DETECTION=true
@@ -182,7 +182,7 @@ print(connection.cursor().execute("select current_version()").fetchall())
 '''
 
 
-def _dbt(place: Place) -> str:
+def _dbt(place: ClientSettings) -> str:
     return f"""
 # ~/.dbt/profiles.yml, for dbt-snowflake
 boathouse:
@@ -224,7 +224,7 @@ TRUST: Mapping[str, str] = {
 }
 """Client -> how it trusts the certificate."""
 
-CLIENTS: Mapping[str, Callable[[Place], str]] = {
+CLIENTS: Mapping[str, Callable[[ClientSettings], str]] = {
     "awscli": _awscli,
     "boto3": _boto3,
     "dbt": _dbt,

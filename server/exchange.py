@@ -82,7 +82,7 @@ class Exchange:
         now_ms: storage_model.NowMs,
         new_id: storage_model.NewId,
         monotonic_ns: Callable[[], int],
-        files: asgi.Files,
+        files: asgi.FileReader,
         domain: str | None = None,
         counts: counters.Counters | None = None,
         audit_log: audit.Audit | None = None,

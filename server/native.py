@@ -54,7 +54,7 @@ def list_of(items: Schema) -> Schema:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
+class QueryParameter:
     """One parameter of the query. The first value of several counts."""
 
     name: str
@@ -64,7 +64,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class NativeRow:
     """One operation of the native API.
 
     template: the path, with labels in braces. summary, parameters, status, answer: what the OpenAPI
@@ -75,7 +75,7 @@ class Row:
     template: str
     operation: calls.Operation
     summary: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[QueryParameter, ...] = ()
     status: int = 200
     answer: Schema | None = None
 
@@ -89,13 +89,13 @@ class Row:
 class Floor:
     """The rows of another floor, the services that their handlers get, and their errors."""
 
-    rows: Sequence[Row]
+    rows: Sequence[NativeRow]
     services: Any
     wire_errors: ErrorTable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Services:
+class NativeServices:
     """The services of this module's handlers.
 
     refuses_writes: returns why the server refuses writes now, or None. gauges: yield further lines
@@ -106,7 +106,7 @@ class Services:
     version: str
     refuses_writes: Callable[[], str | None]
     gauges: tuple[Callable[[], Iterable[str]], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[NativeRow, ...]
 
 
 KIT_ERRORS: Final[ErrorTable] = {
@@ -151,7 +151,7 @@ class NativeFace:
         self._wire_errors = dict(KIT_ERRORS)
         for floor in floors:
             self._wire_errors |= floor.wire_errors
-        self.services = Services(
+        self.services = NativeServices(
             counts=counts,
             version=version,
             refuses_writes=refuses_writes,
@@ -275,20 +275,20 @@ def _lag_lines(counts: counters.Counters) -> list[str]:
     ]
 
 
-async def tell_health(services: Services, call: calls.Call) -> asgi.Response:
+async def tell_health(services: NativeServices, call: calls.Call) -> asgi.Response:
     """Answer that the server runs, or why it refuses writes."""
     status = services.refuses_writes() or "ok"
     return asgi.json_response({"status": status, "version": services.version})
 
 
-async def tell_metrics(services: Services, call: calls.Call) -> asgi.Response:
+async def tell_metrics(services: NativeServices, call: calls.Call) -> asgi.Response:
     """Return the counters."""
     lines = [line for gauge in services.gauges for line in gauge()]
     text = format_metrics(services.counts) + "".join(f"{line}\n" for line in lines)
     return asgi.Response(200, (("content-type", METRICS_TYPE),), text.encode())
 
 
-async def refuse_route(services: Services, call: calls.Call) -> asgi.Response:
+async def refuse_route(services: NativeServices, call: calls.Call) -> asgi.Response:
     """Refuse an unknown route. The call's value: the methods that the path has."""
     allowed: tuple[str, ...] = call.value
     if not allowed:
@@ -298,12 +298,12 @@ async def refuse_route(services: Services, call: calls.Call) -> asgi.Response:
     )
 
 
-async def tell_openapi(services: Services, call: calls.Call) -> asgi.Response:
+async def tell_openapi(services: NativeServices, call: calls.Call) -> asgi.Response:
     """Answer the OpenAPI document of all rows."""
     return asgi.json_response(openapi_of(services.rows, version=services.version))
 
 
-def openapi_of(rows: Iterable[Row], *, version: str) -> dict[str, Any]:
+def openapi_of(rows: Iterable[NativeRow], *, version: str) -> dict[str, Any]:
     """Return the OpenAPI document of the rows: paths, parameters, answers, errors, credentials."""
     paths: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -322,7 +322,7 @@ def openapi_of(rows: Iterable[Row], *, version: str) -> dict[str, Any]:
     }
 
 
-def _described(row: Row) -> dict[str, Any]:
+def _described(row: NativeRow) -> dict[str, Any]:
     labels = [part[1:-1] for part in row.parts if part.startswith("{")]
     path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in labels]
     query = [
@@ -360,7 +360,7 @@ def parameters_of(call: calls.Call) -> dict[str, str]:
     return parameters
 
 
-def _bound(row: Row, floor: Floor) -> Row:
+def _bound(row: NativeRow, floor: Floor) -> NativeRow:
     """Return the row of a floor with handler and demands that get the floor's services."""
     operation = row.operation
     handler = operation.handler
@@ -381,7 +381,7 @@ UNROUTED: Final = calls.Operation(name="", handler=refuse_route)
 ERROR: Final[Schema] = object_of(error=object_of(type=TEXT, message=TEXT, request_id=TEXT))
 
 ROWS: Final = (
-    Row(
+    NativeRow(
         method="GET",
         template="/_health",
         operation=calls.Operation(
@@ -390,7 +390,7 @@ ROWS: Final = (
         summary="That the server runs, or why it refuses writes",
         answer=object_of(status=TEXT, version=TEXT),
     ),
-    Row(
+    NativeRow(
         method="GET",
         template="/_metrics",
         operation=calls.Operation(
@@ -400,7 +400,7 @@ ROWS: Final = (
         ),
         summary="Counters, as Prometheus reads them",
     ),
-    Row(
+    NativeRow(
         method="GET",
         template="/_api/v1/openapi.json",
         operation=calls.Operation(name="getOpenAPI", handler=tell_openapi),

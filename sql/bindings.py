@@ -25,7 +25,7 @@ class Zoned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class ArrayBind:
     """The values of a large array bind as Arrow, which are freed at once and hold no objects.
 
     rows: how many. scale: digits behind the point of fixed values, or None if all are 64-bit
@@ -51,7 +51,7 @@ class Binding:
     type: outcomes.LogicalType | None
     values: tuple[Any, ...]
     is_array: bool = False
-    column: Column | None = None
+    column: ArrayBind | None = None
 
     @property
     def rows(self) -> int:

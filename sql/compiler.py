@@ -134,7 +134,7 @@ class Compilation:
         self._text = text
         self._owner = owner
         self._operation: operations.Operation | None = None
-        self._statement: compilation.Statement | None = None
+        self._statement: compilation.ParsedStatement | None = None
         self._environment: shapes.Environment | None = None
         self._child: _Child | None = None
 
@@ -147,11 +147,11 @@ class Compilation:
     async def parse(self) -> None:
         """Parse the text; raises SqlError."""
         if is_small(self._text):
-            self._statement = compilation.Statement(self._text)
+            self._statement = compilation.ParsedStatement(self._text)
             self._operation = self._statement.operation
         elif not self._compiler.has_children:
             _check_length(self._text)
-            self._statement = await asyncio.to_thread(compilation.Statement, self._text)
+            self._statement = await asyncio.to_thread(compilation.ParsedStatement, self._text)
             self._operation = self._statement.operation
         else:
             _check_length(self._text)

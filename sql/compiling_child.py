@@ -26,7 +26,7 @@ LENGTH = struct.Struct(">Q")
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until there are no more."""
-    statement: compilation.Statement | None = None
+    statement: compilation.ParsedStatement | None = None
     while len(head := requests.read(LENGTH.size)) == LENGTH.size:
         (size_bytes,) = LENGTH.unpack(head)
         step, arguments = pickle.loads(requests.read(size_bytes))
@@ -37,7 +37,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             elif step == "binds":
                 result = pickle.dumps(inputs.read_large(*arguments), protocol=5)
             elif step == "parse":
-                statement = compilation.Statement(*arguments)
+                statement = compilation.ParsedStatement(*arguments)
                 result = statement.portable_operation
             else:
                 assert statement is not None
@@ -54,7 +54,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _done(
-    statement: compilation.Statement, step: str, environment: bytes, *more: Any
+    statement: compilation.ParsedStatement, step: str, environment: bytes, *more: Any
 ) -> compilation.Needs | int | bytes:
     bound_query = getattr(statement, step)(unpack_environment(environment), *more)
     return pack_bound(bound_query) if isinstance(bound_query, resolve.BoundQuery) else bound_query

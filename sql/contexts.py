@@ -9,9 +9,11 @@ schema gets the schema `public`, if the caller may see it.
 
 from __future__ import annotations
 
+import dataclasses
+
 from catalog import access, namespaces
 from server.access import model
-from sql import names
+from sql.dialect import names
 from storage import buckets
 
 DEFAULT_SCHEMA = "public"
@@ -41,7 +43,7 @@ class Contexts:
         if not wanted:
             return None, None
         stored = [info.name for info in self._buckets.list() if info.kind == "table"]
-        table_bucket = names.resolve(wanted, stored)
+        table_bucket = names.find_one(names.parse(wanted), stored)
         if table_bucket is None:
             return None, None
         namespace = self._schema(table_bucket, schema or DEFAULT_SCHEMA)
@@ -64,13 +66,13 @@ class Contexts:
         return self._access.permits(principal, (demand,))
 
     def _schema(self, table_bucket: str, identifier: str) -> tuple[str, ...] | None:
-        text, quoted = names.unquoted(identifier)
+        ident = names.parse(identifier)
         stored_path: tuple[str, ...] = ()
-        for level in text.split("."):
+        for level in ident.text.split("."):
             children = [
                 path[-1] for path in self._namespaces.list(table_bucket, stored_path or None)
             ]
-            name = names.resolve(f'"{level}"' if quoted else level, children)
+            name = names.find_one(dataclasses.replace(ident, text=level), children)
             if name is None:
                 return None
             stored_path = (*stored_path, name)
@@ -79,5 +81,4 @@ class Contexts:
 
 def _as_named(identifier: str) -> tuple[str, ...]:
     """Return the levels of a schema's name as a new schema of this name would have them."""
-    text, quoted = names.unquoted(identifier)
-    return tuple((text if quoted else text.lower()).split("."))
+    return tuple(names.parse(identifier).stored.split("."))

@@ -16,7 +16,7 @@ from storage import model as storage_model
 ACCEPTED_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access",)
 
 
-class Credentials:
+class Authenticator:
     """Authenticates users and tokens.
 
     open_to_all: every client is root, with any credentials; for `--no-auth`.
@@ -48,7 +48,7 @@ class Credentials:
         claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())
         entry = self._principals.by_name(claims.subject)
         if entry is None:
-            raise errors.InvalidToken("the token's principal is gone")
+            raise errors.InvalidJWT("the token's principal is gone")
         return entry.principal
 
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:

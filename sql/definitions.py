@@ -51,25 +51,25 @@ class Definitions:
         self._replays = replays
 
     async def create_table(
-        self, call: planning.Call, statement: operations.CreateTable
+        self, execution: planning.Execution, statement: operations.CreateTable
     ) -> outcomes.Outcome:
-        session = call.session
+        session = execution.session
         shown = statement.name[-1].folded
         done = f"Table {shown} successfully created."
         meant = None
         if statement.query is None:
             with self._places.view(session.principal) as catalog:
-                wanted = self._wanted(call, statement, catalog)
+                wanted = self._wanted(execution, statement, catalog)
         else:
             wanted, meant = await self._planning.look_up(
-                call, functools.partial(self._wanted, call, statement)
+                execution, functools.partial(self._wanted, execution, statement)
             )
         existing, receipt, adopts = wanted.existing, wanted.receipt, wanted.adopts
         if wanted.is_done:  # only its answer was lost
             return outcomes.status(done)
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
-            rows = await writes.find_rows_committed(loaded, call.query_id)
+            rows = await writes.find_rows_committed(loaded, execution.query_id)
             if rows is not None and statement.query is not None:
                 return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
@@ -87,14 +87,17 @@ class Definitions:
                 receipt=receipt,
             )
             return outcomes.status(done)
-        created = await self._create_as(call, meant, statement, wanted.ident, adopts=adopts)
+        created = await self._create_as(execution, meant, statement, wanted.ident, adopts=adopts)
         return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
 
     def _wanted(
-        self, call: planning.Call, statement: operations.CreateTable, catalog: places.View
+        self,
+        execution: planning.Execution,
+        statement: operations.CreateTable,
+        catalog: places.CatalogView,
     ) -> _Wanted:
         """Return what a CREATE TABLE finds in the catalog; raises SqlError."""
-        session = call.session
+        session = execution.session
         place = catalog.schema_of(statement.name, database=session.database, schema=session.schema)
         if not place.namespace:
             raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
@@ -105,7 +108,7 @@ class Definitions:
         )
         hidden = catalog.no_table(place, statement.name)
         catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)
-        receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+        receipt = self._replays.receipt(place.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return _Wanted(ident=ident, receipt=receipt, is_done=True)
         existing = catalog.find_table(place, statement.name[-1])
@@ -143,7 +146,7 @@ class Definitions:
 
     async def _create_as(
         self,
-        call: planning.Call,
+        execution: planning.Execution,
         meant: planning.Names | None,
         statement: operations.CreateTable,
         ident: idents.TableIdent,
@@ -151,33 +154,35 @@ class Definitions:
         adopts: bool,
     ) -> int:
         """CTAS: the table and its first snapshot are one commit."""
-        bound_query, opened = await self._planning.bound(call, meant)
+        bound_query, opened = await self._planning.bound(execution, meant)
         width = len(bound_query.columns)
         columns = await threads.for_columns(width, _new_columns, statement, bound_query)
         wanted = await threads.for_columns(width, writes.new_table, statement, columns)
         loaded = await self._create(
-            ident, wanted, principal=call.session.principal, adopts=adopts, stage=True
+            ident, wanted, principal=execution.session.principal, adopts=adopts, stage=True
         )
         fields = list(loaded.metadata.current_schema()["fields"])
-        target = writes.Target(
+        target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(fields),
             is_staged=True,
-            judge=self._places.judge(call.session.principal, rights.COMMIT_ACTIONS),
+            judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
         )
         targets = [column.type for column in columns]
-        environment = await self._planning.environment(call, opened.shapes)
-        bound_query = await call.compiled.bind_into(environment, targets)
+        environment = await self._planning.environment(execution, opened.shapes)
+        bound_query = await execution.compiled.bind_into(environment, targets)
         text = await threads.for_columns(width, writes.plan_text, bound_query, target, fields)
-        query = await self._planning.query(call, bound_query, opened, text=text)
-        staged = await self._writes.stage(query, target, by=call.by)
-        await self._writes.commit(staged, principal=call.session.principal, query_id=call.query_id)
+        query = await self._planning.query(execution, bound_query, opened, text=text)
+        staged = await self._writes.stage(query, target, by=execution.by)
+        await self._writes.commit(
+            staged, principal=execution.session.principal, query_id=execution.query_id
+        )
         return staged.rows
 
     async def drop_table(
-        self, call: planning.Call, statement: operations.DropTable
+        self, execution: planning.Execution, statement: operations.DropTable
     ) -> outcomes.Outcome:
-        session = call.session
+        session = execution.session
         shown = statement.name[-1].folded
         gone = f"Drop statement executed successfully ({shown} already dropped)."
         done = outcomes.status(f"{shown} successfully dropped.")
@@ -186,7 +191,7 @@ class Definitions:
                 place = catalog.schema_of(
                     statement.name, database=session.database, schema=session.schema
                 )
-                receipt = self._replays.receipt(place.database, call.query_id, by=call.by)
+                receipt = self._replays.receipt(place.database, execution.query_id, by=execution.by)
                 if place.namespace and self._replays.is_done(receipt):
                     return done
                 missing = catalog.no_table(place, statement.name, kind="Table")
@@ -200,7 +205,7 @@ class Definitions:
             raise
         await self._tables.drop(
             table.ident,
-            by=call.by,
+            by=execution.by,
             via="sql",
             judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
             receipt=receipt,
@@ -208,9 +213,9 @@ class Definitions:
         return done
 
     async def create_schema(
-        self, call: planning.Call, statement: operations.CreateSchema
+        self, execution: planning.Execution, statement: operations.CreateSchema
     ) -> outcomes.Outcome:
-        session = call.session
+        session = execution.session
         database = session.database
         if len(statement.name) > 2:
             raise errors.unsupported("a schema name of more than two parts")
@@ -222,7 +227,7 @@ class Definitions:
             if database is None:
                 raise errors.no_current_database()
             catalog.check_new_schema(statement.name, database)
-            receipt = self._replays.receipt(database, call.query_id, by=call.by)
+            receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
             is_done = self._replays.is_done(receipt)
             is_taken = catalog.has_schema(database, ident)
         if is_taken and not is_done:
@@ -232,16 +237,16 @@ class Definitions:
         properties = {"comment": statement.comment} if statement.comment else {}
         if not is_done:
             await self._namespaces.create(
-                database, namespace, properties, by=call.by, via="sql", receipt=receipt
+                database, namespace, properties, by=execution.by, via="sql", receipt=receipt
             )
         session.database, session.schema = database, ident.stored
         return outcomes.status(f"Schema {ident.folded} successfully created.")
 
     async def drop_schema(
-        self, call: planning.Call, statement: operations.DropSchema
+        self, execution: planning.Execution, statement: operations.DropSchema
     ) -> outcomes.Outcome:
         """Drop a schema with all its tables, as Snowflake does unless RESTRICT is said."""
-        session = call.session
+        session = execution.session
         shown = statement.name[-1].folded
         done = outcomes.status(f"{shown} successfully dropped.")
         receipt = None
@@ -251,7 +256,7 @@ class Definitions:
                 if len(statement.name) == 2:
                     database = catalog.database(statement.name[0])
                 if database is not None:
-                    receipt = self._replays.receipt(database, call.query_id, by=call.by)
+                    receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
                     if self._replays.is_done(receipt):
                         return done
                 place = catalog.schema(statement.name, database=session.database)
@@ -272,7 +277,7 @@ class Definitions:
             place.database,
             place.namespace,
             check=check,
-            by=call.by,
+            by=execution.by,
             via="sql",
             receipt=receipt,
         )

@@ -148,7 +148,7 @@ def _read_file_of_one(item: engine.PositionDeletes, name: str) -> pa.Table:
 
 
 def _read_wide(
-    items: Sequence[engine.PositionDeletes], data_files: Mapping[str, engine.DataFile]
+    items: Sequence[engine.PositionDeletes], data_files: Mapping[str, engine.ScanFile]
 ) -> Iterator[pa.Table]:
     """Yield the rows of delete files that may name many data files.
 

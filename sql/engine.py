@@ -83,7 +83,7 @@ def file_name(number: int, *, list_number: int = 0, age: int = 0) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DataFile:
+class ScanFile:
     """A data file whose rows position deletes may name.
 
     name: in the group's directory. list_number: of the delete files that may name it beside those
@@ -155,7 +155,7 @@ class Group:
     directory: str
     schema: bytes
     projection: tuple[tuple[str, str], ...] = ()
-    data_files: Mapping[str, DataFile] = field(default_factory=dict)
+    data_files: Mapping[str, ScanFile] = field(default_factory=dict)
     position_deletes: tuple[PositionDeletes, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
 
@@ -175,7 +175,7 @@ class Relation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
+class ColumnConstraint:
     """What must hold for a column that is written. name: as messages show it."""
 
     name: str
@@ -206,7 +206,7 @@ class Write:
 
     directory: str
     schema: bytes
-    checks: tuple[Check, ...]
+    checks: tuple[ColumnConstraint, ...]
     partition: tuple[PartitionField, ...] = ()
     file_size_bytes: int = 128 << 20
     compression: str = "zstd"
@@ -223,7 +223,7 @@ class WrittenFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class QueryBounds:
     """What a query may use. seconds: from its start to the last batch taken; 0 means no bound."""
 
     seconds: float = 0.0
@@ -242,7 +242,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Query:
+class EngineQuery:
     """One statement for the engine.
 
     functions: names of Boathouse's own functions that the text calls. purpose: run it; only plan
@@ -257,7 +257,7 @@ class Query:
     relations: tuple[Relation, ...] = ()
     functions: tuple[str, ...] = ()
     settings: Settings = Settings()
-    limits: Limits = Limits()
+    limits: QueryBounds = QueryBounds()
     purpose: Literal["run", "describe", "explain", "footers"] = "run"
     write: Write | None = None
     paths: tuple[str, ...] = ()
@@ -301,7 +301,7 @@ class Results(Protocol):
 class Engine(Protocol):
     """What runs queries: children, this process, or one day something far away."""
 
-    async def run(self, query: Query) -> Results: ...
+    async def run(self, query: EngineQuery) -> Results: ...
 
     async def cancel(self, query_id: str) -> bool:
         """End the query of that id; False if none such is running."""
@@ -343,7 +343,7 @@ class WorkerEngine:
         """The children that live now."""
         return tuple(child.process_id for child in self._children)
 
-    async def run(self, query: Query) -> Results:
+    async def run(self, query: EngineQuery) -> Results:
         """Start query in a child; raises EngineFault when it cannot be planned."""
         await self._turns.take(query.owner)
         try:
@@ -628,7 +628,7 @@ class _ChildResults:
         self,
         *,
         child: _Child,
-        query: Query,
+        query: EngineQuery,
         release: Callable[[_ChildResults], None],
         planning_seconds_max: float,
     ) -> None:

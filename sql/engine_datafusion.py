@@ -50,7 +50,7 @@ class Run:
 
     def __init__(
         self,
-        query: engine.Query,
+        query: engine.EngineQuery,
         frame: Any,
         schema: pa.Schema,
         *,
@@ -135,7 +135,7 @@ class Planner:
         self._in_thread = in_thread
         self._resting: dict[str, list[Any]] = {}
 
-    async def start(self, query: engine.Query) -> Run:
+    async def start(self, query: engine.EngineQuery) -> Run:
         """Register the query's relations and plan its text; raises EngineFault."""
         try:
             if self._in_thread:
@@ -146,7 +146,7 @@ class Planner:
         except Exception as error:
             raise fault_of(error, planning=True) from error
 
-    def _plan(self, query: engine.Query) -> Run:
+    def _plan(self, query: engine.EngineQuery) -> Run:
         if query.purpose == "footers":
             return Run(query, None, FOOTERS, in_thread=self._in_thread, at_end=lambda: None)
         planned = self._planned(query)
@@ -159,7 +159,7 @@ class Planner:
         settings = dataclasses.replace(query.settings, options=options)
         return self._planned(dataclasses.replace(query, settings=settings))
 
-    def _planned(self, query: engine.Query) -> Run:
+    def _planned(self, query: engine.EngineQuery) -> Run:
         key = f"{query.settings}{query.limits.memory_bytes}"
         context = self._context(key, query)
         for name in query.functions:
@@ -189,7 +189,7 @@ class Planner:
 
         return Run(query, frame, schema, in_thread=self._in_thread, at_end=rest)
 
-    def _context(self, key: str, query: engine.Query) -> Any:
+    def _context(self, key: str, query: engine.EngineQuery) -> Any:
         resting = self._resting.get(key)
         if resting:
             return resting.pop()
@@ -202,7 +202,7 @@ class Planner:
 
 
 async def batches_again(
-    planner: Planner, query: engine.Query, run: Run
+    planner: Planner, query: engine.EngineQuery, run: Run
 ) -> AsyncIterator[pa.RecordBatch]:
     """Yield run's batches; where memory did not suffice for the first, try once more, frugally.
 
@@ -230,7 +230,7 @@ async def batches_again(
 SORT_GROWTH = 8
 
 
-def _is_large(query: engine.Query) -> bool:
+def _is_large(query: engine.EngineQuery) -> bool:
     """Tell whether a sort of everything that query reads could outgrow its memory."""
     room = query.limits.memory_bytes // SORT_GROWTH
     for relation in query.relations:
@@ -255,7 +255,7 @@ def _merges_whole_sorts(frame: Any) -> bool:
     )
 
 
-def _frugal(query: engine.Query) -> engine.Query:
+def _frugal(query: engine.EngineQuery) -> engine.EngineQuery:
     options = {**query.settings.options, "datafusion.optimizer.prefer_hash_join": "false"}
     return dataclasses.replace(
         query,

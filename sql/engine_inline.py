@@ -23,7 +23,7 @@ class InlineEngine:
         self._planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=True)
         self._running: dict[str, _InlineResults] = {}
 
-    async def run(self, query: engine.Query) -> engine.Results:
+    async def run(self, query: engine.EngineQuery) -> engine.Results:
         """Plan query here; raises EngineFault."""
         await self._free.acquire()
         try:
@@ -59,7 +59,7 @@ class _InlineResults:
     def __init__(
         self,
         *,
-        query: engine.Query,
+        query: engine.EngineQuery,
         run: engine_datafusion.Run,
         planner: engine_datafusion.Planner,
         release: Callable[[_InlineResults], None],

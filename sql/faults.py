@@ -177,7 +177,7 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
     catalog_errors.ViewAlreadyExists: _exists,
     catalog_errors.NamespaceAlreadyExists: _exists,
     catalog_errors.NamespaceNotEmpty: _not_empty,
-    catalog_errors.InvalidArgument: _invalid,
+    catalog_errors.InvalidCatalogRequest: _invalid,
     catalog_errors.ForeignFileRefused: errors.not_authorized,
     catalog_errors.MetadataFileMissing: _unreadable,
     catalog_errors.InvalidMetadataFile: _unreadable,

@@ -28,7 +28,7 @@ class Kind(enum.IntEnum):
     DONE = 6
 
 
-class Reader(Protocol):
+class ByteReader(Protocol):
     """The method of a stream that frames use."""
 
     async def readexactly(self, n: int, /) -> bytes: ...
@@ -43,7 +43,7 @@ def encode(kind: Kind, payload: bytes | memoryview) -> tuple[bytes, bytes | memo
 class Incoming:
     """The frames of one side, in order. Cancelling `next` loses none."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
         self._header: tuple[int, int] | None = None
 

@@ -138,7 +138,9 @@ class InformationSchema:
             await asyncio.sleep(0)  # metadata that is small or cached is read without a pause
         return descriptions
 
-    def gather(self, catalog: places.View, view: names.Ident, place: places.Schema) -> Gathered:
+    def gather(
+        self, catalog: places.CatalogView, view: names.Ident, place: places.Schema
+    ) -> Gathered:
         """Return what a view of a database's INFORMATION_SCHEMA needs; raises SqlError 002003."""
         positions = names.find(view, list(VIEWS))
         if not positions:
@@ -192,7 +194,7 @@ def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[
 
 
 def list_tables(
-    catalog: places.View, database: str, namespace: idents.Namespace
+    catalog: places.CatalogView, database: str, namespace: idents.Namespace
 ) -> Iterator[Listed]:
     """Yield the tables of a namespace that the caller may list."""
     for ident in catalog.tables(database, namespace):
@@ -201,7 +203,7 @@ def list_tables(
             yield Listed(table=table, may_describe=catalog.may_describe(table))
 
 
-def every_table(catalog: places.View, database: str) -> list[Listed]:
+def every_table(catalog: places.CatalogView, database: str) -> list[Listed]:
     """Return the tables of a database that the caller may list. Raises SqlError for too many."""
     listed: list[Listed] = []
     for namespace in catalog.schemas(database):

@@ -92,7 +92,7 @@ def _packed(binding: bindings.Binding) -> bindings.Binding:
         kind = _fixed_type(binding)
         scale = None if kind.is_integer else kind.scale
     table = pa.table({"": _arrow(binding, binding.rows, "UTC")})
-    column = bindings.Column(rows=binding.rows, scale=scale, data=ipc.encode_rows(table))
+    column = bindings.ArrayBind(rows=binding.rows, scale=scale, data=ipc.encode_rows(table))
     return bindings.Binding(type=binding.type, values=(), is_array=True, column=column)
 
 

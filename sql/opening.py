@@ -28,7 +28,7 @@ from storage import opening as storage_opening
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
+class SqlEngines:
     """Statements, and what must be closed after them."""
 
     statements: statements.Statements
@@ -56,8 +56,8 @@ def open_statements(
     region: str,
     account_id: str,
     version: str,
-    limits: planning.Limits | None = None,
-) -> Opened:
+    limits: planning.StatementLimits | None = None,
+) -> SqlEngines:
     """Return statements over an open data folder.
 
     engine: a WorkerEngine, or an InlineEngine where a setting asks for no children. Its spill
@@ -131,4 +131,4 @@ def open_statements(
         now_ms=store.now_ms,
         about=statements.About(version=version, region=region),
     )
-    return Opened(statements=all_statements, engine=engine, compiler=reading, decoder=decoder)
+    return SqlEngines(statements=all_statements, engine=engine, compiler=reading, decoder=decoder)

@@ -19,7 +19,7 @@ Kind = Literal["text", "number", "flag", "zone", "format"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
+class SessionParameter:
     """One parameter. choices: the only values, upper case; low and high: bounds of a number."""
 
     name: str
@@ -32,9 +32,9 @@ class Parameter:
     sent: bool = False
 
 
-def _formats(*names: str) -> tuple[Parameter, ...]:
+def _formats(*names: str) -> tuple[SessionParameter, ...]:
     return tuple(
-        Parameter(
+        SessionParameter(
             name=f"{name}_QUERY_RESULT_FORMAT",
             kind="text",
             default=default,
@@ -46,35 +46,37 @@ def _formats(*names: str) -> tuple[Parameter, ...]:
     )
 
 
-def _output(name: str, default: str, description: str) -> Parameter:
-    return Parameter(name=name, kind="format", default=default, description=description, sent=True)
+def _output(name: str, default: str, description: str) -> SessionParameter:
+    return SessionParameter(
+        name=name, kind="format", default=default, description=description, sent=True
+    )
 
 
-PARAMETERS: Mapping[str, Parameter] = {
+PARAMETERS: Mapping[str, SessionParameter] = {
     parameter.name: parameter
     for parameter in (
-        Parameter(
+        SessionParameter(
             name="AUTOCOMMIT",
             kind="flag",
             default=True,
             description="Each statement is its own transaction unless BEGIN opened one.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="TIMEZONE",
             kind="zone",
             default="UTC",
             description="Time zone of TIMESTAMP_LTZ values and of the current time.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_SESSION_KEEP_ALIVE",
             kind="flag",
             default=False,
             description="Drivers send heartbeats, so that an idle session stays.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_SESSION_KEEP_ALIVE_HEARTBEAT_FREQUENCY",
             kind="number",
             default=3600,
@@ -83,7 +85,7 @@ PARAMETERS: Mapping[str, Parameter] = {
             description="Seconds between two heartbeats.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_PREFETCH_THREADS",
             kind="number",
             default=4,
@@ -92,14 +94,14 @@ PARAMETERS: Mapping[str, Parameter] = {
             description="Threads with which a driver fetches result chunks.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_MEMORY_LIMIT",
             kind="number",
             default=1536,
             description="MiB that a driver may use for results.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_RESULT_CHUNK_SIZE",
             kind="number",
             default=160,
@@ -108,21 +110,21 @@ PARAMETERS: Mapping[str, Parameter] = {
             description="Largest size of a result chunk, MiB.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_TELEMETRY_ENABLED",
             kind="flag",
             default=False,
             description="Drivers send telemetry; Boathouse drops it.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="QUERY_CONTEXT_CACHE_SIZE",
             kind="number",
             default=5,
             description="Entries of a driver's query context cache.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="CLIENT_STAGE_ARRAY_BINDING_THRESHOLD",
             kind="number",
             default=0,
@@ -141,7 +143,7 @@ PARAMETERS: Mapping[str, Parameter] = {
         _output("TIMESTAMP_TZ_OUTPUT_FORMAT", "", "TIMESTAMP_TZ as text; empty: the common one."),
         _output("DATE_OUTPUT_FORMAT", "YYYY-MM-DD", "DATE as text."),
         _output("TIME_OUTPUT_FORMAT", "HH24:MI:SS", "TIME as text."),
-        Parameter(
+        SessionParameter(
             name="BINARY_OUTPUT_FORMAT",
             kind="text",
             default="HEX",
@@ -149,7 +151,7 @@ PARAMETERS: Mapping[str, Parameter] = {
             description="BINARY as text.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="TIMESTAMP_TYPE_MAPPING",
             kind="text",
             default="TIMESTAMP_NTZ",
@@ -157,33 +159,33 @@ PARAMETERS: Mapping[str, Parameter] = {
             description="What TIMESTAMP without a suffix means.",
             sent=True,
         ),
-        Parameter(
+        SessionParameter(
             name="STATEMENT_TIMEOUT_IN_SECONDS",
             kind="number",
             default=0,
             high=604_800,
             description="Longest time a statement may run; 0 is the server's own limit.",
         ),
-        Parameter(
+        SessionParameter(
             name="MULTI_STATEMENT_COUNT",
             kind="number",
             default=1,
             high=10_000,
             description="Statements that one request must hold; 0 is any number.",
         ),
-        Parameter(
+        SessionParameter(
             name="QUERY_TAG",
             kind="text",
             default="",
             description="Free text kept with each statement of the session.",
         ),
-        Parameter(
+        SessionParameter(
             name="USE_CACHED_RESULT",
             kind="flag",
             default=False,
             description="No result is reused: each statement is computed anew, whatever is set.",
         ),
-        Parameter(
+        SessionParameter(
             name="ABORT_DETACHED_QUERY",
             kind="flag",
             default=False,
@@ -260,7 +262,7 @@ def from_statement(raw: Mapping[str, Any]) -> dict[str, Value]:
     }
 
 
-def _flag(parameter: Parameter, value: object) -> bool:
+def _flag(parameter: SessionParameter, value: object) -> bool:
     text = str(value).strip().lower()
     flag = text in ("true", "1", "on")
     if not flag and text not in ("false", "0", "off"):
@@ -270,7 +272,7 @@ def _flag(parameter: Parameter, value: object) -> bool:
     return flag
 
 
-def _number(parameter: Parameter, value: object) -> int:
+def _number(parameter: SessionParameter, value: object) -> int:
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal() or len(text) > 12:
         raise errors.invalid_parameter(parameter.name, value)
@@ -279,14 +281,14 @@ def _number(parameter: Parameter, value: object) -> int:
     return int(text)
 
 
-def _zone(parameter: Parameter, value: object) -> str:
+def _zone(parameter: SessionParameter, value: object) -> str:
     try:
         return zoneinfo.ZoneInfo(str(value)).key
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise errors.invalid_parameter(parameter.name, value) from None
 
 
-def _text(parameter: Parameter, value: object) -> str:
+def _text(parameter: SessionParameter, value: object) -> str:
     text = str(value)
     if len(text) > 2_000:
         raise errors.invalid_parameter(parameter.name, text[:40])

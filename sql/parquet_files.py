@@ -103,7 +103,7 @@ def _worst(array: Any, error: pa.ArrowInvalid) -> str:
     return str(error)
 
 
-def _check_length(array: Any, check: engine.Check, *, exact: bool) -> None:
+def _check_length(array: Any, check: engine.ColumnConstraint, *, exact: bool) -> None:
     """Raise the fault of a text or of bytes that are too long, or, where exact, too short."""
     measure = pc.binary_length if pa.types.is_binary(array.type) else pc.utf8_length
     lengths = measure(array)

@@ -1,9 +1,9 @@
 """engine: names of a statement -> databases, schemas and tables, with the caller's rights.
 
-A statement looks all its names up in one `View`: one reading of the index, so that it sees each
-commit whole or not at all. What does not exist and what the caller may not see give one answer
-(002003): the message speaks of the last part of a name that the caller may know of. Views of SQL
-are named, not read.
+A statement looks up all its names in one `CatalogView`, which reads the index in one transaction,
+so the statement sees all or nothing of each commit. A missing object and one that the caller may
+not see give the same error (002003), whose message names the last part of the name that the caller
+may see. Views of SQL are named, not read.
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ class Places:
         return check
 
     @contextmanager
-    def view(self, principal: access_model.Principal) -> Iterator[View]:
+    def view(self, principal: access_model.Principal) -> Iterator[CatalogView]:
         """Begin one statement's reading of the catalog. Nothing is awaited while it is open."""
         with self._store.index.view() as reading:
-            yield View(store=self._store, access=self._access, principal=principal, reading=reading)
+            yield CatalogView(
+                store=self._store, access=self._access, principal=principal, reading=reading
+            )
 
 
-class View:
+class CatalogView:
     """The catalog at one moment, as one principal may see it."""
 
     def __init__(

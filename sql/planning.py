@@ -37,7 +37,7 @@ _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class StatementLimits:
     """What one statement may use."""
 
     timeout_seconds: int = 1200
@@ -45,7 +45,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class Execution:
     """One statement being run."""
 
     session: sessions.Session
@@ -67,11 +67,11 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
+class QueryTables:
     """The tables of a query, looked up. tables: by use; None where it is no stored table."""
 
     shapes: tuple[shapes.TableShape, ...]
-    tables: tuple[relations.Table | None, ...]
+    tables: tuple[relations.PinnedTable | None, ...]
     ready: Mapping[int, engine.Relation]
 
 
@@ -98,104 +98,107 @@ class Planning:
         relations: relations.Relations,
         readers: readers.Readers,
         described: information_schema.InformationSchema,
-        limits: Limits | None = None,
+        limits: StatementLimits | None = None,
     ) -> None:
         self._places = places
         self._tables = tables
         self._relations = relations
         self._readers = readers
         self._described = described
-        self._limits = limits or Limits()
+        self._limits = limits or StatementLimits()
 
     async def look_up(
-        self, call: Call, read: Callable[[places.View], _Read]
+        self, execution: Execution, read: Callable[[places.CatalogView], _Read]
     ) -> tuple[_Read, Names]:
         """Return what read returns, and what the names of the statement's query mean.
 
         Both see the catalog in one view, so that one statement sees each commit whole or not at
         all. read: what else the statement reads there; it raises what it raises.
         """
-        needs = await call.compiled.needs(await self.environment(call))
+        needs = await execution.compiled.needs(await self.environment(execution))
 
         def look() -> tuple[_Read, Names]:
-            with self._places.view(call.session.principal) as catalog:
-                return read(catalog), self._names(call, needs, catalog)
+            with self._places.view(execution.session.principal) as catalog:
+                return read(catalog), self._names(execution, needs, catalog)
 
-        if any(_lists_names(use, call.session) for use in needs.uses):
+        if any(_lists_names(use, execution.session) for use in needs.uses):
             # A database may hold very many names, and each is judged.
             return await asyncio.to_thread(look)
         return look()
 
     async def bound(
-        self, call: Call, meant: Names | None = None
-    ) -> tuple[resolve.BoundQuery, Opened]:
+        self, execution: Execution, meant: Names | None = None
+    ) -> tuple[resolve.BoundQuery, QueryTables]:
         """Return the statement's query bound to its tables, and these.
 
         meant: its names, looked up before.
         """
-        opened = await self._open(call, meant)
-        environment = await self.environment(call, opened.shapes)
-        return await call.compiled.bind_query(environment), opened
+        opened = await self._open(execution, meant)
+        environment = await self.environment(execution, opened.shapes)
+        return await execution.compiled.bind_query(environment), opened
 
     async def bound_into(
         self,
-        call: Call,
+        execution: Execution,
         meant: Names,
         loaded: tables.LoadedTable,
         fields: Sequence[Mapping[str, Any]],
-        target: writes.Target,
-    ) -> tuple[resolve.BoundQuery, engine.Query]:
+        target: writes.WriteTarget,
+    ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
         """Return the statement's rows as columns of a table take them, and the query for them.
 
         meant: the names of its query, looked up before.
         """
         targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
-        opened = await self._open(call, meant)
-        environment = await self.environment(call, opened.shapes)
-        query = await call.compiled.bind_into(environment, targets)
+        opened = await self._open(execution, meant)
+        environment = await self.environment(execution, opened.shapes)
+        query = await execution.compiled.bind_into(environment, targets)
         text = await threads.for_columns(
             len(target.fields), writes.plan_text, query, target, fields
         )
-        return query, await self.query(call, query, opened, text=text)
+        return query, await self.query(execution, query, opened, text=text)
 
     async def environment(
-        self, call: Call, tables: tuple[shapes.TableShape, ...] = ()
+        self, execution: Execution, tables: tuple[shapes.TableShape, ...] = ()
     ) -> shapes.Environment:
         """Return what the dialect knows beside the text."""
-        if sum(binding.rows for binding in call.bindings.values()) > limits.BINDS_HERE_MAX:
-            return await asyncio.to_thread(self._environment, call, tables)
-        return self._environment(call, tables)
+        if sum(binding.rows for binding in execution.bindings.values()) > limits.BINDS_HERE_MAX:
+            return await asyncio.to_thread(self._environment, execution, tables)
+        return self._environment(execution, tables)
 
-    def _environment(self, call: Call, tables: tuple[shapes.TableShape, ...]) -> shapes.Environment:
+    def _environment(
+        self, execution: Execution, tables: tuple[shapes.TableShape, ...]
+    ) -> shapes.Environment:
         binds: dict[str, Any] | None = None
-        is_array = any(binding.is_array for binding in call.bindings.values())
-        if call.bindings or not call.describe_only:
+        is_array = any(binding.is_array for binding in execution.bindings.values())
+        if execution.bindings or not execution.describe_only:
             binds = {
                 name: inputs.bind_column(name, binding)
                 if is_array
                 else expressions.binding_literal(binding.type, binding.value)
-                for name, binding in call.bindings.items()
+                for name, binding in execution.bindings.items()
             }
         return shapes.Environment(
-            context=call.context,
+            context=execution.context,
             tables=tables,
             binds=binds,
             variables={
-                name: inputs.variable(variable) for name, variable in call.session.variables.items()
+                name: inputs.variable(variable)
+                for name, variable in execution.session.variables.items()
             },
             rows_relation=inputs.BINDS_RELATION if is_array else "",
             columns_max=limits.COLUMNS_HERE_MAX,
         )
 
-    async def _open(self, call: Call, meant: Names | None) -> Opened:
+    async def _open(self, execution: Execution, meant: Names | None) -> QueryTables:
         """Load every table of a query, as it was in the view that its names were looked up in."""
         if meant is None:
-            _, meant = await self.look_up(call, lambda _: None)
+            _, meant = await self.look_up(execution, lambda _: None)
         if meant.fault is not None:
             raise meant.fault
-        session, needs = call.session, meant.needs
+        session, needs = execution.session, meant.needs
         loaded: dict[names.Name, tables.LoadedTable] = {}
-        stored: list[relations.Table | None] = []
+        stored: list[relations.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
         for use in needs.uses:
@@ -216,20 +219,22 @@ class Planning:
                 await threads.for_columns(width, self._relations.shape, table, name, ends)
             )
             stored.append(table)
-        return Opened(shapes=tuple(described), tables=tuple(stored), ready=ready)
+        return QueryTables(shapes=tuple(described), tables=tuple(stored), ready=ready)
 
-    def _names(self, call: Call, needs: compilation.Needs, catalog: places.View) -> Names:
+    def _names(
+        self, execution: Execution, needs: compilation.Needs, catalog: places.CatalogView
+    ) -> Names:
         try:
-            meanings = self._find(call, needs.uses, catalog)
+            meanings = self._find(execution, needs.uses, catalog)
         except errors.SqlError as fault:
             return Names(needs=needs, meanings={}, fault=fault)
         return Names(needs=needs, meanings=meanings)
 
     def _find(
-        self, call: Call, uses: Sequence[shapes.TableUse], catalog: places.View
+        self, execution: Execution, uses: Sequence[shapes.TableUse], catalog: places.CatalogView
     ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
         """Return what each name of a query means. Raises SqlError."""
-        session = call.session
+        session = execution.session
         meanings: dict[names.Name, places.FoundTable | information_schema.Gathered] = {}
         for use in uses:
             if use.function:
@@ -249,37 +254,37 @@ class Planning:
 
     async def query(
         self,
-        call: Call,
+        execution: Execution,
         query: resolve.BoundQuery,
-        opened: Opened,
+        opened: QueryTables,
         *,
         text: str | None = None,
         purpose: Literal["run", "describe", "explain"] = "run",
-    ) -> engine.Query:
+    ) -> engine.EngineQuery:
         """Return what the engine is asked. text: instead of the bound one.
 
         The statement is bound by now, so another may be read in its place.
         """
-        await call.compiled.close()
-        relations = await self._relations_of(call, query, opened, empty=purpose == "describe")
-        if any(binding.is_array for binding in call.bindings.values()):
-            rows = await asyncio.to_thread(_bound_relation, call.bindings, call.zone)
+        await execution.compiled.close()
+        relations = await self._relations_of(execution, query, opened, empty=purpose == "describe")
+        if any(binding.is_array for binding in execution.bindings.values()):
+            rows = await asyncio.to_thread(_bound_relation, execution.bindings, execution.zone)
             relations = (*relations, rows)
-        return engine.Query(
+        return engine.EngineQuery(
             text=query.sql if text is None else text,
-            query_id=call.query_id,
-            owner=call.session.principal.name,
+            query_id=execution.query_id,
+            owner=execution.session.principal.name,
             relations=relations,
             functions=query.functions,
-            settings=engine.Settings(timezone=call.zone),
-            limits=engine.Limits(
-                seconds=self._seconds(call), memory_bytes=self._limits.memory_bytes
+            settings=engine.Settings(timezone=execution.zone),
+            limits=engine.QueryBounds(
+                seconds=self._seconds(execution), memory_bytes=self._limits.memory_bytes
             ),
             purpose=purpose,
         )
 
     async def _relations_of(
-        self, call: Call, query: resolve.BoundQuery, opened: Opened, *, empty: bool
+        self, execution: Execution, query: resolve.BoundQuery, opened: QueryTables, *, empty: bool
     ) -> tuple[engine.Relation, ...]:
         relations = []
         for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
@@ -300,15 +305,15 @@ class Planning:
                         table,
                         shape.relation,
                         conditions=query.filters.get(index, ()),
-                        zone=call.zone,
-                        owner=call.session.principal.name,
+                        zone=execution.zone,
+                        owner=execution.session.principal.name,
                     )
                 )
         return tuple(relations)
 
-    def _seconds(self, call: Call) -> float:
+    def _seconds(self, execution: Execution) -> float:
         name = "STATEMENT_TIMEOUT_IN_SECONDS"
-        requested = int(call.parameters.get(name) or call.session.parameter(name))
+        requested = int(execution.parameters.get(name) or execution.session.parameter(name))
         ours = self._limits.timeout_seconds
         return float(min(requested, ours) if requested else ours)
 

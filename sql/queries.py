@@ -44,7 +44,7 @@ from storage import model
 Format = Literal["arrow", "json"]
 
 
-class Statements(Protocol):
+class StatementRunner(Protocol):
     """Runs one statement; implemented by `sql.statements`."""
 
     async def execute(
@@ -70,7 +70,7 @@ class Split(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class ResultLimits:
     """How long and how much. timeout_seconds also bounds what a session may ask for.
 
     inline_bytes_max: of answers and texts in memory; results_bytes_max: of chunks, memory or files.
@@ -105,7 +105,7 @@ class Chunk:
     """Rows that do not travel in the answer itself."""
 
     rows: int
-    kept: shelves.Kept
+    kept: shelves.ShelvedBytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +140,7 @@ Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class Query:
+class SubmittedQuery:
     """One statement, from its arrival until its answer is dropped. Mutable: it goes on.
 
     unfetched: chunks that no client has fetched yet. touched_at_ms: when one was fetched last, or
@@ -184,13 +184,13 @@ class Queries:
     def __init__(
         self,
         *,
-        statements: Statements,
+        statements: StatementRunner,
         sessions: sessions.Sessions,
         split: Split,
         shelf: shelves.Shelf,
         now_ms: model.NowMs,
         new_id: model.NewId,
-        limits: Limits | None = None,
+        limits: ResultLimits | None = None,
     ) -> None:
         self._statements = statements
         self._sessions = sessions
@@ -198,11 +198,11 @@ class Queries:
         self._shelf = shelf
         self._now_ms = now_ms
         self._new_id = new_id
-        self.limits = limits or Limits()
-        self._queries: dict[str, Query] = {}
-        self._kept = Kept()
+        self.limits = limits or ResultLimits()
+        self._queries: dict[str, SubmittedQuery] = {}
+        self._kept = KeptQueries()
         self._growing_bytes: Counter[str] = Counter()
-        self._pending = Pending()
+        self._pending = RunningQueries()
         self._requests: dict[int, OrderedDict[str, tuple[str, bytes]]] = {}
         self._log = logging.getLogger("boathouse.sql.queries")
         sessions.add_chore(self.sweep)
@@ -212,7 +212,7 @@ class Queries:
         """How many statements run or wait now."""
         return self._pending.count()
 
-    def submit(self, session: sessions.Session, submission: Submission) -> Query:
+    def submit(self, session: sessions.Session, submission: Submission) -> SubmittedQuery:
         """Begin a statement, or return the one that this requestId already began.
 
         Raises SqlError when the requestId belongs to another text, when its answer is no longer
@@ -257,20 +257,20 @@ class Queries:
                     f"texts and binds of running statements take more than {most >> 20} MiB"
                 )
 
-    async def wait(self, query: Query, seconds: float) -> bool:
+    async def wait(self, query: SubmittedQuery, seconds: float) -> bool:
         """Wait until the query has an answer, or seconds are over; say whether it has one."""
         if not query.is_finished and query.task is not None:
             await asyncio.wait((query.task,), timeout=seconds)
         return query.is_finished
 
-    def find(self, session: sessions.Session, query_id: str) -> Query | None:
+    def find(self, session: sessions.Session, query_id: str) -> SubmittedQuery | None:
         """Return a query that the session's principal may see: its own, of any session."""
         query = self._queries.get(query_id.lower())
         if query is None or query.owner != session.principal.name:
             return None
         return query
 
-    def find_request(self, session: sessions.Session, request_id: str) -> Query | None:
+    def find_request(self, session: sessions.Session, request_id: str) -> SubmittedQuery | None:
         """Return the query that a requestId of this session began."""
         requests = self._requests.get(session.id)
         request = None if requests is None else requests.get(request_id)
@@ -285,7 +285,7 @@ class Queries:
         query.touched_at_ms = self._now_ms()
         return query.result.chunks[index]
 
-    def cancel(self, query: Query) -> bool:
+    def cancel(self, query: SubmittedQuery) -> bool:
         """Ask a query to end; False if it had ended already."""
         if query.is_finished or query.task is None:
             return False
@@ -307,7 +307,7 @@ class Queries:
                 self.cancel(query)
                 self._abandon(query)
 
-    def _abandon(self, query: Query) -> None:
+    def _abandon(self, query: SubmittedQuery) -> None:
         if not query.is_abandoned:
             query.is_abandoned = True
             query.touched_at_ms = self._now_ms()
@@ -352,8 +352,10 @@ class Queries:
         digest = hashlib.sha256(f"{session.id}/{request_id}".encode()).digest()
         return str(uuid.UUID(bytes=digest[:16], version=5))
 
-    def _new_query(self, session: sessions.Session, submission: Submission, query_id: str) -> Query:
-        query = Query(
+    def _new_query(
+        self, session: sessions.Session, submission: Submission, query_id: str
+    ) -> SubmittedQuery:
+        query = SubmittedQuery(
             id=query_id,
             session_id=session.id,
             owner=session.principal.name,
@@ -364,7 +366,7 @@ class Queries:
         self._queries[query.id] = query
         return query
 
-    async def _run(self, query: Query, session: sessions.Session) -> None:
+    async def _run(self, query: SubmittedQuery, session: sessions.Session) -> None:
         size = _pending_size(query.submission)
         session.running += 1
         query.is_begun = True
@@ -390,7 +392,7 @@ class Queries:
             session.running -= 1
             self._finish(query, session)
 
-    async def _answered(self, query: Query, session: sessions.Session) -> Result:
+    async def _answered(self, query: SubmittedQuery, session: sessions.Session) -> Result:
         submission = query.submission
         control = controls.parse(submission.text)
         if control is not None and not submission.describe_only:
@@ -609,7 +611,7 @@ class Queries:
                 raise errors.resources_exhausted(f"results are larger than {bytes_max} bytes")
             self._drop(oldest)
 
-    def _finish(self, query: Query, session: sessions.Session) -> None:
+    def _finish(self, query: SubmittedQuery, session: sessions.Session) -> None:
         query.ended_at_ms = query.touched_at_ms = self._now_ms()
         query.unfetched = set(range(0 if query.result is None else len(query.result.chunks)))
         query.task = None
@@ -632,7 +634,7 @@ class Queries:
                     break
                 self._drop(oldest)
 
-    def _drop(self, query: Query) -> None:
+    def _drop(self, query: SubmittedQuery) -> None:
         self._kept.remove(query)
         del self._queries[query.id]
 
@@ -640,7 +642,7 @@ class Queries:
 Measure = Literal["results", "inline", "chunks"]
 
 
-class Kept:
+class KeptQueries:
     """Finished queries whose answers are kept, and what they take, in all and by owner. Mutable.
 
     Room is made at the expense of the owner who has most, so that one principal's many or large
@@ -648,7 +650,7 @@ class Kept:
     """
 
     def __init__(self) -> None:
-        self._queries: dict[str, OrderedDict[str, Query]] = {}
+        self._queries: dict[str, OrderedDict[str, SubmittedQuery]] = {}
         self._taken: dict[Measure, Counter[str]] = {
             "results": Counter(),
             "inline": Counter(),
@@ -656,12 +658,12 @@ class Kept:
         }
         self._totals: Counter[Measure] = Counter()
 
-    def add(self, query: Query) -> None:
+    def add(self, query: SubmittedQuery) -> None:
         """Keep a query that has just finished."""
         self._queries.setdefault(query.owner, OrderedDict())[query.id] = query
         self._count(query, 1)
 
-    def remove(self, query: Query) -> None:
+    def remove(self, query: SubmittedQuery) -> None:
         """Forget a query."""
         self._count(query, -1)
         of_owner = self._queries[query.owner]
@@ -671,7 +673,7 @@ class Kept:
             for taken in self._taken.values():
                 del taken[query.owner]
 
-    def all(self) -> list[Query]:
+    def all(self) -> list[SubmittedQuery]:
         """Return every query, each owner's oldest first."""
         return [query for of_owner in self._queries.values() for query in of_owner.values()]
 
@@ -683,10 +685,10 @@ class Kept:
         self,
         measure: Measure,
         *,
-        but: Query | None = None,
+        but: SubmittedQuery | None = None,
         besides: Mapping[str, int] | None = None,
         as_much_as: str | None = None,
-    ) -> Query | None:
+    ) -> SubmittedQuery | None:
         """Return the oldest query that takes some, of the owner who has most; None if none has.
 
         but: a query that stays. besides: what owners take beside what is kept. as_much_as: an
@@ -704,13 +706,13 @@ class Kept:
                         return query
         return None
 
-    def _count(self, query: Query, sign: int) -> None:
+    def _count(self, query: SubmittedQuery, sign: int) -> None:
         for measure, amount in _amounts(query).items():
             self._taken[measure][query.owner] += sign * amount
             self._totals[measure] += sign * amount
 
 
-def _amounts(query: Query) -> dict[Measure, int]:
+def _amounts(query: SubmittedQuery) -> dict[Measure, int]:
     result = query.result
     inline_bytes = len(query.submission.text) + (0 if result is None else len(result.inline))
     return {
@@ -720,7 +722,7 @@ def _amounts(query: Query) -> dict[Measure, int]:
     }
 
 
-class Pending:
+class RunningQueries:
     """What runs, and what its texts and binds take, in all and by owner. Mutable."""
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class PinnedTable:
     """A table as a statement sees it: loaded once, at one snapshot, with that one's schema.
 
     reader: the table, as the statement's principal reads its files.
@@ -103,7 +103,7 @@ class Relations:
 
     def shape(
         self,
-        table: Table,
+        table: PinnedTable,
         relation: str,
         bounds: Mapping[int, tuple[int, int]] | None = None,
     ) -> shapes.TableShape:
@@ -126,7 +126,7 @@ class Relations:
             rows=_rows_of(table),
         )
 
-    async def bounds(self, table: Table) -> Mapping[int, tuple[int, int]]:
+    async def bounds(self, table: PinnedTable) -> Mapping[int, tuple[int, int]]:
         """Return what the values of whole-number columns lie within, by field id, if files say.
 
         Raises as `Scans.plan` does.
@@ -143,7 +143,9 @@ class Relations:
                 self._bounds.popitem(last=False)
         return kept
 
-    async def _common_bounds(self, table: Table, snapshot_id: int) -> dict[int, tuple[int, int]]:
+    async def _common_bounds(
+        self, table: PinnedTable, snapshot_id: int
+    ) -> dict[int, tuple[int, int]]:
         """Return the bounds of whole-number columns over all data files.
 
         A column is left out if one file does not say them.
@@ -181,7 +183,7 @@ class Relations:
 
     async def relation(
         self,
-        table: Table,
+        table: PinnedTable,
         name: str,
         *,
         conditions: Sequence[predicates.Filter] = (),
@@ -226,7 +228,7 @@ class Relations:
             groups.append(group)
         return engine.Relation(name=name, schema=schema, groups=tuple(groups))
 
-    async def count_rows(self, table: Table) -> int | None:
+    async def count_rows(self, table: PinnedTable) -> int | None:
         """Return how many rows table has as its manifests say; None where rows were deleted.
 
         Raises as `relation` does: a count is no way around a file that is not there.
@@ -242,7 +244,7 @@ class Relations:
         return sum(task.data_file.record_count for task in plan.tasks)
 
     async def count_files(
-        self, table: Table, conditions: Sequence[predicates.Filter]
+        self, table: PinnedTable, conditions: Sequence[predicates.Filter]
     ) -> tuple[int, int]:
         """Return how many data files conditions leave, and how many the snapshot has."""
         if table.snapshot_id is None:
@@ -259,13 +261,13 @@ class Relations:
         ]
         return len(kept.tasks), len(every.tasks)
 
-    def empty(self, table: Table, name: str, *, zone: str = "UTC") -> engine.Relation:
+    def empty(self, table: PinnedTable, name: str, *, zone: str = "UTC") -> engine.Relation:
         """Return table without rows, for planning alone."""
         return engine.Relation(name=name, schema=_encoded_schema(table, zone))
 
     # Files
 
-    async def _opened(self, table: Table, tasks: Sequence[scans.FileTask]) -> list[_File]:
+    async def _opened(self, table: PinnedTable, tasks: Sequence[scans.FileTask]) -> list[_File]:
         files: list[_File] = []
         needed = deletes.Needed()
         async for part in _in_steps(tasks):
@@ -280,13 +282,13 @@ class Relations:
                 await asyncio.sleep(0)
         return files
 
-    def _file(self, table: Table, task: scans.FileTask) -> _File:
+    def _file(self, table: PinnedTable, task: scans.FileTask) -> _File:
         file = task.data_file
         if file.file_format != "PARQUET":
             raise errors.unsupported(f"data files in {file.file_format}")
         return _File(task=task, info=self._info(table, file.file_path))
 
-    def _info(self, table: Table, uri: str) -> storage_model.ObjectInfo:
+    def _info(self, table: PinnedTable, uri: str) -> storage_model.ObjectInfo:
         try:
             return self._files.open(table.reader.file(uri)).info
         except catalog_errors.MetadataFileMissing:
@@ -303,7 +305,7 @@ class Relations:
         paths = await asyncio.to_thread(
             lambda: {str(self._links.path_of(file.info)): file for file in unknown}
         )
-        query = engine.Query(purpose="footers", owner=owner, paths=tuple(paths))
+        query = engine.EngineQuery(purpose="footers", owner=owner, paths=tuple(paths))
         table, _ = await engine.collect(await self._engine.run(query))
         shared = {footer: footer for footer in self._footers.values()}
         for batch in table.to_batches(max_chunksize=limits.FILES_AT_ONCE):
@@ -318,7 +320,7 @@ class Relations:
     # How a file is read
 
     async def _way(
-        self, table: Table, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
+        self, table: PinnedTable, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
     ) -> _Way:
         """Return how a file is read; files of one making share the answer.
 
@@ -355,7 +357,7 @@ class Relations:
 
     def _find_way(
         self,
-        table: Table,
+        table: PinnedTable,
         file: _File,
         footer: bytes,
         compared: Sequence[Mapping[str, Any]],
@@ -390,7 +392,7 @@ class Relations:
 
     def _group(
         self,
-        table: Table,
+        table: PinnedTable,
         way: _Way,
         members: Sequence[_File],
         zone: str,
@@ -411,10 +413,10 @@ class Relations:
         ]
         directory = self._links.directory(_directory_name(linked), linked)
         position_deletes = self._position_deletes(table, needed)
-        data_files: dict[str, engine.DataFile] = {}
+        data_files: dict[str, engine.ScanFile] = {}
         if position_deletes:
             data_files = {
-                file.task.data_file.file_path: engine.DataFile(
+                file.task.data_file.file_path: engine.ScanFile(
                     name=name,
                     list_number=needed.list_number(file.task.deletes),
                     sequence_number=file.task.sequence_number,
@@ -433,7 +435,7 @@ class Relations:
     # Deletes
 
     def _position_deletes(
-        self, table: Table, needed: deletes.Needed
+        self, table: PinnedTable, needed: deletes.Needed
     ) -> tuple[engine.PositionDeletes, ...]:
         exact = [
             engine.PositionDeletes(
@@ -457,7 +459,7 @@ class Relations:
         return (*exact, *wide)
 
     def _equality_deletes(
-        self, table: Table, needed: deletes.Needed, ages: _Ages
+        self, table: PinnedTable, needed: deletes.Needed, ages: _Ages
     ) -> tuple[engine.EqualityDeletes, ...]:
         """Return the equality deletes of a group, those that compare the same columns together."""
         by_columns: dict[tuple[tuple[int, ...], bool], list[engine.EqualityDeleteFile]] = {}
@@ -489,7 +491,7 @@ class Relations:
             for (ids, is_of_list), of_files in by_columns.items()
         )
 
-    def _local(self, table: Table, uri: str) -> str:
+    def _local(self, table: PinnedTable, uri: str) -> str:
         return str(self._links.path_of(self._info(table, uri)))
 
 
@@ -501,7 +503,7 @@ async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
         yield items[start : start + limits.FILES_AT_ONCE]
 
 
-async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> Table:
+async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
     """Do what `snapshot_at` does; a long history is searched in a thread."""
     metadata = reader.table.metadata
     history_bytes = len(metadata.snapshots.text) + len(metadata.snapshot_entries.text)
@@ -510,20 +512,20 @@ async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) ->
     return snapshot_at(reader, moment)
 
 
-def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> Table:
+def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
     """Return the table at a moment; raises SqlError when there is no such snapshot any more."""
     loaded = reader.table
     metadata = loaded.metadata
     if moment is None:
-        return Table(
+        return PinnedTable(
             reader=reader,
             snapshot_id=metadata.current_snapshot_id,
             schema=metadata.current_schema(),
         )
     snapshot_id = _snapshot_id(loaded, moment)
     if snapshot_id is None:
-        return Table(reader=reader, snapshot_id=None, schema=metadata.current_schema())
-    return Table(
+        return PinnedTable(reader=reader, snapshot_id=None, schema=metadata.current_schema())
+    return PinnedTable(
         reader=reader,
         snapshot_id=snapshot_id,
         schema=scans.schema_of(metadata, snapshot_id),
@@ -602,7 +604,7 @@ def _iso(ms: int) -> str:
     return str(text)
 
 
-def _rows_of(table: Table) -> int | None:
+def _rows_of(table: PinnedTable) -> int | None:
     if table.snapshot_id is None:
         return 0
     snapshot = table.loaded.metadata.snapshot(table.snapshot_id)
@@ -651,19 +653,21 @@ def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -
         case predicates.AnyOf(parts=parts):
             every = [_pruned(each, fields) for each in parts]
             return pruning.ALWAYS if pruning.ALWAYS in every else pruning.Or(parts=tuple(every))
-        case predicates.Condition():
+        case predicates.ColumnPredicate():
             leaf = _leaf(condition, fields[condition.column])
             if leaf is None:
                 return pruning.ALWAYS
             return pruning.Not(part=leaf) if condition.negated else leaf
 
 
-def _leaf(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.Predicate | None:
+def _leaf(
+    condition: predicates.ColumnPredicate, field: Mapping[str, Any]
+) -> pruning.Predicate | None:
     column, kind = field["id"], field["type"]
     if not tabletypes.is_computable(kind):
         return None
     if condition.operator == "is null":
-        return pruning.Check(op="null", column=column)
+        return pruning.UnaryPredicate(op="null", column=column)
     plain = [tabletypes.plain_value(kind, value) for value in condition.values]
     values = tuple(value for value in plain if value is not None)
     if len(values) != len(plain):
@@ -676,7 +680,7 @@ def _leaf(condition: predicates.Condition, field: Mapping[str, Any]) -> pruning.
 # Columns
 
 
-def _encoded_schema(table: Table, zone: str) -> bytes:
+def _encoded_schema(table: PinnedTable, zone: str) -> bytes:
     return ipc.encode_schema(_engine_schema(table.fields, zone))
 
 
@@ -860,7 +864,9 @@ def _unique(fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
     return list({field.name: field for field in fields}.values())
 
 
-def _partition_constants(table: Table, file: manifests.DataFile) -> dict[int, values.Value | None]:
+def _partition_constants(
+    table: PinnedTable, file: manifests.DataFile
+) -> dict[int, values.Value | None]:
     spec = table.loaded.metadata.spec(file.spec_id)
     if spec is None:
         return {}
@@ -904,7 +910,7 @@ class _Ages:
 class _ComparedFields:
     """Finds the fields that equality deletes compare and the table's schema no longer has."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: PinnedTable) -> None:
         self._table = table
         self._known = frozenset(field["id"] for field in table.fields)
         self._kept: dict[frozenset[int], list[Mapping[str, Any]]] = {frozenset(): []}

@@ -34,6 +34,12 @@ from storage import batch as batches
 from storage import errors as storage_errors
 from storage import model
 
+SYSTEM_ROLES = frozenset(
+    {"ACCOUNTADMIN", "ORGADMIN", "PUBLIC", "SECURITYADMIN", "SYSADMIN", "USERADMIN"}
+)
+"""Snowflake's system-defined roles. A session may use each of them, and none changes its rights,
+which are the principal's."""
+
 RECORD_FORMAT = 1
 SERVER_VERSION = "9.30.0"
 """What CURRENT_VERSION says: which Snowflake release's protocol and dialect this one follows."""
@@ -98,7 +104,7 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class SessionLifetimes:
     """How long things last, in seconds."""
 
     token_seconds: int = 3600
@@ -107,7 +113,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Grant:
+class SessionGrant:
     """A session with the two tokens that a client gets for it."""
 
     session: Session
@@ -140,7 +146,7 @@ class Sessions:
         principal_of: PrincipalOf,
         now_ms: model.NowMs,
         new_id: model.NewId,
-        limits: Limits | None = None,
+        limits: SessionLifetimes | None = None,
     ) -> None:
         self._index = index
         self._ring = ring
@@ -148,7 +154,7 @@ class Sessions:
         self._principal_of = principal_of
         self._now_ms = now_ms
         self._new_id = new_id
-        self.limits = limits or Limits()
+        self.limits = limits or SessionLifetimes()
         self._sessions: dict[int, Session] = {}
         self._stored: dict[int, bytes] = {}
         self._unwritten: dict[int, bytes | None] = {}
@@ -159,7 +165,7 @@ class Sessions:
         self._said_disk_full_ms = 0
         self._log = logging.getLogger("boathouse.sql.sessions")
 
-    def open(self, principal: access.Principal, **fields: Any) -> Grant:
+    def open(self, principal: access.Principal, **fields: Any) -> SessionGrant:
         """Start a session for principal; fields are Session's own."""
         self._check_room(principal.name)
         # 52 bits: every client, JavaScript too, holds the id exactly.
@@ -190,9 +196,9 @@ class Sessions:
             raise errors.token_missing()
         try:
             claims = self._claims(token, "sf")
-        except access_errors.ExpiredToken:
+        except access_errors.ExpiredJWT:
             raise errors.master_token_expired() from None
-        except access_errors.InvalidToken:
+        except access_errors.InvalidJWT:
             raise errors.token_invalid() from None
         session = self._session_of(claims)
         now_ms = self._now_ms()
@@ -204,7 +210,7 @@ class Sessions:
         session.used_at_ms = now_ms
         return session
 
-    def renew(self, master_token: str | None, *, context: access.Context) -> Grant:
+    def renew(self, master_token: str | None, *, context: access.Context) -> SessionGrant:
         """Return new tokens for the session of a master token. The old ones stay valid.
 
         Raises SessionFault: 390113, 390114, 390115 or 390111.
@@ -213,9 +219,9 @@ class Sessions:
             raise errors.master_token_missing()
         try:
             claims = self._claims(master_token, "sf-master")
-        except access_errors.ExpiredToken:
+        except access_errors.ExpiredJWT:
             raise errors.master_token_expired() from None
-        except access_errors.InvalidToken:
+        except access_errors.InvalidJWT:
             raise errors.master_token_invalid() from None
         session = self._session_of(claims)
         session.principal = self._current(claims.subject, context)
@@ -296,10 +302,10 @@ class Sessions:
         if self._unwritten:
             await self._write()
 
-    def _granted(self, session: Session) -> Grant:
+    def _granted(self, session: Session) -> SessionGrant:
         now_ms, limits = self._now_ms(), self.limits
         session.master_expires_at_ms = now_ms + limits.master_seconds * 1000
-        grant = Grant(
+        grant = SessionGrant(
             session=session,
             token=self._issued(session, "sf", now_ms),
             master_token=self._issued(session, "sf-master", now_ms),
@@ -335,9 +341,9 @@ class Sessions:
                 self._verified.clear()
             self._verified[token] = claims
         if claims.typ != typ:
-            raise access_errors.InvalidToken("the token is for another use")
+            raise access_errors.InvalidJWT("the token is for another use")
         if now_ms >= claims.expires_at_ms:
-            raise access_errors.ExpiredToken("the token has expired")
+            raise access_errors.ExpiredJWT("the token has expired")
         return claims
 
     def _session_of(self, claims: tokens.Claims) -> Session:

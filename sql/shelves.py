@@ -16,7 +16,7 @@ from storage import disk as disks
 from storage import model
 
 
-class Kept:
+class ShelvedBytes:
     """Bytes on the shelf, or in a file. Dropping the last reference frees them."""
 
     __slots__ = ("__weakref__", "piece", "size_bytes")
@@ -44,11 +44,11 @@ class Shelf:
         self._folder_is_ready = False
         self.memory_bytes = 0
 
-    async def keep(self, data: bytes) -> Kept:
+    async def keep(self, data: bytes) -> ShelvedBytes:
         """Return data, kept. Raises DiskFull."""
         if self.memory_bytes + len(data) <= self._memory_bytes_max:
             self.memory_bytes += len(data)
-            kept = Kept(data, len(data))
+            kept = ShelvedBytes(data, len(data))
             weakref.finalize(kept, self._release, len(data))
             return kept
         if not self._folder_is_ready:
@@ -56,7 +56,7 @@ class Shelf:
             self._disk.make_folder(self._folder)
             self._folder_is_ready = True
         path = self._folder / self._new_id()
-        kept = Kept(model.FileSlice(path=path, offset=0, length=len(data)), len(data))
+        kept = ShelvedBytes(model.FileSlice(path=path, offset=0, length=len(data)), len(data))
         weakref.finalize(kept, self._disk.unlink, path)
         await asyncio.to_thread(self._write, path, data)
         return kept

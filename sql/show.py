@@ -231,7 +231,7 @@ class Shows:
     # What is listed
 
     def databases(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         for name in catalog.databases():
             yield (
@@ -251,7 +251,7 @@ class Shows:
             )
 
     def schemas(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         for database in _databases_in(catalog, session, statement):
             listed: list[idents.Namespace] = [
@@ -277,7 +277,7 @@ class Shows:
                 )
 
     def parameters(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         for name in sorted(session_parameters.PARAMETERS):
             parameter = session_parameters.PARAMETERS[name]
@@ -293,20 +293,20 @@ class Shows:
             )
 
     def variables(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         for name in sorted(session.variables):
             variable = session.variables[name]
             yield (str(session.id), None, None, name, variable.text, variable.type, "")
 
     def warehouses(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         current = session.warehouse
         yield (current, "STARTED", "STANDARD", "X-Small", "0", "0", "Y", "Y", "DataFusion")
 
     def functions(
-        self, catalog: places.View, session: sessions.Session, statement: operations.Show
+        self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         """Every function that a text may call; they belong to no database and to no schema."""
         if statement.scope_kind not in ("", "account"):
@@ -340,7 +340,7 @@ class Shows:
 
 
 def _databases_in(
-    catalog: places.View, session: sessions.Session, statement: operations.Show
+    catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> list[str]:
     match statement.scope_kind:
         case "account":
@@ -356,7 +356,7 @@ def _databases_in(
 
 
 def _tables_in(
-    catalog: places.View, session: sessions.Session, statement: operations.Show
+    catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> Iterator[information_schema.Listed]:
     for database, namespace in _schemas_in(catalog, session, statement):
         for listed in information_schema.list_tables(catalog, database, namespace):
@@ -365,7 +365,7 @@ def _tables_in(
 
 
 def _schemas_in(
-    catalog: places.View, session: sessions.Session, statement: operations.Show
+    catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> Iterator[tuple[str, idents.Namespace]]:
     scope = statement.scope
     is_schema = statement.scope_kind == "schema" or statement.scope_kind == "name"
@@ -383,7 +383,7 @@ def _schemas_in(
 
 
 def _schema_in_scope(
-    catalog: places.View, session: sessions.Session, scope: names.Name
+    catalog: places.CatalogView, session: sessions.Session, scope: names.Name
 ) -> places.Schema:
     try:
         return catalog.visible_schema(scope, database=session.database)
@@ -394,7 +394,7 @@ def _schema_in_scope(
 
 
 def _described_names(
-    catalog: places.View, session: sessions.Session, statement: operations.Describe
+    catalog: places.CatalogView, session: sessions.Session, statement: operations.Describe
 ) -> list[Row]:
     if statement.kind == "database":
         database = catalog.visible_database(statement.name[0])
@@ -449,7 +449,10 @@ class Listing:
     """
 
     columns: Sequence[str]
-    rows: Callable[[Shows, places.View, sessions.Session, operations.Show], Iterator[Row]] | None
+    rows: (
+        Callable[[Shows, places.CatalogView, sessions.Session, operations.Show], Iterator[Row]]
+        | None
+    )
     of_table: Callable[[information_schema.Description], Iterator[Row]] | None = None
     named_by: str = "name"
     is_sorted: bool = True

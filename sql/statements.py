@@ -46,7 +46,6 @@ from sql import (
     transactions,
     writes,
 )
-from sql import names as session_names
 from sql.dialect import (
     formats,
     names,
@@ -112,9 +111,11 @@ class Statements:
         compiled = await self._compiler.compile(text, owner=session.principal.name)
         try:
             operation = compiled.operation
-            call = self._call(session, bindings, parameters, describe_only, query_id, compiled)
+            execution = self._execution(
+                session, bindings, parameters, describe_only, query_id, compiled
+            )
             await transactions.check_not_lost(session, operation, self._writes)
-            return await self._run(call, operation)
+            return await self._run(execution, operation)
         except engine.EngineFault as fault:
             raise _told(fault, query_id) from fault
         except (
@@ -129,7 +130,7 @@ class Statements:
         finally:
             await compiled.close()
 
-    def _call(
+    def _execution(
         self,
         session: sessions.Session,
         binding_by_name: Mapping[str, bindings.Binding],
@@ -137,7 +138,7 @@ class Statements:
         describe_only: bool,
         query_id: str,
         compiled: compiler.Compilation,
-    ) -> planning.Call:
+    ) -> planning.Execution:
         zone = zoneinfo.ZoneInfo(str(session.parameter("TIMEZONE")))
         now = datetime.datetime.fromtimestamp(self._now_ms() / 1000, zone)
         context = shapes.Context(
@@ -156,7 +157,7 @@ class Statements:
             timestamp_mapping=str(session.parameter("TIMESTAMP_TYPE_MAPPING")),
             forms=_forms(session),
         )
-        return planning.Call(
+        return planning.Execution(
             session=session,
             query_id=query_id,
             bindings=binding_by_name,
@@ -167,91 +168,93 @@ class Statements:
             compiled=compiled,
         )
 
-    async def _run(self, call: planning.Call, operation: operations.Operation) -> outcomes.Outcome:
+    async def _run(
+        self, execution: planning.Execution, operation: operations.Operation
+    ) -> outcomes.Outcome:
         match operation:
             case operations.Query():
-                return await self._query(call)
+                return await self._query(execution)
             case operations.Explain():
-                return await self._explain(call)
+                return await self._explain(execution)
             case operations.Show():
-                return await self._shows.show(call.session, operation)
+                return await self._shows.show(execution.session, operation)
             case operations.Describe():
-                return await self._shows.describe(call.session, operation)
+                return await self._shows.describe(execution.session, operation)
             case operations.Insert():
-                return await self._insert(call, operation)
-        if call.describe_only:
+                return await self._insert(execution, operation)
+        if execution.describe_only:
             kind = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
             return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=kind)
         match operation:
             case operations.CreateTable():
-                await self._commit_waiting(call)
-                return await self._definitions.create_table(call, operation)
+                await self._commit_waiting(execution)
+                return await self._definitions.create_table(execution, operation)
             case operations.CreateSchema():
-                await self._commit_waiting(call)
-                return await self._definitions.create_schema(call, operation)
+                await self._commit_waiting(execution)
+                return await self._definitions.create_schema(execution, operation)
             case operations.DropTable():
-                await self._commit_waiting(call)
-                return await self._definitions.drop_table(call, operation)
+                await self._commit_waiting(execution)
+                return await self._definitions.drop_table(execution, operation)
             case operations.DropSchema():
-                await self._commit_waiting(call)
-                return await self._definitions.drop_schema(call, operation)
+                await self._commit_waiting(execution)
+                return await self._definitions.drop_schema(execution, operation)
             case operations.Use():
-                return self._use(call, operation)
+                return self._use(execution, operation)
             case operations.SetVariables():
-                return await self._set_variables(call, operation)
+                return await self._set_variables(execution, operation)
             case operations.UnsetVariables():
-                return self._unset_variables(call, operation)
+                return self._unset_variables(execution, operation)
             case operations.AlterSession():
-                return await self._alter_session(call, operation)
-            case operations.Begin():
-                return await self._begin(call)
-            case operations.Commit():
-                return await self._commit(call)
-            case operations.Rollback():
-                return await self._rollback(call)
+                return await self._alter_session(execution, operation)
+            case operations.BeginTransaction():
+                return await self._begin(execution)
+            case operations.CommitTransaction():
+                return await self._commit(execution)
+            case operations.RollbackTransaction():
+                return await self._rollback(execution)
         raise AssertionError(operation)
 
     # Queries
 
-    async def _query(self, call: planning.Call) -> outcomes.Outcome:
-        query, opened = await self._planning.bound(call)
-        constant = await self._known_row(call, query, opened)
+    async def _query(self, execution: planning.Execution) -> outcomes.Outcome:
+        query, opened = await self._planning.bound(execution)
+        constant = await self._known_row(execution, query, opened)
         if constant is not None:
             return outcomes.Outcome(
                 columns=_columns(query, constant.schema),
-                batches=None if call.describe_only else _one_batch(constant),
+                batches=None if execution.describe_only else _one_batch(constant),
                 statement_type_id=outcomes.StatementType.SELECT,
                 bind_count=query.bind_count,
             )
-        if call.describe_only:
-            results = await self._start(call, query, opened, purpose="describe")
+        if execution.describe_only:
+            results = await self._start(execution, query, opened, purpose="describe")
             await results.close()
             return outcomes.Outcome(
                 columns=_columns(query, results.schema),
                 statement_type_id=outcomes.StatementType.SELECT,
                 bind_count=query.bind_count,
             )
-        results = await self._start(call, query, opened)
+        results = await self._start(execution, query, opened)
         return outcomes.Outcome(
             columns=_columns(query, results.schema),
-            batches=_batches(results, call.query_id),
+            batches=_batches(results, execution.query_id),
             statement_type_id=outcomes.StatementType.SELECT,
             bind_count=query.bind_count,
         )
 
     async def _start(
         self,
-        call: planning.Call,
+        execution: planning.Execution,
         bound_query: resolve.BoundQuery,
-        opened: planning.Opened,
+        opened: planning.QueryTables,
         *,
         purpose: Literal["run", "describe", "explain"] = "run",
     ) -> engine.Results:
-        query = await self._planning.query(call, bound_query, opened, purpose=purpose)
+        query = await self._planning.query(execution, bound_query, opened, purpose=purpose)
         return await self._engine.run(query)
 
     async def _known_row(
-        self, call: planning.Call, query: resolve.BoundQuery, opened: planning.Opened
+        self, execution: planning.Execution, query: resolve.BoundQuery, opened: planning.QueryTables
     ) -> pa.RecordBatch | None:
         """Return the one row of a query that needs no engine: constants, or a table's size."""
         values = query.constants
@@ -262,16 +265,16 @@ class Statements:
         if values is None:
             return None
         columns = [column.name for column in query.columns]
-        row = functools.partial(constants.row, columns, query.types, values, zone=call.zone)
+        row = functools.partial(constants.row, columns, query.types, values, zone=execution.zone)
         return await asyncio.to_thread(row) if len(columns) > limits.COLUMNS_HERE_MAX else row()
 
-    async def _explain(self, call: planning.Call) -> outcomes.Outcome:
+    async def _explain(self, execution: planning.Execution) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
         kind = outcomes.StatementType.EXPLAIN
-        bound_query, opened = await self._planning.bound(call)
-        if call.describe_only:
+        bound_query, opened = await self._planning.bound(execution)
+        if execution.describe_only:
             return outcomes.Outcome(columns=(column,), statement_type_id=kind)
-        results = await self._start(call, bound_query, opened, purpose="explain")
+        results = await self._start(execution, bound_query, opened, purpose="explain")
         table, _ = await engine.collect(results)
         lines = [*await self._file_lines(opened, bound_query), *table["plan"].to_pylist()]
         return outcomes.Outcome(
@@ -279,7 +282,7 @@ class Statements:
         )
 
     async def _file_lines(
-        self, opened: planning.Opened, bound_query: resolve.BoundQuery
+        self, opened: planning.QueryTables, bound_query: resolve.BoundQuery
     ) -> list[str]:
         lines = []
         for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
@@ -294,56 +297,62 @@ class Statements:
 
     # INSERT
 
-    async def _insert(self, call: planning.Call, statement: operations.Insert) -> outcomes.Outcome:
+    async def _insert(
+        self, execution: planning.Execution, statement: operations.Insert
+    ) -> outcomes.Outcome:
         if statement.overwrite:
             raise errors.unsupported("INSERT OVERWRITE")
-        session = call.session
+        session = execution.session
 
-        def find_target(catalog: places.View) -> places.FoundTable:
+        def find_target(catalog: places.CatalogView) -> places.FoundTable:
             return catalog.table(
                 statement.name,
                 database=session.database,
                 schema=session.schema,
-                actions=rights.READ_ACTIONS[:2] if call.describe_only else rights.COMMIT_ACTIONS,
+                actions=rights.READ_ACTIONS[:2]
+                if execution.describe_only
+                else rights.COMMIT_ACTIONS,
             )
 
-        table, meant = await self._planning.look_up(call, find_target)
+        table, meant = await self._planning.look_up(execution, find_target)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         width = len(loaded.metadata.current_schema()["fields"])
         written, fields = await threads.for_columns(
             width, writes.fields_for, loaded, statement.columns
         )
-        if call.describe_only:
-            environment = await self._planning.environment(call)
+        if execution.describe_only:
+            environment = await self._planning.environment(execution)
             return outcomes.Outcome(
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
-                bind_count=await call.compiled.bind_count(environment),
+                bind_count=await execution.compiled.bind_count(environment),
                 array_bind_supported=True,
             )
-        rows = await writes.find_rows_committed(loaded, call.query_id)
+        rows = await writes.find_rows_committed(loaded, execution.query_id)
         if rows is not None:  # only its answer was lost
             again = outcomes.Stats(rows_inserted=rows)
             answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
-            environment = await self._planning.environment(call)
-            return _with_binds(answer, await call.compiled.bind_count(environment))
+            environment = await self._planning.environment(execution)
+            return _with_binds(answer, await execution.compiled.bind_count(environment))
         transactions.check_may_write(session)
-        target = writes.Target(
+        target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(written),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
-        bound_query, query = await self._planning.bound_into(call, meant, loaded, fields, target)
-        staged = await self._writes.stage(query, target, by=call.by)
-        await self._commit_or_wait(call, staged)
+        bound_query, query = await self._planning.bound_into(
+            execution, meant, loaded, fields, target
+        )
+        staged = await self._writes.stage(query, target, by=execution.by)
+        await self._commit_or_wait(execution, staged)
         stats = outcomes.Stats(rows_inserted=staged.rows)
         answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=staged.rows)
         return _with_binds(answer, bound_query.bind_count)
 
     # The session
 
-    def _use(self, call: planning.Call, statement: operations.Use) -> outcomes.Outcome:
-        session = call.session
+    def _use(self, execution: planning.Execution, statement: operations.Use) -> outcomes.Outcome:
+        session = execution.session
         kind = outcomes.StatementType.USE
         match statement.kind:
             case "warehouse":
@@ -351,7 +360,7 @@ class Statements:
                 kind = outcomes.StatementType.USE_WAREHOUSE
             case "role":
                 role = _single(statement).folded
-                if role not in session_names.ANY_ROLE and role != session.role:
+                if role not in sessions.SYSTEM_ROLES and role != session.role:
                     raise errors.does_not_exist("Role", role)
                 session.role = role
             case "secondary roles":
@@ -378,12 +387,12 @@ class Statements:
         session.schema = DEFAULT_SCHEMA if has_default else None
 
     async def _set_variables(
-        self, call: planning.Call, statement: operations.SetVariables
+        self, execution: planning.Execution, statement: operations.SetVariables
     ) -> outcomes.Outcome:
-        query, opened = await self._planning.bound(call)
-        table, _ = await engine.collect(await self._start(call, query, opened))
+        query, opened = await self._planning.bound(execution)
+        table, _ = await engine.collect(await self._start(execution, query, opened))
         row = [column[0].as_py() for column in table.columns]
-        variables = call.session.variables
+        variables = execution.session.variables
         for ident, kind, value in zip(statement.names, query.types, row, strict=True):
             text = inputs.variable_text(value)
             if text is not None and len(text) > limits.VARIABLE_LENGTH_MAX:
@@ -397,27 +406,27 @@ class Statements:
         )
 
     def _unset_variables(
-        self, call: planning.Call, statement: operations.UnsetVariables
+        self, execution: planning.Execution, statement: operations.UnsetVariables
     ) -> outcomes.Outcome:
         for ident in statement.names:
-            call.session.variables.pop(ident.folded.upper(), None)
+            execution.session.variables.pop(ident.folded.upper(), None)
         return outcomes.status(
             "Statement executed successfully.", outcomes.StatementType.ALTER_SESSION
         )
 
     async def _alter_session(
-        self, call: planning.Call, statement: operations.AlterSession
+        self, execution: planning.Execution, statement: operations.AlterSession
     ) -> outcomes.Outcome:
         """Set and unset parameters. Turning AUTOCOMMIT on commits the open transaction."""
-        explicit = call.session.parameters
+        explicit = execution.session.parameters
         read = {name: parameters.parse(name, value) for name, value in statement.set}
         for name in statement.unset:
             if name not in parameters.PARAMETERS:
                 raise errors.unknown_parameter(name)
         autocommit = parameters.PARAMETERS["AUTOCOMMIT"]
         default = autocommit.default if "AUTOCOMMIT" in statement.unset else False
-        if read.get("AUTOCOMMIT", default) and not call.session.parameter("AUTOCOMMIT"):
-            await self._commit_waiting(call)
+        if read.get("AUTOCOMMIT", default) and not execution.session.parameter("AUTOCOMMIT"):
+            await self._commit_waiting(execution)
         explicit.update(read)
         for name in statement.unset:
             explicit.pop(name, None)
@@ -427,25 +436,25 @@ class Statements:
 
     # Transactions
 
-    async def _begin(self, call: planning.Call) -> outcomes.Outcome:
-        if transactions.current(call.session) is None:
-            call.session.transaction = transactions.Transaction()
+    async def _begin(self, execution: planning.Execution) -> outcomes.Outcome:
+        if transactions.current(execution.session) is None:
+            execution.session.transaction = transactions.Transaction()
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
-    async def _commit(self, call: planning.Call) -> outcomes.Outcome:
-        await self._commit_waiting(call)
+    async def _commit(self, execution: planning.Execution) -> outcomes.Outcome:
+        await self._commit_waiting(execution)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.COMMIT)
 
-    async def _rollback(self, call: planning.Call) -> outcomes.Outcome:
-        transaction = transactions.current(call.session)
-        call.session.transaction = call.session.held = None
+    async def _rollback(self, execution: planning.Execution) -> outcomes.Outcome:
+        transaction = transactions.current(execution.session)
+        execution.session.transaction = execution.session.held = None
         if transaction is not None and transaction.waiting is not None:
             await self._writes.discard(transaction.waiting)
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
-    async def _commit_waiting(self, call: planning.Call) -> None:
+    async def _commit_waiting(self, execution: planning.Execution) -> None:
         """End the transaction, if there is one, with what waits in it."""
-        session = call.session
+        session = execution.session
         transaction, held = transactions.current(session), session.held
         session.transaction = None
         if transaction is None or transaction.waiting is None:
@@ -461,15 +470,17 @@ class Statements:
             if session.held is held:
                 session.held = None
 
-    async def _commit_or_wait(self, call: planning.Call, staged: writes.Staged) -> None:
-        session = call.session
+    async def _commit_or_wait(self, execution: planning.Execution, staged: writes.Staged) -> None:
+        session = execution.session
         transaction = transactions.current(session)
         if transaction is None and not session.parameter("AUTOCOMMIT"):
             transaction = session.transaction = transactions.Transaction()
         if transaction is None:
-            await self._writes.commit(staged, principal=session.principal, query_id=call.query_id)
+            await self._writes.commit(
+                staged, principal=session.principal, query_id=execution.query_id
+            )
         else:
-            transactions.hold(session, staged, call.query_id)
+            transactions.hold(session, staged, execution.query_id)
 
 
 STATUS_COLUMNS = (outcomes.Column(name="status", type="text"),)
@@ -482,9 +493,9 @@ STATEMENT_TYPES: Mapping[type, outcomes.StatementType] = {
     operations.SetVariables: outcomes.StatementType.ALTER_SESSION,
     operations.UnsetVariables: outcomes.StatementType.ALTER_SESSION,
     operations.AlterSession: outcomes.StatementType.ALTER_SESSION,
-    operations.Begin: outcomes.StatementType.BEGIN,
-    operations.Rollback: outcomes.StatementType.BEGIN,
-    operations.Commit: outcomes.StatementType.COMMIT,
+    operations.BeginTransaction: outcomes.StatementType.BEGIN,
+    operations.RollbackTransaction: outcomes.StatementType.BEGIN,
+    operations.CommitTransaction: outcomes.StatementType.COMMIT,
 }
 
 

@@ -51,7 +51,7 @@ async def check_not_lost(
     if not session.transaction_lost:
         return
     held = session.held
-    is_over = isinstance(operation, operations.Begin | operations.Rollback)
+    is_over = isinstance(operation, operations.BeginTransaction | operations.RollbackTransaction)
     is_missed = held is not None and not is_over and not await _is_committed(held, written)
     session.transaction_lost, session.held = False, None
     if held is None:

@@ -31,7 +31,7 @@ async def serve(connection: socket.socket, spill_directory: Path) -> None:
     reader, writer = await asyncio.open_connection(sock=connection, limit=frames.BUFFER_BYTES)
     incoming = frames.Incoming(reader)
     planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=False)
-    decoder = msgspec.msgpack.Decoder(engine.Query)
+    decoder = msgspec.msgpack.Decoder(engine.EngineQuery)
     running: asyncio.Task[None] | None = None
     while True:
         try:
@@ -46,7 +46,7 @@ async def serve(connection: socket.socket, spill_directory: Path) -> None:
 
 
 async def _answer(
-    query: engine.Query, writer: asyncio.StreamWriter, planner: engine_datafusion.Planner
+    query: engine.EngineQuery, writer: asyncio.StreamWriter, planner: engine_datafusion.Planner
 ) -> None:
     # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
     try:

@@ -44,7 +44,7 @@ CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "br
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class WriteTarget:
     """Where rows go: a table, staged or not, and which of its fields the rows have, in order.
 
     judge: is asked once more about the table when the rows are committed.
@@ -60,7 +60,7 @@ class Target:
 class Staged:
     """Files that are written and not yet committed."""
 
-    target: Target
+    target: WriteTarget
     files: tuple[manifests.DataFile, ...]
     rows: int
     removed: tuple[manifests.DataFile, ...] = ()
@@ -91,7 +91,7 @@ class Writes:
         self._appends = appends
         self._new_id = new_id
 
-    async def stage(self, query: engine.Query, target: Target, *, by: str) -> Staged:
+    async def stage(self, query: engine.EngineQuery, target: WriteTarget, *, by: str) -> Staged:
         """Run query and make its rows files of target. by: ARN of the writer.
 
         The query's columns are target's fields, in order. Raises EngineFault, DiskFull.
@@ -172,7 +172,7 @@ class Writes:
         await self._forget(staged.target.loaded.ident, [file.file_path for file in staged.files])
 
     async def _adopt(
-        self, written: engine.WrittenFile, target: Target, *, by: str
+        self, written: engine.WrittenFile, target: WriteTarget, *, by: str
     ) -> manifests.DataFile:
         """Make a finished local file an object below the table's location."""
         path = Path(written.path)
@@ -207,7 +207,7 @@ class Writes:
             await self._files.remove(uri, table_bucket=ident.table_bucket)
 
 
-def _same_table(target: Target) -> owners.Judge:
+def _same_table(target: WriteTarget) -> owners.Judge:
     """Return the check that rows go into the very table that they were made for."""
     made_for = target.loaded.pointer.object_uuid
 
@@ -247,8 +247,8 @@ def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
     return None
 
 
-def _writing(query: engine.Query, write: engine.Write) -> engine.Query:
-    return engine.Query(
+def _writing(query: engine.EngineQuery, write: engine.Write) -> engine.EngineQuery:
+    return engine.EngineQuery(
         text=query.text,
         query_id=query.query_id,
         relations=query.relations,
@@ -259,7 +259,7 @@ def _writing(query: engine.Query, write: engine.Write) -> engine.Query:
     )
 
 
-def _order(target: Target, folder: Path) -> engine.Write:
+def _order(target: WriteTarget, folder: Path) -> engine.Write:
     metadata = target.loaded.metadata
     declared = tabletypes.declared_types(metadata.properties)
     places = {field["id"]: index for index, field in enumerate(target.fields)}
@@ -289,10 +289,10 @@ def _order(target: Target, folder: Path) -> engine.Write:
     )
 
 
-def _check(field: Mapping[str, Any], declared: str | None) -> engine.Check:
+def _check(field: Mapping[str, Any], declared: str | None) -> engine.ColumnConstraint:
     kind = tabletypes.sql_type(field["type"], declared)
     limited = kind.kind in ("text", "binary")
-    return engine.Check(
+    return engine.ColumnConstraint(
         name=names.shown(field["name"]),
         required=field["required"],
         length_max=kind.length if limited else None,
@@ -306,7 +306,7 @@ def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
     return tuple(tabletypes.plain_list(column.combine_chunks())[0] for column in row.columns)
 
 
-def _file_uri(target: Target, partition: tuple[Any, ...], *, name: str) -> str:
+def _file_uri(target: WriteTarget, partition: tuple[Any, ...], *, name: str) -> str:
     """Return where a data file goes: in the folder of its partition, below the table's data folder.
 
     Where the folder's name makes the key longer than a key may be, the file lies in the data folder
@@ -321,7 +321,7 @@ def _file_uri(target: Target, partition: tuple[Any, ...], *, name: str) -> str:
     return uri
 
 
-def _partition_path(target: Target, partition: tuple[Any, ...]) -> str:
+def _partition_path(target: WriteTarget, partition: tuple[Any, ...]) -> str:
     metadata = target.loaded.metadata
     fields = metadata.default_spec()["fields"]
     if not fields:
@@ -334,7 +334,7 @@ def _partition_path(target: Target, partition: tuple[Any, ...]) -> str:
     return transforms.partition_path(fields, results, partition)
 
 
-def _sort_keys(target: Target) -> list[str] | None:
+def _sort_keys(target: WriteTarget) -> list[str] | None:
     """Return ORDER BY keys of the table's sort order; None when it has none that SQL can say."""
     order = target.loaded.metadata.default_sort_order()
     by_id = {field["id"]: field["name"] for field in target.fields}
@@ -349,7 +349,7 @@ def _sort_keys(target: Target) -> list[str] | None:
 
 
 def plan_text(
-    query: resolve.BoundQuery, target: Target, fields: Sequence[Mapping[str, Any]]
+    query: resolve.BoundQuery, target: WriteTarget, fields: Sequence[Mapping[str, Any]]
 ) -> str:
     """Return the engine's text whose columns are target's fields, in order.
 

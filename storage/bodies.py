@@ -17,7 +17,7 @@ from typing import Literal
 
 from storage import errors, records
 from storage.batch import Delete, Put, Reading, Store, Write
-from storage.model import Body, ByteRange, InlineBody, Repeat, Segment
+from storage.model import Body, ByteRange, InlineBody, Segment, SharedBytes
 
 ROWS_BYTES_MAX = 1 << 20
 """The largest body that may be stored in the index."""
@@ -88,7 +88,7 @@ def name_repeating(
     reading: Reading,
     data: bytes,
     *,
-    repeats: Sequence[Repeat],
+    repeats: Sequence[SharedBytes],
     other: Sequence[Segment],
     row: str,
     now_ms: int,

@@ -121,7 +121,7 @@ class NotModified(StorageError):
     """The client already has this version, whose ETag is `etag`."""
 
 
-class BodyTooLarge(StorageError):
+class SizeLimitExceeded(StorageError):
     """The body is larger than the caller's limit; `size_bytes`, `limit_bytes`."""
 
 

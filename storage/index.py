@@ -76,7 +76,7 @@ READ_AT_REST = (*LAYING_BODIES, Store.LOG, Store.REFS)
 """The stores that are read without a server: blobs are named there, or commits are logged."""
 
 
-class View:
+class ReadView:
     """One consistent state of the index. Keep it short: an old view makes the file grow."""
 
     __slots__ = ("_cursors", "_databases", "_transaction")
@@ -88,7 +88,7 @@ class View:
         self._databases = databases
         self._cursors: dict[Store, Any] | None = None
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> ReadView:
         return self
 
     def __exit__(
@@ -98,8 +98,8 @@ class View:
         trace: TracebackType | None,
     ) -> None:
         # An aborted transaction keeps its reader slot until its last reference is gone, and the
-        # traceback of a stored exception may keep this View for long. Without this, some thousand
-        # of them use up all slots, and every read fails.
+        # traceback of a stored exception may keep this ReadView for long. Without this, some
+        # thousand of them use up all slots, and every read fails.
         self._transaction.abort()
         self._transaction = self._cursors = None
 
@@ -203,9 +203,9 @@ class Index:
         self._writer.join()
         self._environment.close()
 
-    def view(self) -> View:
+    def view(self) -> ReadView:
         """Open one consistent read; use it as a context manager and keep it short."""
-        return View(self._environment.begin(), self._databases)
+        return ReadView(self._environment.begin(), self._databases)
 
     def object_changes(self, bucket_id: int) -> int:
         """Return a number that grows with every change of a bucket's objects.
@@ -599,7 +599,7 @@ class _NoRoom(Exception):
     """The map or the disk is full; the transaction was undone."""
 
 
-class _Writing(View):
+class _Writing(ReadView):
     """The open write transaction; derivations read from it."""
 
     __slots__ = ("_changes", "changed", "written_bytes")
@@ -759,7 +759,7 @@ def identify(path: Path, disk: Disk) -> Identity | None:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[View | None]:
+def reading(path: Path) -> Iterator[ReadView | None]:
     """Open an index that no process serves, read-only; None if it has no store yet.
 
     The caller holds the folder's lock. The file is not changed.
@@ -774,7 +774,7 @@ def reading(path: Path) -> Iterator[View | None]:
         except lmdb.NotFoundError:
             yield None
             return
-        with View(environment.begin(), databases) as view:
+        with ReadView(environment.begin(), databases) as view:
             yield view
     finally:
         environment.close()

@@ -80,7 +80,7 @@ class SegmentBody(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Body: TypeAlias = InlineBody | SegmentBody
 
 
-class Repeat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SharedBytes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """length bytes of a new body, from start on, that are those of another body from `other` on."""
 
     start: int
@@ -95,7 +95,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     key: str
-    repeats: tuple[Repeat, ...]
+    repeats: tuple[SharedBytes, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -49,7 +49,7 @@ from storage.batch import (
     Write,
 )
 from storage.blobs import Blobs
-from storage.index import Index, View
+from storage.index import Index, ReadView
 from storage.model import (
     ALWAYS,
     NULL_VERSION,
@@ -130,7 +130,7 @@ class Objects:
         self._now_ms = now_ms
         self._new_id = new_id
 
-    def view(self) -> View:
+    def view(self) -> ReadView:
         """Open a view for several reads of one request; keep it short."""
         return self._index.view()
 
@@ -185,7 +185,7 @@ class Objects:
         """Return an object's bytes, blocking; for small ones. Raises BodyTooLarge, BodyMissing."""
         size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
         if size_bytes > limit_bytes:
-            raise errors.BodyTooLarge(
+            raise errors.SizeLimitExceeded(
                 f"{info.key!r} has {size_bytes} bytes, more than {limit_bytes}",
                 size_bytes=size_bytes,
                 limit_bytes=limit_bytes,
@@ -707,7 +707,7 @@ class Objects:
         with self._index.view() as view:
             bucket_id = records.bucket_id(buckets.find(view, bucket))
             page = listing.page(
-                versions.Rows(view, bucket_id),
+                versions.VersionRows(view, bucket_id),
                 prefix=versions.entry_of(prefix),
                 delimiter=versions.entry_of(delimiter),
                 start_after=versions.entry_behind(view, bucket_id, key_marker, version_marker),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storage import errors, opening, sweep
 from storage.disk import Disk
-from storage.index import View, identify, reading
+from storage.index import ReadView, identify, reading
 from storage.sweep import Missing
 
 
@@ -48,7 +48,7 @@ class Plan:
 
 
 @contextlib.contextmanager
-def examining(path: Path, *, disk: Disk) -> Iterator[View]:
+def examining(path: Path, *, disk: Disk) -> Iterator[ReadView]:
     """Open the index of a data folder that no server holds, read-only, and lock the folder. Blocks.
 
     Raises FolderInUse, NewerFormat, CorruptIndex, and CorruptFolder for what cannot be repaired.
@@ -78,7 +78,7 @@ def plan(path: Path, *, disk: Disk) -> Plan:
         return _plan(path, view, disk)
 
 
-def _plan(path: Path, view: View, disk: Disk) -> Plan:
+def _plan(path: Path, view: ReadView, disk: Disk) -> Plan:
     blobs = path / "blobs"
     survey = sweep.survey(view, blobs, disk)
     missing = tuple(sweep.names_of(view, survey.lost)) if survey.lost else ()

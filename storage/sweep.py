@@ -25,7 +25,7 @@ from storage import bodies, errors, keys, records
 from storage.batch import Batch, Delete, Derivation, Reading, Store, Write
 from storage.blobs import FOLDERS, Blobs
 from storage.disk import Disk
-from storage.index import Index, View
+from storage.index import Index, ReadView
 from storage.model import NowMs, Segment
 
 INTERVAL_S = 1.0
@@ -116,7 +116,7 @@ class Survey:
         return self.arriving
 
 
-def survey(view: View, folder: Path, disk: Disk) -> Survey:
+def survey(view: ReadView, folder: Path, disk: Disk) -> Survey:
     """Compare the blob files below folder with what the index names."""
     released = {
         records.decode_released(value).name
@@ -144,7 +144,7 @@ def survey(view: View, folder: Path, disk: Disk) -> Survey:
     )
 
 
-def names_of(view: View, lost: Set[str]) -> Iterator[Missing]:
+def names_of(view: ReadView, lost: Set[str]) -> Iterator[Missing]:
     """Yield the names whose blobs are lost."""
     for bucket, value in view.scan(Store.BUCKETS, b""):
         bucket_id = records.bucket_id(value)
@@ -360,7 +360,7 @@ class _Step:
     batch: Batch
 
 
-def _named_in(view: View, folder: str) -> set[str]:
+def _named_in(view: ReadView, folder: str) -> set[str]:
     start = b"f" + bytes.fromhex(folder)
     return {key[1:].hex() for key, _ in view.scan(Store.BLOBS, start, keys.successor(start))}
 
@@ -373,7 +373,7 @@ def _forget_row(row: tuple[bytes, str]) -> tuple[Write, ...]:
     )
 
 
-def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation]:
+def _bucket_rows(view: ReadView, bucket_id: int, now_ms: int) -> Iterator[Derivation]:
     """Yield derivations that remove up to STEP_MAX rows of a deleted bucket, an upload's parts
     before the upload.
 
@@ -402,7 +402,7 @@ def _bucket_rows(view: View, bucket_id: int, now_ms: int) -> Iterator[Derivation
             yield _removal(store, key, (), now_ms)
 
 
-def forgotten_buckets(view: View) -> Iterator[int]:
+def forgotten_buckets(view: ReadView) -> Iterator[int]:
     """Yield the ids of buckets that are neither there nor released, and yet have rows.
 
     An older release left the rows of the catalog behind.
@@ -422,7 +422,7 @@ def forgotten_buckets(view: View) -> Iterator[int]:
             start = prefix + keys.bucket_range(bucket_id)[1]
 
 
-def _part_rows(view: View, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:
+def _part_rows(view: ReadView, upload_id: bytes, now_ms: int) -> Iterator[Derivation]:
     for key, value in view.scan(Store.PARTS, upload_id, keys.successor(upload_id)):
         yield _removal(Store.PARTS, key, records.decode_part(value).segments, now_ms)
 

@@ -48,14 +48,14 @@ class Stored:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class VersionChange:
     """What happens to stored versions: writes, and the segments that lose a name."""
 
     writes: tuple[Write, ...] = ()
     removed: tuple[Segment, ...] = ()
 
 
-_NO_CHANGE = Change()
+_NO_CHANGE = VersionChange()
 
 
 def is_version_id(text: str) -> bool:
@@ -131,7 +131,7 @@ def plan_succession(
     address: bytes,
     before: records.ObjectRecord | None,
     versioning: Versioning | None,
-) -> Change:
+) -> VersionChange:
     """Return what a new version of a key does to the stored ones, besides taking the newest's row.
 
     before: the newest version, if there is one, at address. A null version replaces the null
@@ -140,12 +140,12 @@ def plan_succession(
     if before is None:
         return _NO_CHANGE
     if versioning is None:
-        return Change(removed=before.segments)
+        return VersionChange(removed=before.segments)
     writes: list[Write] = []
     removed: tuple[Segment, ...] = ()
     if versioning == "Suspended":
         if before.version_id == NULL_VERSION:
-            return Change(removed=before.segments)
+            return VersionChange(removed=before.segments)
         replaced = reading.get(Store.VERSIONS, address)
         if replaced is not None:
             writes.append(Delete(store=Store.VERSIONS, key=address))
@@ -155,19 +155,23 @@ def plan_succession(
         row += _position(before.sequence)
     _, placing = keys.place(reading, Store.VERSIONS, bucket_id, key)
     writes += (*placing, Put(store=Store.VERSIONS, key=row, value=records.encode(before)))
-    return Change(writes=tuple(writes), removed=removed)
+    return VersionChange(writes=tuple(writes), removed=removed)
 
 
-def plan_removal(reading: Reading, version: Stored) -> Change:
+def plan_removal(reading: Reading, version: Stored) -> VersionChange:
     """Return what removes one version. The newest of the older ones follows a removed newest."""
     removed = records.decode_object(version.value).segments
     if not version.newest:
-        return Change(writes=(Delete(store=Store.VERSIONS, key=version.row),), removed=removed)
+        return VersionChange(
+            writes=(Delete(store=Store.VERSIONS, key=version.row),), removed=removed
+        )
     follower = _newest_older(reading, version.address)
     if follower is None:
-        return Change(writes=(Delete(store=Store.OBJECTS, key=version.row),), removed=removed)
+        return VersionChange(
+            writes=(Delete(store=Store.OBJECTS, key=version.row),), removed=removed
+        )
     row, value = follower
-    return Change(
+    return VersionChange(
         writes=(
             Put(store=Store.OBJECTS, key=version.row, value=value),
             Delete(store=Store.VERSIONS, key=row),
@@ -176,7 +180,7 @@ def plan_removal(reading: Reading, version: Stored) -> Change:
     )
 
 
-class Rows:
+class VersionRows:
     """A bucket's versions for a listing: an entry is the encoded key, its end mark and a position.
 
     Each row is a version's record, and whether the version is its key's newest.

@@ -82,7 +82,7 @@ def test_readme_names_every_flag() -> None:
 
 @pytest.mark.parametrize("client", ["pyiceberg", "boto3", "duckdb", "snowflake", "spark", "trino"])
 def test_readme_shows_what_connect_prints(client: str) -> None:
-    place = connect.Place(
+    place = connect.ClientSettings(
         url="http://127.0.0.1:5253",
         access_key="ACCESS_KEY",
         secret_key="SECRET_KEY",
@@ -191,7 +191,11 @@ def test_compatibility_names_every_kind_of_statement_as_the_code_has_it() -> Non
             kinds.add(type(parse.parse(text)))
     assert set(parse.REFUSED) <= {name for name, done in said.items() if done == "no"}
     # One example may stand for its opposite: BEGIN for COMMIT, SET for UNSET.
-    paired = {operations.Commit, operations.Rollback, operations.UnsetVariables}
+    paired = {
+        operations.CommitTransaction,
+        operations.RollbackTransaction,
+        operations.UnsetVariables,
+    }
     assert kinds | paired == set(typing.get_args(operations.Operation))
 
 

@@ -23,7 +23,7 @@ LAST_ADDED = -1
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of a schema by id, and their ids by full name."""
 
-    by_id: dict[int, datatypes.Column]
+    by_id: dict[int, datatypes.NestedField]
     ids: dict[str, int]
 
     @classmethod

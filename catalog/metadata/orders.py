@@ -37,7 +37,7 @@ def check_order(order: Any, columns: drafts.Columns) -> Json:
 
 
 def _check_source(
-    transform: transforms.Transform, source_id: int, columns: dict[int, datatypes.Column]
+    transform: transforms.Transform, source_id: int, columns: dict[int, datatypes.NestedField]
 ) -> None:
     source = columns.get(source_id)
     if source is None:

@@ -140,7 +140,7 @@ def _check_identifiers(schema: Json) -> None:
 
 
 def _identifier_problem(
-    column: datatypes.Column, columns: dict[int, datatypes.Column]
+    column: datatypes.NestedField, columns: dict[int, datatypes.NestedField]
 ) -> str | None:
     if not datatypes.is_primitive(column.type):
         return "not a primitive type field"

@@ -69,7 +69,7 @@ def parse_transform(field: Json) -> transforms.Transform:
 def check_source(
     transform: transforms.Transform,
     source_id: int,
-    columns: Mapping[int, datatypes.Column],
+    columns: Mapping[int, datatypes.NestedField],
     *,
     name: str,
 ) -> None:

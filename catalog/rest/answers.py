@@ -132,7 +132,7 @@ async def no_content(_: records.IdempotencyRow) -> asgi.Response:
 
 
 def vend(
-    service: Service, call: calls.Call, ident: idents.TableIdent, grant: credentials.Grant
+    service: Service, call: calls.Call, ident: idents.TableIdent, grant: credentials.FileGrant
 ) -> credentials.Vended:
     """Return keys for a table's files and where those are, as the client reached us."""
     namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
@@ -149,7 +149,7 @@ def _etag(
     service: Service,
     call: calls.Call,
     loaded: LoadedTable,
-    grant: credentials.Grant | None,
+    grant: credentials.FileGrant | None,
     *,
     refs_only: bool,
 ) -> str:

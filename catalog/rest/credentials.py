@@ -25,7 +25,7 @@ KEPT_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Grant:
+class FileGrant:
     """A caller's rights on a table's files. window: the quarter of an hour that it is for."""
 
     location: str
@@ -46,7 +46,7 @@ class Vended:
     credential: Mapping[str, Any]
 
 
-class Credentials:
+class CredentialVending:
     """Vends keys. ring: signs their tokens. region: for clients' signatures."""
 
     def __init__(
@@ -67,20 +67,20 @@ class Credentials:
 
     def grant(
         self, caller: callers.Caller, ident: idents.TableIdent, pointer: records.Pointer
-    ) -> Grant | None:
+    ) -> FileGrant | None:
         """Return the caller's rights on a table's files, None if there are none."""
         demands = self._access.on_object(ident, pointer.object_uuid, rights.FILE_ACTIONS)
         reads, writes = (self._access.permits(caller.principal, (each,)) for each in demands)
         if not reads:
             return None
-        return Grant(
+        return FileGrant(
             location=properties.plain_uri(pointer.location),
             writable=writes,
             window=self._now_ms() // WINDOW_MS,
         )
 
     def vend(
-        self, caller: callers.Caller, grant: Grant, *, origin: str, refresh_path: str
+        self, caller: callers.Caller, grant: FileGrant, *, origin: str, refresh_path: str
     ) -> Vended:
         """Return keys for a grant, with the client's other settings.
 
@@ -97,7 +97,7 @@ class Credentials:
         }
         return Vended(config=config, credential={"prefix": grant.location + "/", "config": config})
 
-    def _keys(self, principal: model.Principal, grant: Grant) -> tokens.VendedKeys:
+    def _keys(self, principal: model.Principal, grant: FileGrant) -> tokens.VendedKeys:
         identity = (principal.name, grant.location, grant.writable, grant.window)
         kept = self._kept.get(identity)
         if kept is not None:

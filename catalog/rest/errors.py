@@ -7,15 +7,15 @@ class RestError(Exception):
     """A condition of the REST face. `str()` is one sentence for the user."""
 
 
-class NoSuchRoute(RestError):
+class NoSuchEndpoint(RestError):
     """The catalog has no such path, or not for this method."""
 
 
-class NotImplementedHere(RestError):
+class EndpointNotImplemented(RestError):
     """An operation of the specification that is not implemented."""
 
 
-class MalformedBody(RestError):
+class MalformedJson(RestError):
     """A request's body is not the JSON of its operation."""
 
 

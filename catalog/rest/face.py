@@ -51,7 +51,7 @@ class IcebergFace:
             tables=tables,
             views=views,
             access=asking,
-            credentials=credentials.Credentials(
+            credentials=credentials.CredentialVending(
                 ring=ring, access=asking, region=region, now_ms=now_ms, new_id=new_id
             ),
             idempotency=idempotency.Idempotency(store=store, refuse=wire.encode_error),
@@ -73,7 +73,7 @@ class IcebergFace:
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
         """Return the error of an operation without a handler."""
-        return errors.NotImplementedHere(f"{operation.name} is not implemented")
+        return errors.EndpointNotImplemented(f"{operation.name} is not implemented")
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return an error in the catalog's form, or in OAuth's for the token endpoint."""
@@ -96,7 +96,7 @@ class IcebergFace:
         return wire.encode_error(status, error_type, message)
 
 
-def _row_of(request: asgi.Request) -> rows.Row | None:
+def _row_of(request: asgi.Request) -> rows.RestRow | None:
     """Return the row of a request, None if it has none or cannot be parsed."""
     try:
         return rows.ROUTES.find(request.method, request.segments[1:])

@@ -115,6 +115,6 @@ def _row_key(place: records.Place, principal: str, key: str) -> bytes:
     try:
         return records.idempotency_key(place.bucket_id, principal, key)
     except ValueError:
-        raise rest_errors.MalformedBody(
+        raise rest_errors.MalformedJson(
             f"Malformed request: the idempotency key {key[:50]!r} is not a UUID"
         ) from None

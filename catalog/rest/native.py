@@ -29,7 +29,7 @@ WIRE_ERRORS: Final[native.ErrorTable] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Services:
+class TablesServices:
     """The services of this module's handlers."""
 
     tables: Tables
@@ -37,7 +37,7 @@ class Services:
     sweep: TableSweep
 
 
-async def get_warehouse(services: Services, call: calls.Call) -> asgi.Response:
+async def get_warehouse(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer how a table bucket was made."""
     name = call.value["warehouse"]
     access = services.access
@@ -53,7 +53,7 @@ async def get_warehouse(services: Services, call: calls.Call) -> asgi.Response:
     )
 
 
-async def list_loads(services: Services, call: calls.Call) -> asgi.Response:
+async def list_loads(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer the source objects that a table has taken in."""
     ident = _table_of(call)
     services.access.check(call.principal, services.access.on_table(ident, ("GetTable",)))
@@ -75,7 +75,7 @@ async def list_loads(services: Services, call: calls.Call) -> asgi.Response:
     )
 
 
-async def list_reports(services: Services, call: calls.Call) -> asgi.Response:
+async def list_reports(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer the scan and commit reports that clients sent of a table."""
     ident = _table_of(call)
     services.access.check(call.principal, services.access.on_table(ident, ("GetTable",)))
@@ -93,19 +93,19 @@ async def list_reports(services: Services, call: calls.Call) -> asgi.Response:
     )
 
 
-async def start_sweep(services: Services, call: calls.Call) -> asgi.Response:
+async def start_sweep(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Begin a sweep in the background."""
     name, dry_run = _sweep_of(call)
     return asgi.json_response(_report(services.sweep.start(name, dry_run=dry_run)), 202)
 
 
-async def get_sweep(services: Services, call: calls.Call) -> asgi.Response:
+async def get_sweep(services: TablesServices, call: calls.Call) -> asgi.Response:
     """Answer how far the latest sweep is."""
     name, dry_run = _sweep_of(call)
     return asgi.json_response(_report(services.sweep.report(name, dry_run=dry_run)))
 
 
-def _demand_admin(services: Services, call: calls.Call) -> tuple[model.Demand, ...]:
+def _demand_admin(services: TablesServices, call: calls.Call) -> tuple[model.Demand, ...]:
     resource = services.access.bucket_arn(call.value["warehouse"])
     return (model.Demand(action="lake:Admin", resource=resource),)
 
@@ -114,7 +114,7 @@ def _sweep_of(call: calls.Call) -> tuple[str, bool]:
     """Return the table bucket to sweep, and whether it is a dry run."""
     dry_run = native.parameters_of(call).get("dry_run", "false").lower()
     if dry_run not in ("true", "false"):
-        raise errors.InvalidArgument(f"dry_run is true or false, not {dry_run!r}")
+        raise errors.InvalidCatalogRequest(f"dry_run is true or false, not {dry_run!r}")
     return call.value["warehouse"], dry_run == "true"
 
 
@@ -151,18 +151,18 @@ def _table_of(call: calls.Call) -> idents.TableIdent:
     text = native.parameters_of(call).get("table", "")
     parts = text.split(idents.SEPARATOR if idents.SEPARATOR in text else ".")
     if len(parts) < 2 or "" in parts:
-        raise errors.InvalidArgument("table must name a namespace and a table: table=ns.t")
+        raise errors.InvalidCatalogRequest("table must name a namespace and a table: table=ns.t")
     return idents.TableIdent(
         table_bucket=call.value["warehouse"], namespace=tuple(parts[:-1]), name=parts[-1]
     )
 
 
-TABLE: Final = native.Parameter(
+TABLE: Final = native.QueryParameter(
     name="table",
     meaning="Levels and name, joined by dots, or by 0x1F where a name holds dots",
     required=True,
 )
-DRY_RUN: Final = native.Parameter(
+DRY_RUN: Final = native.QueryParameter(
     name="dry_run", meaning="List only, change nothing", schema=native.FLAG
 )
 TALLY: Final = native.object_of(files=native.WHOLE, size_bytes=native.WHOLE)
@@ -189,7 +189,7 @@ REPORT: Final = native.object_of(
 )
 
 ROWS: Final = (
-    native.Row(
+    native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}",
         operation=calls.Operation(name="getWarehouse", handler=get_warehouse),
@@ -201,12 +201,15 @@ ROWS: Final = (
             settings=native.ANY_OBJECT,
         ),
     ),
-    native.Row(
+    native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}/loads",
         operation=calls.Operation(name="listLoads", handler=list_loads),
         summary="Source objects that a table has taken in",
-        parameters=(TABLE, native.Parameter(name="after", meaning="`next` of the page before")),
+        parameters=(
+            TABLE,
+            native.QueryParameter(name="after", meaning="`next` of the page before"),
+        ),
         answer=native.object_of(
             loads=native.list_of(
                 native.object_of(
@@ -219,7 +222,7 @@ ROWS: Final = (
             next=native.TEXT_OR_NULL,
         ),
     ),
-    native.Row(
+    native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}/metrics",
         operation=calls.Operation(name="listReports", handler=list_reports),
@@ -235,7 +238,7 @@ ROWS: Final = (
             )
         ),
     ),
-    native.Row(
+    native.NativeRow(
         method="POST",
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="startSweep", handler=start_sweep, demands=_demand_admin),
@@ -244,7 +247,7 @@ ROWS: Final = (
         status=202,
         answer=REPORT,
     ),
-    native.Row(
+    native.NativeRow(
         method="GET",
         template="/_api/v1/warehouses/{warehouse}/sweep",
         operation=calls.Operation(name="getSweep", handler=get_sweep, demands=_demand_admin),

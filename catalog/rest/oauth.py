@@ -120,11 +120,11 @@ class TokenEndpoint:
             )
         try:
             claims = tokens.verify(self._ring, token, types=EXCHANGEABLE, now_ms=self._now_ms())
-        except access_errors.ExpiredToken:
+        except access_errors.ExpiredJWT:
             if client is not None:
                 return client
             raise errors.TokenRefused("invalid_grant", "the token has expired") from None
-        except access_errors.InvalidToken as error:
+        except access_errors.InvalidJWT as error:
             raise errors.TokenRefused("invalid_grant", str(error)) from None
         issued_to = self._principals.by_name(claims.subject)
         if issued_to is None or (client is not None and client.name != issued_to.principal.name):

@@ -61,7 +61,7 @@ def _page_size(text: str | None) -> int:
     if text is None:
         return PAGE_DEFAULT
     if not (text.isascii() and text.isdecimal()) or not int(text[:10]) >= 1:
-        raise errors.InvalidArgument(f"Invalid pageSize: {text} is not a positive number")
+        raise errors.InvalidCatalogRequest(f"Invalid pageSize: {text} is not a positive number")
     return min(int(text[:10]), PAGE_MAX)
 
 

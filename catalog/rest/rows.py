@@ -29,7 +29,7 @@ from server.auth import callers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class RestRow:
     """One operation and its route.
 
     path: as a server's `endpoints` list spells it. advertised: whether it stands in that list once
@@ -69,9 +69,9 @@ def _row(
     authentication: callers.Authentication = callers.Authentication.REQUIRED,
     advertised: bool = True,
     commits: bool = False,
-) -> Row:
+) -> RestRow:
     method, path = endpoint.split(" ")
-    return Row(
+    return RestRow(
         method=method,
         path=path,
         operation=calls.Operation(
@@ -134,7 +134,7 @@ _NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
 _TABLE: Final = _NAMESPACE + "/tables/{table}"
 _VIEW: Final = _NAMESPACE + "/views/{view}"
 
-ROWS: Final[tuple[Row, ...]] = (
+ROWS: Final[tuple[RestRow, ...]] = (
     _row(
         "getConfig",
         "GET /v1/config",
@@ -303,7 +303,7 @@ ROUTES: Final = routes.Routes((row.method, row.path, row) for row in ROWS)
 
 async def _refuse_route(service: Service, call: calls.Call) -> asgi.Response:
     path = call.request.raw_path.decode("latin-1")[:200]
-    raise errors.NoSuchRoute(f"No route for request: {call.request.method} {path}")
+    raise errors.NoSuchEndpoint(f"No route for request: {call.request.method} {path}")
 
 
 UNKNOWN: Final = calls.Operation(name="", handler=_refuse_route)

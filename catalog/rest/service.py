@@ -40,7 +40,7 @@ class Service:
     tables: Tables
     views: Views
     access: access.Access
-    credentials: credentials.Credentials
+    credentials: credentials.CredentialVending
     idempotency: idempotency.Idempotency
     tokens: oauth.TokenEndpoint
     default_warehouse: str

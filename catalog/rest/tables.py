@@ -87,7 +87,7 @@ async def load_table(service: Service, call: calls.Call) -> asgi.Response:
     """Answer with a table's metadata, or that the client's is still right."""
     snapshots = call.value.query.get("snapshots", "all")
     if snapshots not in ("all", "refs", ""):
-        raise errors.MalformedBody(f"Invalid snapshots: {snapshots} is neither all nor refs")
+        raise errors.MalformedJson(f"Invalid snapshots: {snapshots} is neither all nor refs")
     loaded = await service.tables.fetch(service.ident(call))
     refs_only = snapshots == "refs"
     if refs_only and loaded.metadata_location is not None:
@@ -128,13 +128,13 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
     changes = []
     listed = reading.get_list(values, "table-changes")
     if len(listed) > commits.CHANGES_MAX:
-        raise errors.MalformedBody(
+        raise errors.MalformedJson(
             f"Malformed request: a commit has at most {commits.CHANGES_MAX} table changes"
         )
     for position, value in enumerate(listed):
         item = reading.check_object(value, what="table change")
         if item.get("identifier") is None:
-            raise errors.MalformedBody(
+            raise errors.MalformedJson(
                 f"Malformed request: table change {position} has no identifier"
             )
         ident = wire.get_ident(item, "identifier", table_bucket=table_bucket)
@@ -218,7 +218,7 @@ async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
     values = wire.parse_object(call.body)
     report_type = reading.get_text(values, "report-type")
     if report_type not in ("scan-report", "commit-report"):
-        raise errors.MalformedBody(f"Malformed request: unknown report-type {report_type[:100]}")
+        raise errors.MalformedJson(f"Malformed request: unknown report-type {report_type[:100]}")
     await service.tables.report_metrics(service.ident(call), call.body, by=call.principal.arn)
     return wire.no_content()
 

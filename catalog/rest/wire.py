@@ -38,15 +38,15 @@ JOINED_BYTES_MAX: Final = 1024 * 1024
 def parse_object(body: bytes) -> reading.Json:
     """Return a request's JSON object. Raises MalformedBody."""
     if documents.has_too_many_values(body):
-        raise errors.MalformedBody(
+        raise errors.MalformedJson(
             f"Malformed request: the body holds more than {limits.JSON_VALUES_MAX} JSON values"
         )
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise errors.MalformedBody(f"Malformed request: the body is not JSON: {error}") from None
+        raise errors.MalformedJson(f"Malformed request: the body is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise errors.MalformedBody("Malformed request: the body is not a JSON object")
+        raise errors.MalformedJson("Malformed request: the body is not a JSON object")
     return value
 
 
@@ -63,7 +63,7 @@ def get_flag(source: Mapping[str, Any], name: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise errors.MalformedBody(f"Cannot parse to a boolean value: {name}")
+        raise errors.MalformedJson(f"Cannot parse to a boolean value: {name}")
     return value
 
 
@@ -91,7 +91,7 @@ def check_ident(source: Mapping[str, Any], ident: idents.TableIdent) -> None:
         return
     named = get_ident(source, "identifier", table_bucket=ident.table_bucket)
     if named != ident:
-        raise errors.MalformedBody(
+        raise errors.MalformedJson(
             f"Malformed request: the body is about {named.dotted()}, the path about"
             f" {ident.dotted()}"
         )

@@ -20,7 +20,7 @@ from server.s3 import guard
 from storage import errors as storage_errors
 
 WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
-    errors.InvalidArgument: (400, "BadRequestException"),
+    errors.InvalidCatalogRequest: (400, "BadRequestException"),
     errors.InvalidName: (400, "IllegalArgumentException"),
     errors.InvalidLocation: (400, "ValidationException"),
     errors.InvalidProperty: (400, "ValidationException"),
@@ -52,9 +52,9 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     metadata_errors.BadRequirement: (400, "IllegalArgumentException"),
     metadata_errors.RequirementFailed: (409, "CommitFailedException"),
     metadata_errors.StaleSequenceNumber: (409, "CommitFailedException"),
-    rest_errors.NotImplementedHere: (406, "UnsupportedOperationException"),
-    rest_errors.NoSuchRoute: (404, "NotFoundException"),
-    rest_errors.MalformedBody: (400, "BadRequestException"),
+    rest_errors.EndpointNotImplemented: (406, "UnsupportedOperationException"),
+    rest_errors.NoSuchEndpoint: (404, "NotFoundException"),
+    rest_errors.MalformedJson: (400, "BadRequestException"),
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
     storage_errors.DiskFull: (507, "InsufficientStorageException"),

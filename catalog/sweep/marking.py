@@ -72,7 +72,7 @@ class Mark:
         *,
         store: store.CatalogStore,
         files: files.Files,
-        decoder: decoding.Decoder,
+        decoder: decoding.ManifestDecoder,
         logs: dict[int, Log],
         salt: bytes,
         day_ms: int,
@@ -131,21 +131,21 @@ class Mark:
 
     def owner(
         self, reading: batch.Lookup, place: records.Place, object_uuid: str, path: str
-    ) -> retention.Owner:
+    ) -> retention.OwnerState:
         """Return what is known of the thing that the location at path belongs to."""
         uri = locations.format_uri(place.table_bucket, path)
         if (place.bucket_id, object_uuid) in self._kept or uri in self._kept_places:
-            return retention.Owner.KEPT
+            return retention.OwnerState.KEPT
         if reading.get(batch.Store.POINTERS, records.uuid_key(place, object_uuid)) is not None:
-            return retention.Owner.LIVE
+            return retention.OwnerState.LIVE
         log = self._logs.get(place.bucket_id)
         departure = None if log is None else log.departures.get(object_uuid)
         if departure is not None:
             is_purged = departure.how == "purge"
-            return retention.Owner.PURGED if is_purged else retention.Owner.GONE
+            return retention.OwnerState.PURGED if is_purged else retention.OwnerState.GONE
         if reading.get(batch.Store.POINTERS, records.gone_key(place, object_uuid)) is not None:
-            return retention.Owner.KEPT  # it stood once, and the log says nothing of it
-        return retention.Owner.GONE
+            return retention.OwnerState.KEPT  # it stood once, and the log says nothing of it
+        return retention.OwnerState.GONE
 
     async def keeps_purged(self, bucket_id: int, object_uuid: str) -> bool:
         """Say whether a purged table's own properties keep its files (`gc.enabled`).

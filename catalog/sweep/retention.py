@@ -122,7 +122,7 @@ def is_retained(departure: Departure, retention: Retention, *, now_ms: int) -> b
     return departure.how == "drop" and now_ms - departure.at_ms < retention.dropped_ms
 
 
-class Owner(enum.Enum):
+class OwnerState(enum.Enum):
     """What is known of the thing that a location belongs to."""
 
     LIVE = "live"
@@ -132,7 +132,7 @@ class Owner(enum.Enum):
     """Nothing below its location is touched."""
 
 
-class Verdict(enum.Enum):
+class ObjectFate(enum.Enum):
     """What the sweep does with one object."""
 
     KEEP = "keep"
@@ -165,31 +165,31 @@ def purpose_of(key: str, location: layout.Location, *, judges_names: bool) -> Pu
 def judge(
     purpose: Purpose | None,
     *,
-    owner: Owner,
+    owner: OwnerState,
     is_reached: bool,
     modified_at_ms: int,
     tombstoned_at_ms: int | None,
     retention: Retention,
     now_ms: int,
-) -> Verdict:
+) -> ObjectFate:
     """Return what happens to an object below a known location.
 
     is_reached: retained metadata names it; a tombstone that the sweep wrote is then taken away.
     """
-    if purpose is None or owner is Owner.KEPT:
-        return Verdict.KEEP
+    if purpose is None or owner is OwnerState.KEPT:
+        return ObjectFate.KEEP
     if is_reached:
-        return Verdict.KEEP if tombstoned_at_ms is None else Verdict.SHOW
-    if owner is Owner.PURGED:
-        return Verdict.FREE
+        return ObjectFate.KEEP if tombstoned_at_ms is None else ObjectFate.SHOW
+    if owner is OwnerState.PURGED:
+        return ObjectFate.FREE
     if purpose == "scratch":
         is_old = now_ms - modified_at_ms >= retention.scratch_ms
-        return Verdict.FREE if is_old else Verdict.KEEP
-    if purpose == "hint" and owner is Owner.LIVE:
-        return Verdict.KEEP
+        return ObjectFate.FREE if is_old else ObjectFate.KEEP
+    if purpose == "hint" and owner is OwnerState.LIVE:
+        return ObjectFate.KEEP
     if tombstoned_at_ms is not None:
         is_over = now_ms - tombstoned_at_ms >= retention.noncurrent_ms
-        return Verdict.FREE if is_over else Verdict.KEEP
+        return ObjectFate.FREE if is_over else ObjectFate.KEEP
     if now_ms - modified_at_ms >= retention.unreferenced_ms:
-        return Verdict.HIDE
-    return Verdict.KEEP
+        return ObjectFate.HIDE
+    return ObjectFate.KEEP

@@ -117,8 +117,8 @@ class _Location:
 class _Step:
     """What one step of a walk judged. next_key: where the next begins; None at the end."""
 
-    owner: retention.Owner
-    verdicts: tuple[tuple[retention.Verdict, model.Seen], ...]
+    owner: retention.OwnerState
+    verdicts: tuple[tuple[retention.ObjectFate, model.Seen], ...]
     objects: int
     next_key: bytes | None
 
@@ -286,9 +286,9 @@ class TableSweep:
                 step = await asyncio.to_thread(
                     self._judge, mark, place, location, kept, prefix, next_key, metadata_only
                 )
-                if step.owner is retention.Owner.KEPT:
+                if step.owner is retention.OwnerState.KEPT:
                     return
-                if step.owner is retention.Owner.PURGED and step.objects and not is_asked:
+                if step.owner is retention.OwnerState.PURGED and step.objects and not is_asked:
                     is_asked = True
                     if await mark.keeps_purged(place.bucket_id, location.row.object_uuid):
                         return
@@ -310,12 +310,12 @@ class TableSweep:
         """Judge some objects of a location. Runs in a thread."""
         now_ms = self._store.now_ms()
         judges_names = place.bucket.settings.get(guard.LAYOUT) != "off"
-        verdicts: list[tuple[retention.Verdict, model.Seen]] = []
+        verdicts: list[tuple[retention.ObjectFate, model.Seen]] = []
         count = 0
         next_key: bytes | None = None
         with self._store.index.view() as view:
             owner = mark.owner(view, place, location.row.object_uuid, location.location.path)
-            if owner is retention.Owner.KEPT:
+            if owner is retention.OwnerState.KEPT:
                 return _Step(owner=owner, verdicts=(), objects=0, next_key=None)
             for key, _, value in keys.walk(view, batch.Store.OBJECTS, place.bucket_id, start):
                 if not key.startswith(prefix):
@@ -337,7 +337,7 @@ class TableSweep:
                     retention=kept,
                     now_ms=now_ms,
                 )
-                if verdict is not retention.Verdict.KEEP:
+                if verdict is not retention.ObjectFate.KEEP:
                     seen = model.Seen(key=key, value=value, size_bytes=record.size_bytes)
                     verdicts.append((verdict, seen))
         return _Step(owner=owner, verdicts=tuple(verdicts), objects=count, next_key=next_key)
@@ -350,7 +350,11 @@ class TableSweep:
         step: _Step,
         report: Report,
     ) -> None:
-        for verdict in (retention.Verdict.SHOW, retention.Verdict.HIDE, retention.Verdict.FREE):
+        for verdict in (
+            retention.ObjectFate.SHOW,
+            retention.ObjectFate.HIDE,
+            retention.ObjectFate.FREE,
+        ):
             judged = [seen for each, seen in step.verdicts if each is verdict]
             for start in range(0, len(judged), CHANGES_AT_ONCE):
                 some = judged[start : start + CHANGES_AT_ONCE]
@@ -361,14 +365,14 @@ class TableSweep:
         mark: marking.Mark,
         place: records.Place,
         location: _Location,
-        owner: retention.Owner,
-        verdict: retention.Verdict,
+        owner: retention.OwnerState,
+        verdict: retention.ObjectFate,
         seen: Sequence[model.Seen],
         report: Report,
     ) -> None:
         """Hide, free or show some objects of one location, in one transaction."""
         objects = self._store.objects
-        if verdict is retention.Verdict.SHOW:
+        if verdict is retention.ObjectFate.SHOW:
             if not report.dry_run:
                 count = await objects.show_hidden(place.bucket, seen, by=BY)
                 report.shown.files += count
@@ -383,7 +387,7 @@ class TableSweep:
             ):
                 raise _Changed
 
-        tally = report.hidden if verdict is retention.Verdict.HIDE else report.freed
+        tally = report.hidden if verdict is retention.ObjectFate.HIDE else report.freed
         done: Sequence[model.Seen] = ()
         if report.dry_run:
             done = seen
@@ -402,7 +406,7 @@ class TableSweep:
                     if not seen:
                         break
                     try:
-                        if verdict is retention.Verdict.HIDE:
+                        if verdict is retention.ObjectFate.HIDE:
                             done = await objects.hide_seen(place.bucket, seen, by=BY, check=check)
                         else:
                             done = await objects.free_seen(place.bucket, seen, check=check)
@@ -414,7 +418,9 @@ class TableSweep:
             left = set(seen) - set(done)
             report.deferred.add(tuple(left))
             self.totals.deferred.add(tuple(left))
-            total = self.totals.hidden if verdict is retention.Verdict.HIDE else self.totals.freed
+            total = (
+                self.totals.hidden if verdict is retention.ObjectFate.HIDE else self.totals.freed
+            )
             total.add(done)
         tally.add(done)
         report.note(verdict.value, done)

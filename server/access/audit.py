@@ -39,7 +39,7 @@ CUT: Final = "\u2026"
 SUFFIX: Final = ".jsonl"
 
 
-class Disk(Protocol):
+class AuditDisk(Protocol):
     """The methods of `storage.disk.Disk` that this module uses."""
 
     def make_folder(self, path: Path) -> None: ...
@@ -78,7 +78,13 @@ class _Files:
     """
 
     def __init__(
-        self, *, folder: Path, disk: Disk, prefix: str, anonymous: bool, now_ms: storage_model.NowMs
+        self,
+        *,
+        folder: Path,
+        disk: AuditDisk,
+        prefix: str,
+        anonymous: bool,
+        now_ms: storage_model.NowMs,
     ) -> None:
         self._folder = folder
         self._disk = disk
@@ -181,7 +187,7 @@ class _Files:
 class Audit:
     """The log of one server. The Authoriser calls `record`, the exchange the other methods."""
 
-    def __init__(self, *, folder: Path, disk: Disk, now_ms: storage_model.NowMs) -> None:
+    def __init__(self, *, folder: Path, disk: AuditDisk, now_ms: storage_model.NowMs) -> None:
         self._folder = folder
         self._disk = disk
         self._now_ms = now_ms

@@ -38,11 +38,11 @@ class WrongPassword(AccessError):
     """The user does not exist, or the password is wrong; the error does not distinguish them."""
 
 
-class InvalidToken(AccessError):
+class InvalidJWT(AccessError):
     """A token is not one of this server's, is for another use, or was changed."""
 
 
-class ExpiredToken(AccessError):
+class ExpiredJWT(AccessError):
     """A token of this server has expired."""
 
 

@@ -115,7 +115,7 @@ PrincipalMatch: TypeAlias = Literal["none", "account", "direct"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Principals:
+class PrincipalElement:
     """The principals that a resource policy's statement names. accounts: account ids, which stand
     for every principal of the account that its own policies allow."""
 
@@ -141,7 +141,7 @@ class Statement:
 
     name: str
     allow: bool
-    principals: Principals | None
+    principals: PrincipalElement | None
     not_principals: bool
     actions: tuple[Pattern, ...]
     not_actions: bool
@@ -292,9 +292,9 @@ def _resource(text: str, path: str, *, variables: bool) -> Pattern:
     return compile_pattern(text, variables=variables)
 
 
-def _principals(value: Any, path: str) -> Principals:
+def _principals(value: Any, path: str) -> PrincipalElement:
     if value == "*":
-        return Principals(everyone=True)
+        return PrincipalElement(everyone=True)
     if not isinstance(value, Mapping) or not value:
         raise _fault(path, 'must be "*" or an object like {"AWS": "arn:..."}')
     _check_elements(value, PRINCIPAL_TYPES, path)
@@ -318,7 +318,7 @@ def _principals(value: Any, path: str) -> Principals:
                 raise _fault(
                     where, f"{text!r} is neither an account id nor an ARN of a user or role"
                 )
-    return Principals(
+    return PrincipalElement(
         everyone=everyone,
         accounts=frozenset(accounts),
         arns=frozenset(arns),

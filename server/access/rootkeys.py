@@ -24,7 +24,7 @@ RandomBytes: TypeAlias = Callable[[int], bytes]
 """A source of secrets: that many unpredictable bytes."""
 
 
-class Disk(Protocol):
+class KeyDisk(Protocol):
     """The methods of `storage.disk.Disk` that this module uses."""
 
     def exists(self, path: Path) -> bool: ...
@@ -46,7 +46,7 @@ class RootKeys:
 def open_root(
     folder: Path,
     *,
-    disk: Disk,
+    disk: KeyDisk,
     random_bytes: RandomBytes,
     access_key: str | None = None,
     secret_key: str | None = None,
@@ -74,7 +74,7 @@ def open_root(
     return new_keys
 
 
-def open_ring(folder: Path, *, disk: Disk, random_bytes: RandomBytes) -> tokens.KeyRing:
+def open_ring(folder: Path, *, disk: KeyDisk, random_bytes: RandomBytes) -> tokens.KeyRing:
     """Return the signing keys of keys.json, which is created if absent. Raises CorruptKeys."""
     path = folder / KEYS_FILE
     if not disk.exists(path):
@@ -110,7 +110,7 @@ def _secret(text: Any) -> bytes:
     return secret
 
 
-def _read(disk: Disk, path: Path) -> Any:
+def _read(disk: KeyDisk, path: Path) -> Any:
     try:
         document = json.loads(disk.read_file(path))
     except ValueError:
@@ -120,7 +120,7 @@ def _read(disk: Disk, path: Path) -> Any:
     return document
 
 
-def _write(disk: Disk, path: Path, content: dict[str, Any]) -> None:
+def _write(disk: KeyDisk, path: Path, content: dict[str, Any]) -> None:
     data = json.dumps({"format": FORMAT, **content}, indent=2) + "\n"
     disk.write_file(path, data.encode(), mode=0o600)
 

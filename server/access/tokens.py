@@ -94,12 +94,12 @@ def issue(
 def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: int) -> Claims:
     """Return the claims of a token of this server. Raises InvalidToken, ExpiredToken."""
     if len(token) > limits.TOKEN_BYTES_MAX:
-        raise errors.InvalidToken("the token is too long")
+        raise errors.InvalidJWT("the token is too long")
     try:
         key_id = jwt.get_unverified_header(token).get("kid")
         secret = next((key.secret for key in ring.keys if key.key_id == key_id), None)
         if secret is None:
-            raise errors.InvalidToken("the token was not signed by this server")
+            raise errors.InvalidJWT("the token was not signed by this server")
         # pyjwt would read the clock for these three; they are checked below with now_ms.
         claims = jwt.decode(
             token,
@@ -115,14 +115,14 @@ def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: i
             },
         )
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-        raise errors.InvalidToken("the token is not valid") from None
+        raise errors.InvalidJWT("the token is not valid") from None
     verified = _claims(claims)
     if verified.typ not in types:
-        raise errors.InvalidToken("the token is for another use")
+        raise errors.InvalidJWT("the token is for another use")
     if now_ms >= verified.expires_at_ms:
-        raise errors.ExpiredToken("the token has expired")
+        raise errors.ExpiredJWT("the token has expired")
     if verified.issued_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
-        raise errors.InvalidToken("the token is from the future")
+        raise errors.InvalidJWT("the token is from the future")
     return verified
 
 
@@ -197,14 +197,14 @@ def scopes_of(claims: Claims) -> tuple[model.Scope, ...]:
     """Return the scopes of a session token. Raises InvalidToken if it has none."""
     listed = claims.extra.get("scp")
     if not isinstance(listed, list):
-        raise errors.InvalidToken("the token has no scope")
+        raise errors.InvalidJWT("the token has no scope")
     scopes = []
     for entry in listed:
         match entry:
             case [str(bucket), str(prefix), ("r" | "rw") as access]:
                 scopes.append(model.Scope(bucket=bucket, prefix=prefix, writable=access == "rw"))
             case _:
-                raise errors.InvalidToken("the token's scope cannot be read")
+                raise errors.InvalidJWT("the token's scope cannot be read")
     return tuple(scopes)
 
 
@@ -225,4 +225,4 @@ def _claims(claims: Mapping[str, Any]) -> Claims:
                 expires_at_ms=expires * 1000,
                 extra={name: value for name, value in claims.items() if name not in RESERVED},
             )
-    raise errors.InvalidToken("the token's claims cannot be read")
+    raise errors.InvalidJWT("the token's claims cannot be read")

@@ -76,7 +76,7 @@ class Payload:
         """Whether the wire holds more than the object's bytes."""
         return self.mode not in ("unsigned", "hash")
 
-    def decoder(self, *, verify_hash: bool = True) -> Decoder:
+    def decoder(self, *, verify_hash: bool = True) -> PayloadDecoder:
         """Return a fresh decoder for the body.
 
         verify_hash: whether mode `hash` hashes here; a caller that hashes anyway, off the event
@@ -96,7 +96,7 @@ class Payload:
             )
 
 
-class Decoder(Protocol):
+class PayloadDecoder(Protocol):
     """Wire bytes in, the object's bytes out."""
 
     def feed(self, data: bytes) -> bytes:

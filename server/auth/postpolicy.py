@@ -31,7 +31,7 @@ client computes the checksum of its file after the policy was signed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Condition:
+class FormCondition:
     """One condition on one field; field is lower case and without its dollar."""
 
     kind: Literal["eq", "starts-with"]
@@ -44,7 +44,7 @@ class PostPolicy:
     """What a form may say. size_range: smallest and largest file, None if it is not limited."""
 
     expires_at_ms: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[FormCondition, ...]
     size_range: tuple[int, int] | None
 
 
@@ -141,7 +141,7 @@ def parse_policy(text: str) -> PostPolicy:
         raise _malformed("has no conditions")
     if len(conditions) > limits.POST_POLICY_CONDITIONS_MAX:
         raise _malformed("has too many conditions")
-    parsed: list[Condition] = []
+    parsed: list[FormCondition] = []
     size_range: tuple[int, int] | None = None
     for condition in conditions:
         match condition:
@@ -156,7 +156,7 @@ def parse_policy(text: str) -> PostPolicy:
                     parsed.append(_equal(name[1:], value))
                 elif isinstance(value, str):
                     parsed.append(
-                        Condition(kind="starts-with", field=name[1:].lower(), value=value)
+                        FormCondition(kind="starts-with", field=name[1:].lower(), value=value)
                     )
                 else:
                     raise _malformed(f"compares the field {name!r} with what is not text")
@@ -214,7 +214,7 @@ def check_largest(policy: PostPolicy, size_bytes: int) -> None:
         )
 
 
-def _meets(condition: Condition, value: str | None) -> bool:
+def _meets(condition: FormCondition, value: str | None) -> bool:
     if condition.kind == "eq":
         return value == condition.value
     if value is None:
@@ -225,10 +225,10 @@ def _meets(condition: Condition, value: str | None) -> bool:
     return value.startswith(condition.value)
 
 
-def _equal(name: Any, value: Any) -> Condition:
+def _equal(name: Any, value: Any) -> FormCondition:
     if not isinstance(name, str) or not isinstance(value, str):
         raise _malformed("compares a field with what is not text")
-    return Condition(kind="eq", field=name.lower(), value=value)
+    return FormCondition(kind="eq", field=name.lower(), value=value)
 
 
 def _count(value: Any) -> int:

@@ -34,19 +34,19 @@ SUBRESOURCES: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Proof:
+class SigV2Proof:
     """What an `AWS KEY:SIGNATURE` header offers."""
 
     access_key: str
     signature: str
 
 
-def parse_authorization(text: str) -> Proof:
+def parse_authorization(text: str) -> SigV2Proof:
     """Return what an Authorization header of this scheme says. Raises MalformedAuthorization."""
     access_key, colon, signature = text.removeprefix("AWS ").strip().rpartition(":")
     if not colon or not access_key or not signature:
         raise errors.MalformedAuthorization("the Authorization header is not AWS KEY:SIGNATURE")
-    return Proof(access_key=access_key, signature=signature)
+    return SigV2Proof(access_key=access_key, signature=signature)
 
 
 def string_to_sign(

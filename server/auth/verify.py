@@ -520,7 +520,7 @@ class Verifier:
         presign.check_v2_time(presigned, now_ms=self._now_ms())
         principal = self._check_v2(
             request,
-            sigv2.Proof(access_key=presigned.access_key, signature=presigned.signature),
+            sigv2.SigV2Proof(access_key=presigned.access_key, signature=presigned.signature),
             expires=presigned.expires,
             token=presigned.security_token,
         )
@@ -542,7 +542,7 @@ class Verifier:
     def _check_v2(
         self,
         request: asgi.Request,
-        proof: sigv2.Proof,
+        proof: sigv2.SigV2Proof,
         *,
         expires: str | None,
         token: str | None,
@@ -614,9 +614,9 @@ class Verifier:
         if claims is None:
             try:
                 claims = tokens.verify(self._ring, token, types=types, now_ms=now_ms)
-            except access_errors.ExpiredToken as error:
+            except access_errors.ExpiredJWT as error:
                 raise errors.ExpiredToken(str(error)) from None
-            except access_errors.InvalidToken as error:
+            except access_errors.InvalidJWT as error:
                 raise errors.InvalidToken(str(error)) from None
             _keep(self._verified, token, claims, limits.VERIFIED_TOKENS_MAX)
         if claims.typ not in types:

@@ -26,7 +26,7 @@ INTEGER_RANGES: Final = {
 
 
 def check_members(
-    service: shapes.Service, operation: shapes.Operation, members: Mapping[str, Any]
+    service: shapes.ServiceModel, operation: shapes.OperationModel, members: Mapping[str, Any]
 ) -> None:
     """Raise ValidationFailed unless members (by the model's names) are a valid input."""
     if operation.input is not None:
@@ -37,8 +37,8 @@ def check_members(
 
 
 def _faults(
-    service: shapes.Service, shape: shapes.Shape, value: Any, path: str
-) -> Iterator[errors.Fault]:
+    service: shapes.ServiceModel, shape: shapes.Shape, value: Any, path: str
+) -> Iterator[errors.Violation]:
     match shape.type:
         case "document":
             return
@@ -61,8 +61,8 @@ def _faults(
 
 
 def _faults_of_structure(
-    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any], path: str
-) -> Iterator[errors.Fault]:
+    service: shapes.ServiceModel, shape: shapes.Shape, value: Mapping[str, Any], path: str
+) -> Iterator[errors.Violation]:
     for member in shape.members:
         inner = f"{path}.{member.name}" if path else member.name
         if member.name in value:
@@ -75,8 +75,8 @@ def _faults_of_structure(
 
 
 def _faults_of_list(
-    service: shapes.Service, shape: shapes.Shape, value: Sequence[Any], path: str
-) -> Iterator[errors.Fault]:
+    service: shapes.ServiceModel, shape: shapes.Shape, value: Sequence[Any], path: str
+) -> Iterator[errors.Violation]:
     assert shape.element is not None
     element = service.shapes[shape.element]
     for number, item in enumerate(value, 1):
@@ -84,8 +84,8 @@ def _faults_of_list(
 
 
 def _faults_of_map(
-    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any], path: str
-) -> Iterator[errors.Fault]:
+    service: shapes.ServiceModel, shape: shapes.Shape, value: Mapping[str, Any], path: str
+) -> Iterator[errors.Violation]:
     assert shape.key is not None
     assert shape.element is not None
     key_shape = service.shapes[shape.key]
@@ -99,7 +99,7 @@ def _faults_of_map(
             yield from _faults(service, element, item, inner)
 
 
-def _faults_of_text(shape: shapes.Shape, value: str, path: str) -> Iterator[errors.Fault]:
+def _faults_of_text(shape: shapes.Shape, value: str, path: str) -> Iterator[errors.Violation]:
     # Lengths first: a value beyond its bound is never matched against a pattern.
     too_long = False
     for fault in _faults_of_length(shape, len(value), value, path):
@@ -114,7 +114,7 @@ def _faults_of_text(shape: shapes.Shape, value: str, path: str) -> Iterator[erro
 
 def _faults_of_length(
     shape: shapes.Shape, length: int, value: Any, path: str
-) -> Iterator[errors.Fault]:
+) -> Iterator[errors.Violation]:
     if shape.minimum is not None and length < shape.minimum:
         constraint = f"Member must have length greater than or equal to {shape.minimum}"
         yield _fault(path, value, constraint)
@@ -123,7 +123,7 @@ def _faults_of_length(
         yield _fault(path, value, constraint)
 
 
-def _faults_of_number(shape: shapes.Shape, value: int, path: str) -> Iterator[errors.Fault]:
+def _faults_of_number(shape: shapes.Shape, value: int, path: str) -> Iterator[errors.Violation]:
     least, most = INTEGER_RANGES[shape.type]
     if shape.minimum is not None:
         least = max(least, shape.minimum)
@@ -135,8 +135,8 @@ def _faults_of_number(shape: shapes.Shape, value: int, path: str) -> Iterator[er
         yield _fault(path, value, f"Member must have value less than or equal to {most}")
 
 
-def _fault(path: str, value: Any, constraint: str) -> errors.Fault:
-    return errors.Fault(
+def _fault(path: str, value: Any, constraint: str) -> errors.Violation:
+    return errors.Violation(
         path=path, value=None if value is None else _show(value), constraint=constraint
     )
 

@@ -17,12 +17,12 @@ class OperationNotImplemented(AwsError):
     """The operation exists in AWS's model but has no row here."""
 
 
-class MalformedBody(AwsError):
+class MalformedDocument(AwsError):
     """The body is not a document of the protocol."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
+class Violation:
     """One violated constraint. path: in AWS's spelling; value: as shown, None for null."""
 
     path: str
@@ -33,13 +33,13 @@ class Fault:
 class ValidationFailed(AwsError):
     """Members violate constraints of the model; the message is AWS's own."""
 
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, faults: tuple[Violation, ...]) -> None:
         noun = "error" if len(faults) == 1 else "errors"
         listed = "; ".join(map(_describe, faults))
         super().__init__(f"{len(faults)} validation {noun} detected: {listed}")
         self.faults = faults
 
 
-def _describe(fault: Fault) -> str:
+def _describe(fault: Violation) -> str:
     shown = "null" if fault.value is None else f"'{fault.value}'"
     return f"Value {shown} at '{fault.path}' failed to satisfy constraint: {fault.constraint}"

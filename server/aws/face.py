@@ -24,7 +24,7 @@ with checked members; returns the result's members."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class ServiceRow:
     """One operation of a service. name: the model's. function: None if not implemented."""
 
     name: str
@@ -39,8 +39,8 @@ class Input:
 
     def __init__(
         self,
-        service: shapes.Service,
-        operation: shapes.Operation,
+        service: shapes.ServiceModel,
+        operation: shapes.OperationModel,
         labels: Mapping[str, str],
         pairs: Sequence[tuple[str, str]],
     ) -> None:
@@ -73,10 +73,10 @@ class AwsFace:
         self,
         *,
         name: str,
-        load: Callable[[], shapes.Service],
+        load: Callable[[], shapes.ServiceModel],
         services: Any,
-        rows: Mapping[str, Row],
-        missing: Callable[[str], Row],
+        rows: Mapping[str, ServiceRow],
+        missing: Callable[[str], ServiceRow],
         wire_errors: wire_errors.Table,
     ) -> None:
         self.name = name
@@ -85,10 +85,10 @@ class AwsFace:
         self._rows = rows
         self._missing = missing
         self._wire_errors = wire_errors
-        self._service: shapes.Service | None = None
+        self._service: shapes.ServiceModel | None = None
         self._operations: Mapping[str, calls.Operation] = {}
 
-    def service(self) -> shapes.Service:
+    def service(self) -> shapes.ServiceModel:
         """Return the model, read at the first call."""
         if self._service is None:
             service = self._load()
@@ -121,7 +121,7 @@ class AwsFace:
         return asgi.Response(answer.status, (*_request_id(request), *headers), body)
 
 
-def _operation(row: Row) -> calls.Operation:
+def _operation(row: ServiceRow) -> calls.Operation:
     return calls.Operation(
         name=row.name,
         handler=None if row.function is None else functools.partial(_answer, row.function),

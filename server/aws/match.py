@@ -18,11 +18,11 @@ from server.aws import shapes
 class Match:
     """An operation and the values of its labels, by wire name."""
 
-    operation: shapes.Operation
+    operation: shapes.OperationModel
     labels: Mapping[str, str]
 
 
-def match(service: shapes.Service, method: str, segments: Sequence[str]) -> Match | None:
+def match(service: shapes.ServiceModel, method: str, segments: Sequence[str]) -> Match | None:
     """Return the operation of a request; None if the service has none.
 
     segments: of the path, split at `/` and then decoded once.

@@ -18,7 +18,7 @@ from server.aws import shapes
 _FILE = "service-2.json"
 
 
-def load(service_name: str) -> shapes.Service:
+def load(service_name: str) -> shapes.ServiceModel:
     """Return the newest model of a service, by botocore's name for it (`s3tables`)."""
     newest = max((Path(botocore.__file__).parent / "data" / service_name).iterdir())
     packed = newest / f"{_FILE}.gz"

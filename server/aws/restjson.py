@@ -20,8 +20,8 @@ DEPTH_MAX: Final = 100
 
 
 def parse_members(
-    service: shapes.Service,
-    operation: shapes.Operation,
+    service: shapes.ServiceModel,
+    operation: shapes.OperationModel,
     *,
     labels: Mapping[str, str],
     pairs: Sequence[tuple[str, str]],
@@ -54,7 +54,7 @@ def parse_members(
 
 
 def encode_result(
-    service: shapes.Service, operation: shapes.Operation, result: Mapping[str, Any]
+    service: shapes.ServiceModel, operation: shapes.OperationModel, result: Mapping[str, Any]
 ) -> bytes:
     """Return the body of a success. Times in result are Unix milliseconds."""
     if operation.output is None:
@@ -73,19 +73,19 @@ def _parse_object(body: bytes) -> Mapping[str, Any]:
     if not body:
         return {}
     if documents.has_too_many_values(body):
-        raise errors.MalformedBody(
+        raise errors.MalformedDocument(
             f"The request body holds more than {limits.JSON_VALUES_MAX} JSON values."
         )
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise errors.MalformedBody(f"The request body is not valid JSON: {error}") from error
+        raise errors.MalformedDocument(f"The request body is not valid JSON: {error}") from error
     if not isinstance(said, dict):
-        raise errors.MalformedBody("The request body is not a JSON object.")
+        raise errors.MalformedDocument("The request body is not a JSON object.")
     return said
 
 
-def _parse_query(service: shapes.Service, shape: shapes.Shape, values: Sequence[str]) -> Any:
+def _parse_query(service: shapes.ServiceModel, shape: shapes.Shape, values: Sequence[str]) -> Any:
     if shape.type == "list":
         assert shape.element is not None
         element = service.shapes[shape.element]
@@ -103,10 +103,12 @@ def _parse_text(shape: shapes.Shape, text: str) -> Any:
     return text
 
 
-def _rename(service: shapes.Service, shape: shapes.Shape, value: Any, depth: int) -> Any:
+def _rename(service: shapes.ServiceModel, shape: shapes.Shape, value: Any, depth: int) -> Any:
     """Return value with wire names replaced by the model's, without nulls of structures."""
     if depth > DEPTH_MAX:
-        raise errors.MalformedBody(f"The request body is nested deeper than {DEPTH_MAX} levels.")
+        raise errors.MalformedDocument(
+            f"The request body is nested deeper than {DEPTH_MAX} levels."
+        )
     match shape.type, value:
         case "structure", dict():
             return {
@@ -131,14 +133,16 @@ def _rename(service: shapes.Service, shape: shapes.Shape, value: Any, depth: int
 
 def _check_depth(value: Any, depth: int) -> None:
     if depth > DEPTH_MAX:
-        raise errors.MalformedBody(f"The request body is nested deeper than {DEPTH_MAX} levels.")
+        raise errors.MalformedDocument(
+            f"The request body is nested deeper than {DEPTH_MAX} levels."
+        )
     inner = value.values() if isinstance(value, dict) else value
     if isinstance(value, dict | list):
         for item in inner:
             _check_depth(item, depth + 1)
 
 
-def _encode(service: shapes.Service, shape: shapes.Shape, value: Any) -> Any:
+def _encode(service: shapes.ServiceModel, shape: shapes.Shape, value: Any) -> Any:
     match shape.type:
         case "structure":
             return _encode_structure(service, shape, value)
@@ -158,7 +162,7 @@ def _encode(service: shapes.Service, shape: shapes.Shape, value: Any) -> Any:
 
 
 def _encode_structure(
-    service: shapes.Service, shape: shapes.Shape, value: Mapping[str, Any]
+    service: shapes.ServiceModel, shape: shapes.Shape, value: Mapping[str, Any]
 ) -> dict[str, Any]:
     member_names = {member.name for member in shape.members}
     assert value.keys() <= member_names, (

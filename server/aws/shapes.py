@@ -66,7 +66,7 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Operation:
+class OperationModel:
     """One operation: its route, the status of its success, its input and output shapes."""
 
     name: str
@@ -79,21 +79,21 @@ class Operation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Service:
+class ServiceModel:
     """A service's operations by name and shapes by name."""
 
     name: str
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, OperationModel]
     shapes: Mapping[str, Shape]
 
-    def input_members(self, operation: Operation) -> tuple[Member, ...]:
+    def input_members(self, operation: OperationModel) -> tuple[Member, ...]:
         """Return the members of an operation's input, in the model's order."""
         return () if operation.input is None else self.shapes[operation.input].members
 
 
-def parse_service(document: Mapping[str, Any]) -> Service:
+def parse_service(document: Mapping[str, Any]) -> ServiceModel:
     """Return the service that a model (decoded JSON, version 2.0) describes."""
-    return Service(
+    return ServiceModel(
         name=document["metadata"]["serviceId"],
         operations={
             name: _parse_operation(name, body) for name, body in document["operations"].items()
@@ -102,9 +102,9 @@ def parse_service(document: Mapping[str, Any]) -> Service:
     )
 
 
-def _parse_operation(name: str, body: Mapping[str, Any]) -> Operation:
+def _parse_operation(name: str, body: Mapping[str, Any]) -> OperationModel:
     http = body["http"]
-    return Operation(
+    return OperationModel(
         name=name,
         method=http["method"],
         route=_parse_route(http["requestUri"]),

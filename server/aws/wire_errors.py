@@ -60,7 +60,7 @@ _BAD_TOKEN = WireError(
 COMMON: Final[Table] = {
     errors.UnknownOperation: WireError(status=404, code="UnknownOperationException"),
     errors.OperationNotImplemented: WireError(status=501, code="NotImplementedException"),
-    errors.MalformedBody: WireError(status=400, code="SerializationException"),
+    errors.MalformedDocument: WireError(status=400, code="SerializationException"),
     errors.ValidationFailed: WireError(status=400, code="ValidationException"),
     kit_errors.MalformedRequest: WireError(status=400, code="ValidationException"),
     kit_errors.RequestTooLarge: WireError(status=400, code="ValidationException"),

@@ -23,7 +23,7 @@ LOCATION: Final = "location_constraint"
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+|EU")
 
 
-async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListBuckets = call.value
     account = call.principal.account_id
     after = ""
@@ -54,7 +54,7 @@ async def list_buckets(services: engines.Services, call: calls.Call) -> asgi.Res
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateBucket = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     constraint = documents.parse_create_bucket(data)
@@ -84,7 +84,7 @@ async def create_bucket(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
 
-async def head_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def head_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     return asgi.Response(
@@ -92,7 +92,7 @@ async def head_bucket(services: engines.Services, call: calls.Call) -> asgi.Resp
     )
 
 
-async def delete_bucket(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def delete_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     if bucket.kind == "table":
@@ -105,20 +105,20 @@ async def delete_bucket(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(204)
 
 
-async def get_bucket_location(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def get_bucket_location(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     location = str(bucket.settings.get(LOCATION, bucket.region))
     return asgi.Response(200, wire.XML_HEADERS, wire.bucket_location(location))
 
 
-async def get_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def get_bucket_versioning(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.versioning(bucket.versioning))
 
 
-async def put_bucket_versioning(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def put_bucket_versioning(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutBucketVersioning = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     versioning = documents.parse_versioning(data)
@@ -134,7 +134,7 @@ async def put_bucket_versioning(services: engines.Services, call: calls.Call) ->
 
 
 async def refuse_absent(
-    code: str, message: str, services: engines.Services, call: calls.Call
+    code: str, message: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
     """Answer that the bucket has no such configuration, by the code that AWS has for it."""
     operation: operations.Target = call.value
@@ -142,7 +142,7 @@ async def refuse_absent(
     raise errors.NotConfigured(code, message, BucketName=operation.bucket)
 
 
-async def preflight(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def preflight(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     raise errors.CorsNotEnabled("CORSResponse: CORS is not enabled for this bucket.")
 
 

@@ -35,10 +35,10 @@ _Outcome: TypeAlias = tuple[int, model.Deleted | Exception]
 """The number of a key in the request, and what became of it."""
 
 
-async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObjects = call.value
     if call.principal.kind == "anonymous":
-        raise errors.AccessDenied("Access Denied")
+        raise errors.Forbidden("Access Denied")
     bucket = operation.bucket
     integrity = operation.integrity
     if integrity.content_md5 is None and integrity.checksum is None and integrity.trailer is None:
@@ -74,7 +74,7 @@ async def delete_objects(services: engines.Services, call: calls.Call) -> asgi.R
     return asgi.Response(200, wire.XML_HEADERS, wire.delete_result(rows, quiet=deletes.quiet))
 
 
-def _row(target: documents.Target, outcome: model.Deleted | Exception) -> wire.Deletion:
+def _row(target: documents.ObjectToDelete, outcome: model.Deleted | Exception) -> wire.Deletion:
     if not isinstance(outcome, Exception):
         marker = outcome.version_id if outcome.is_delete_marker else None
         return wire.Deletion(key=target.key, version_id=target.version_id, delete_marker=marker)
@@ -83,7 +83,7 @@ def _row(target: documents.Target, outcome: model.Deleted | Exception) -> wire.D
 
 
 def _is_plain(
-    services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
+    services: engines.S3Services, bucket: str, target: documents.ObjectToDelete, call: calls.Call
 ) -> bool:
     """Authorise one key; say whether it can go with others. Raises AccessDenied."""
     demand = demands.deletion(call.context, bucket, target.key, target.version_id)
@@ -94,9 +94,9 @@ def _is_plain(
 
 
 async def _remove(
-    services: engines.Services,
+    services: engines.S3Services,
     bucket: str,
-    targets: Sequence[documents.Target],
+    targets: Sequence[documents.ObjectToDelete],
     numbers: Sequence[int],
     call: calls.Call,
 ) -> list[_Outcome]:
@@ -123,9 +123,9 @@ async def _remove(
 
 
 async def _delete_each(
-    services: engines.Services,
+    services: engines.S3Services,
     bucket: str,
-    targets: Sequence[documents.Target],
+    targets: Sequence[documents.ObjectToDelete],
     numbers: Sequence[int],
     call: calls.Call,
 ) -> list[_Outcome]:
@@ -136,7 +136,7 @@ async def _delete_each(
 
 
 async def _delete_one(
-    services: engines.Services, bucket: str, target: documents.Target, call: calls.Call
+    services: engines.S3Services, bucket: str, target: documents.ObjectToDelete, call: calls.Call
 ) -> model.Deleted | Exception:
     precondition = (
         model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))

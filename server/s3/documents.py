@@ -21,7 +21,7 @@ _CHECKSUM_FIELDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class ObjectToDelete:
     """One key of DeleteObjects. etag: the delete happens only if the object has it."""
 
     key: str
@@ -33,7 +33,7 @@ class Target:
 class Deletes:
     """The body of DeleteObjects. quiet: only failures are reported."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[ObjectToDelete, ...]
     quiet: bool
 
 
@@ -118,7 +118,7 @@ def parse_tagging(data: bytes) -> dict[str, str]:
     return fields.check_tags(pairs)
 
 
-def _target(element: xmltext.Element) -> Target:
+def _target(element: xmltext.Element) -> ObjectToDelete:
     for child in element.children:
         if child.name not in _TARGET_FIELDS:
             raise _not_done(child.name)
@@ -126,7 +126,7 @@ def _target(element: xmltext.Element) -> Target:
     if key is None or not key.text:
         raise _malformed()
     version_id, etag = element.child("VersionId"), element.child("ETag")
-    return Target(
+    return ObjectToDelete(
         key=key.text,
         version_id=None if version_id is None else version_id.text or None,
         etag=None if etag is None else etag.text.strip().strip('"'),
@@ -162,11 +162,11 @@ def _root(data: bytes, name: str) -> xmltext.Element:
     return root
 
 
-def _malformed() -> errors.MalformedXml:
-    return errors.MalformedXml("the body is not the document that this operation takes")
+def _malformed() -> errors.UnexpectedXml:
+    return errors.UnexpectedXml("the body is not the document that this operation takes")
 
 
-def _not_done(name: str) -> errors.NotImplementedHere:
-    return errors.NotImplementedHere(
+def _not_done(name: str) -> errors.S3FeatureNotImplemented:
+    return errors.S3FeatureNotImplemented(
         f"The element {name} asks for functionality that is not implemented", Element=name
     )

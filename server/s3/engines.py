@@ -57,7 +57,7 @@ class ObjectLines:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Services:
+class S3Services:
     """The engines behind the face. root: the principal of the server's own account. verifier:
     authenticates forms, whose proof is in the body."""
 
@@ -130,20 +130,20 @@ async def settle(
     raise AssertionError("the last attempt returns or raises")
 
 
-def authorise(services: Services, call: calls.Call) -> None:
+def authorise(services: S3Services, call: calls.Call) -> None:
     """Raise AccessDenied unless the call is allowed, as its keys are ruled now."""
     for demand in call.operation.demands(services, call):
         services.authoriser.check(call.principal, demand)
 
 
 def refuse_strict(
-    handler: calls.Handler, services: Services, call: calls.Call
+    handler: calls.Handler, services: S3Services, call: calls.Call
 ) -> asgi.Response | Awaitable[asgi.Response]:
     """Let a handler do what AWS does not offer on tables' storage, unless the bucket is strict."""
     value = call.value
     key = getattr(value, "key", "") or getattr(value, "prefix", "")
     if ruling(call, value.bucket, key).is_aws_strict:
-        raise errors.MethodNotAllowed(
+        raise errors.ResourceMethodNotAllowed(
             "The specified method is not allowed against this resource.",
             Method=call.request.method,
             ResourceType="OBJECT",
@@ -151,14 +151,14 @@ def refuse_strict(
     return handler(services, call)
 
 
-def check_owner(services: Services, bucket: str, account: str) -> None:
+def check_owner(services: S3Services, bucket: str, account: str) -> None:
     """Raise AccessDenied if a bucket belongs to another account than the client expects."""
     if services.buckets.get(bucket).owner != account:
-        raise errors.AccessDenied("Access Denied")
+        raise errors.Forbidden("Access Denied")
 
 
 async def check_content(
-    services: Services, held: guard.Ruling, body: model.Body, size_bytes: int
+    services: S3Services, held: guard.Ruling, body: model.Body, size_bytes: int
 ) -> None:
     """Raise LayoutRefused unless these bytes may lie at a key. Called before they get its name."""
     check = held.content_check
@@ -176,7 +176,7 @@ async def check_content(
     def judge() -> None:
         head, tail, *whole = (_read(services.blobs, each) for each in pieces)
         check.judge(
-            guard.Content(
+            guard.BodyEnds(
                 size_bytes=size_bytes, head=head, tail=tail, whole=whole[0] if whole else None
             )
         )
@@ -197,7 +197,7 @@ def _read(store: blobs.Blobs, pieces: Sequence[bytes | model.FileSlice]) -> byte
 
 
 def check_precondition(
-    services: Services, call: calls.Call, bucket: str, key: str, precondition: model.Precondition
+    services: S3Services, call: calls.Call, bucket: str, key: str, precondition: model.Precondition
 ) -> None:
     """Raise if a client's conditions fail already, before a body is sent for nothing."""
     if precondition is model.ALWAYS:
@@ -218,7 +218,7 @@ def guarded(precondition: model.Precondition, held: guard.Ruling) -> model.Preco
 
 
 def find(
-    services: Services,
+    services: S3Services,
     call: calls.Call,
     bucket: str,
     key: str,
@@ -237,7 +237,7 @@ def find(
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
         demand = demands.listing(call.context, bucket, key)
         if not services.authoriser.permits(call.principal, demand):
-            raise errors.AccessDenied("Access Denied") from None
+            raise errors.Forbidden("Access Denied") from None
         raise
 
 
@@ -249,7 +249,7 @@ def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHead
     return (("x-amz-version-id", info.version_id),)
 
 
-def owner_of(services: Services, account: str, principal: access_model.Principal) -> wire.Owner:
+def owner_of(services: S3Services, account: str, principal: access_model.Principal) -> wire.Owner:
     """Return the Owner that S3 shows for an account. principal: the caller, who may be of it."""
     for holder in (services.root, principal):
         if holder.account_id == account:

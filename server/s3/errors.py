@@ -27,15 +27,15 @@ class InvalidUri(S3Error):
     """The path is not percent-encoded UTF-8."""
 
 
-class MethodNotAllowed(S3Error):
+class ResourceMethodNotAllowed(S3Error):
     """The resource has no such method."""
 
 
-class NotImplementedHere(S3Error):
+class S3FeatureNotImplemented(S3Error):
     """An operation or a header asks for something that Boathouse does not do."""
 
 
-class MalformedXml(S3Error):
+class UnexpectedXml(S3Error):
     """A body is not the XML document that the operation takes."""
 
 
@@ -103,7 +103,7 @@ class InvalidPartNumber(S3Error):
     """The object has fewer parts than the one asked for."""
 
 
-class AccessDenied(S3Error):
+class Forbidden(S3Error):
     """The caller may not do that, or may not know whether it could be done."""
 
 

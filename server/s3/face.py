@@ -16,7 +16,7 @@ from server.s3 import engines, errors, fields, guard, routes, rows, wire_errors
 from storage import opening
 
 
-class Face:
+class S3Face:
     """The S3 face.
 
     root: the server's own principal. guard: knows the tables. domain: the configured one for
@@ -36,7 +36,7 @@ class Face:
         region: str,
         domain: str | None = None,
     ) -> None:
-        self.services = engines.Services(
+        self.services = engines.S3Services(
             buckets=storage.buckets,
             objects=storage.objects,
             uploads=storage.uploads,
@@ -70,7 +70,7 @@ class Face:
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
         """Return the error of an operation that has no handler."""
-        return errors.NotImplementedHere(
+        return errors.S3FeatureNotImplemented(
             f"The operation {operation.name} is not implemented.", Operation=operation.name
         )
 
@@ -83,12 +83,12 @@ class Face:
         )
 
     def _expecting(
-        self, row: routes.Row, owner: str | None, source_owner: str | None
+        self, row: routes.S3Row, owner: str | None, source_owner: str | None
     ) -> calls.Operation:
         """Return a row's operation, which first checks the accounts that the client expects."""
         operation = row.operation
 
-        async def check_and_handle(services: engines.Services, call: calls.Call) -> asgi.Response:
+        async def check_and_handle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
             if owner is not None and row.owner_checked:
                 engines.check_owner(services, call.value.bucket, owner)
             source = getattr(call.value, "source", None)

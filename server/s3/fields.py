@@ -189,7 +189,7 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class CopySource:
     """Where a copy reads from, and under which conditions."""
 
     bucket: str
@@ -452,7 +452,7 @@ def parse_size(headers: preconditions.HeaderView) -> int | None:
     return int(value)
 
 
-def parse_source(headers: preconditions.HeaderView) -> Source:
+def parse_source(headers: preconditions.HeaderView) -> CopySource:
     """Return where a copy reads from: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
     value = headers.get("x-amz-copy-source") or ""
     path, _, version_id = value.partition("?versionId=")
@@ -460,14 +460,14 @@ def parse_source(headers: preconditions.HeaderView) -> Source:
     raw = urllib.parse.unquote_to_bytes(path.encode("latin-1", "surrogateescape"))
     bucket, _, key = raw.removeprefix(b"/").partition(b"/")
     try:
-        source = Source(
+        source = CopySource(
             bucket=bucket.decode(),
             key=key.decode(),
             version_id=check_version_id(version_id, "x-amz-copy-source") if version_id else None,
             conditions=_source_conditions(headers),
         )
     except UnicodeDecodeError:
-        source = Source(bucket="", key="")
+        source = CopySource(bucket="", key="")
     if not source.bucket or not source.key:
         raise errors.InvalidArgument(
             "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
@@ -679,7 +679,7 @@ def _storage_class(value: str) -> str:
     if value in STORAGE_CLASSES:
         return value
     if value in STORAGE_CLASSES_NOT_DONE:
-        raise errors.NotImplementedHere(
+        raise errors.S3FeatureNotImplemented(
             "A header you provided implies functionality that is not implemented: "
             f"x-amz-storage-class {value}",
             Header="x-amz-storage-class",
@@ -721,8 +721,8 @@ def _content_md5(value: str) -> bytes:
     return digest
 
 
-def _header_not_done(name: str) -> errors.NotImplementedHere:
-    return errors.NotImplementedHere(
+def _header_not_done(name: str) -> errors.S3FeatureNotImplemented:
+    return errors.S3FeatureNotImplemented(
         f"A header you provided implies functionality that is not implemented: {name}",
         Header=name,
     )

@@ -47,7 +47,7 @@ class Resource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Content:
+class BodyEnds:
     """A body as far as it is looked at: head and tail are its first and last bytes."""
 
     size_bytes: int
@@ -66,7 +66,7 @@ class ContentCheck:
 
     edge_bytes: int
     whole_bytes_max: int
-    judge: Callable[[Content], None]
+    judge: Callable[[BodyEnds], None]
 
 
 class Ruling(Protocol):

@@ -37,7 +37,7 @@ def check_size(size_bytes: int | None, request: asgi.Request, *, beside_bytes: i
         raise _too_large(size_bytes)
 
 
-class Source(Protocol):
+class BodySource(Protocol):
     """A body that arrives: a request, or the file of a form."""
 
     def chunks(self) -> AsyncIterator[bytes]: ...
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 async def receive(
     store: blobs.Blobs,
-    source: Source,
+    source: BodySource,
     caller: callers.Caller,
     *,
     size_bytes: int | None,

@@ -7,7 +7,7 @@ from server.s3 import engines, errors, fields, operations, tokens, visible, wire
 from storage import model
 
 
-async def list_objects(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_objects(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListObjects = call.value
     bucket = services.buckets.get(operation.bucket)
     page = await _page(services, call, operation, after=operation.marker)
@@ -24,7 +24,7 @@ async def list_objects(services: engines.Services, call: calls.Call) -> asgi.Res
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
 
-async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_objects_v2(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListObjectsV2 = call.value
     bucket = services.buckets.get(operation.bucket)
     query = ("objects", operation.bucket, operation.prefix, operation.delimiter)
@@ -53,7 +53,7 @@ async def list_objects_v2(services: engines.Services, call: calls.Call) -> asgi.
     return asgi.Response(200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region)), body)
 
 
-async def list_object_versions(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_object_versions(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListObjectVersions = call.value
     bucket = services.buckets.get(operation.bucket)
     if bucket.kind == "table":
@@ -85,7 +85,7 @@ async def list_object_versions(services: engines.Services, call: calls.Call) -> 
 
 
 async def _page(
-    services: engines.Services,
+    services: engines.S3Services,
     call: calls.Call,
     operation: operations.ListObjects | operations.ListObjectsV2,
     *,

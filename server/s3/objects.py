@@ -28,7 +28,7 @@ from storage import objects as storage_objects
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
 
 
-def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
     read = operation.read
     status, prepared = 200, b""
@@ -49,7 +49,7 @@ def get_object(services: engines.Services, call: calls.Call) -> asgi.Response:
     return asgi.Response(status, headers, pieces, holding, prepared)
 
 
-def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.HeadObject = call.value
     read = operation.read
     with services.objects.view() as view:
@@ -66,7 +66,7 @@ def head_object(services: engines.Services, call: calls.Call) -> asgi.Response:
 
 
 def put_object(
-    services: engines.Services, call: calls.Call
+    services: engines.S3Services, call: calls.Call
 ) -> asgi.Response | Awaitable[asgi.Response]:
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
@@ -106,7 +106,7 @@ def put_object(
 
 
 async def _receive_and_put(
-    services: engines.Services,
+    services: engines.S3Services,
     call: calls.Call,
     arrived: tuple[model.Received, Mapping[str, str]] | None,
 ) -> asgi.Response:
@@ -125,7 +125,10 @@ async def _receive_and_put(
 
 
 async def store(
-    services: engines.Services, call: calls.Call, received: model.Received, sent: Mapping[str, str]
+    services: engines.S3Services,
+    call: calls.Call,
+    received: model.Received,
+    sent: Mapping[str, str],
 ) -> model.ObjectInfo:
     """Put a received body as the call's PutObject says; it is removed if it becomes no object.
 
@@ -184,7 +187,7 @@ def _answer_put(info: model.ObjectInfo) -> asgi.Response:
     return asgi.Response(200, (etag, *wire.checksum_headers(info), *wire.written_version(info)))
 
 
-async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CopyObject = call.value
     source = find_source(services, operation.source, call)
     bucket, key = operation.bucket, operation.key
@@ -240,7 +243,7 @@ async def copy_object(services: engines.Services, call: calls.Call) -> asgi.Resp
     return asgi.Response(200, (*wire.XML_HEADERS, *versions), body)
 
 
-async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def delete_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObject = call.value
     deleted = await delete(
         services,
@@ -258,7 +261,7 @@ async def delete_object(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(204, headers)
 
 
-def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object_attributes(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectAttributes = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
     body = wire.object_attributes(
@@ -272,14 +275,14 @@ def get_object_attributes(services: engines.Services, call: calls.Call) -> asgi.
     return asgi.Response(200, (*wire.XML_HEADERS, modified, *version), body)
 
 
-def get_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+def get_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
     info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
     headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
     return asgi.Response(200, headers, wire.tagging(info.attributes.tags))
 
 
-async def put_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     tags = documents.parse_tagging(data)
@@ -287,14 +290,14 @@ async def put_object_tagging(services: engines.Services, call: calls.Call) -> as
     return asgi.Response(200, engines.version_shown(call, tagged))
 
 
-async def delete_object_tagging(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def delete_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObjectTagging = call.value
     untagged = await _set_tags(services, operation, {}, call)
     return asgi.Response(204, engines.version_shown(call, untagged))
 
 
 async def delete(
-    services: engines.Services,
+    services: engines.S3Services,
     bucket: str,
     key: str,
     version_id: str | None,
@@ -333,7 +336,7 @@ async def delete(
             case "tombstone":
                 return model.Deleted(version_id=version_id)
             case "refuse":
-                raise errors.MethodNotAllowed(
+                raise errors.ResourceMethodNotAllowed(
                     "The specified method is not allowed against this resource.",
                     Method="DELETE",
                     ResourceType="OBJECT",
@@ -347,7 +350,7 @@ async def delete(
 
 
 def find_source(
-    services: engines.Services, source: fields.Source, call: calls.Call
+    services: engines.S3Services, source: fields.CopySource, call: calls.Call
 ) -> model.ObjectInfo:
     """Return the object that a copy reads, once its conditions hold."""
     try:
@@ -413,7 +416,7 @@ def _part_range(info: model.ObjectInfo, part_number: int) -> model.ByteRange | N
 
 
 async def _attributes_of_copy(
-    services: engines.Services,
+    services: engines.S3Services,
     operation: operations.CopyObject,
     source: model.ObjectInfo,
     call: calls.Call,
@@ -441,7 +444,7 @@ async def _attributes_of_copy(
 
 
 async def _set_tags(
-    services: engines.Services,
+    services: engines.S3Services,
     operation: operations.PutObjectTagging | operations.DeleteObjectTagging,
     tags: Mapping[str, str],
     call: calls.Call,

@@ -152,7 +152,7 @@ class CopyObject:
 
     bucket: str
     key: str
-    source: fields.Source
+    source: fields.CopySource
     written: fields.Written
     metadata_directive: fields.Directive = "COPY"
     tagging_directive: fields.Directive = "COPY"
@@ -220,7 +220,7 @@ class UploadPartCopy:
     key: str
     upload_id: str
     part_number: int
-    source: fields.Source
+    source: fields.CopySource
     byte_range: tuple[int, int] | None = None
 
 

@@ -75,7 +75,7 @@ class Form:
             postpolicy.check_size(self.policy, size_bytes)
 
 
-async def post_object(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     form_operation: operations.PostObject = call.value
     request = call.request
     _check_unsigned(request)

@@ -27,7 +27,7 @@ _NO_QUERY: Final[operations.Query] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class S3Row:
     """One operation of S3.
 
     operation: its name, handler and demands; without a handler it is not implemented.
@@ -53,15 +53,15 @@ class Row:
         return self.operation.name
 
 
-class Table:
+class RouteTable:
     """Rows, found by what a request says."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        by_place: dict[tuple[Scope, str, str], list[Row]] = {}
+    def __init__(self, rows: Iterable[S3Row]) -> None:
+        by_place: dict[tuple[Scope, str, str], list[S3Row]] = {}
         for row in rows:
             for method in row.methods:
                 by_place.setdefault((row.scope, row.subresource, method), []).append(row)
-        self._rows: Mapping[tuple[Scope, str, str], Sequence[Row]] = by_place
+        self._rows: Mapping[tuple[Scope, str, str], Sequence[S3Row]] = by_place
         self._subresources = {(scope, name) for scope, name, _ in by_place if name}
 
     def identify(
@@ -72,7 +72,7 @@ class Table:
         host_bucket: str | None,
         pairs: Pairs,
         headers: operations.Headers,
-    ) -> tuple[Row, Any]:
+    ) -> tuple[S3Row, Any]:
         """Return the row that a request means, and its value.
 
         raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names,
@@ -94,7 +94,7 @@ class Table:
         for row in self._rows.get((scope, subresource, method), ()):
             if row.when is None or row.when(bucket, query, headers):
                 return row, row.parse(bucket, key, query, headers)
-        raise errors.MethodNotAllowed(
+        raise errors.ResourceMethodNotAllowed(
             "The specified method is not allowed against this resource.",
             Method=method,
             ResourceType=(subresource or scope).upper(),

@@ -28,7 +28,7 @@ from server.s3 import (
 )
 
 Handler: TypeAlias = Callable[
-    [engines.Services, calls.Call], asgi.Response | Awaitable[asgi.Response]
+    [engines.S3Services, calls.Call], asgi.Response | Awaitable[asgi.Response]
 ]
 
 
@@ -48,8 +48,8 @@ def _row(
     only_reads: bool = False,
     # What an anonymous caller may do, policies say.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
-) -> routes.Row:
-    return routes.Row(
+) -> routes.S3Row:
+    return routes.S3Row(
         operation=calls.Operation(
             name=name,
             handler=handler
@@ -72,7 +72,7 @@ def _row(
 
 def _absent(
     name: str, subresource: str, code: str, message: str, *, action: str | None = None
-) -> routes.Row:
+) -> routes.S3Row:
     """Return the row of a configuration that no bucket has: the answer says so by its own code."""
     return _row(
         name,
@@ -94,7 +94,7 @@ def _unimplemented(
     *,
     when: routes.Condition | None = None,
     parse: routes.Parse | None = None,
-) -> routes.Row:
+) -> routes.S3Row:
     parse_scope = operations.parse_object_target if scope == "object" else operations.parse_target
     return _row(
         name,
@@ -109,7 +109,7 @@ def _unimplemented(
     )
 
 
-def _preflight(scope: routes.Scope) -> routes.Row:
+def _preflight(scope: routes.Scope) -> routes.S3Row:
     """Return the row of a browser's OPTIONS request before a cross-origin one."""
     return _row(
         "Preflight",
@@ -155,7 +155,7 @@ def _answers_lambda(bucket: str, query: operations.Query, headers: operations.He
 _OF_UPLOAD: Final = _with("uploadId")
 _IS_PART: Final = _with("uploadId", "partNumber")
 
-ROWS: Final[tuple[routes.Row, ...]] = (
+ROWS: Final[tuple[routes.S3Row, ...]] = (
     # Objects.
     _row(
         "ListParts",
@@ -604,4 +604,4 @@ ROWS: Final[tuple[routes.Row, ...]] = (
     _unimplemented("GetObjectTorrent", "GET", "object", "torrent"),
 )
 
-TABLE: Final = routes.Table(ROWS)
+TABLE: Final = routes.RouteTable(ROWS)

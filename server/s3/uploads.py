@@ -30,7 +30,7 @@ PARTS_AT_ONCE_MAX: Final = 500
 """Parts whose records are read without leaving the event loop."""
 
 
-async def create_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateMultipartUpload = call.value
     bucket, key = operation.bucket, operation.key
     engines.check_writable(call, bucket, key, None)
@@ -70,7 +70,7 @@ async def create_upload(services: engines.Services, call: calls.Call) -> asgi.Re
     return asgi.Response(200, headers, body)
 
 
-async def upload_part(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.UploadPart = call.value
     incoming.check_size(operation.size_bytes, call.request)
     upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
@@ -108,7 +108,7 @@ async def upload_part(services: engines.Services, call: calls.Call) -> asgi.Resp
     )
 
 
-async def upload_part_copy(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def upload_part_copy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.UploadPartCopy = call.value
     services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     source = objects.find_source(services, operation.source, call)
@@ -130,7 +130,7 @@ async def upload_part_copy(services: engines.Services, call: calls.Call) -> asgi
     return asgi.Response(200, headers, body)
 
 
-async def complete_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def complete_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CompleteMultipartUpload = call.value
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
     data = await incoming.read_document(call.request, call.caller)
@@ -167,13 +167,13 @@ async def complete_upload(services: engines.Services, call: calls.Call) -> asgi.
     return asgi.Response(200, (*wire.XML_HEADERS, *wire.written_version(info)), body)
 
 
-async def abort_upload(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def abort_upload(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.AbortMultipartUpload = call.value
     await services.uploads.abort(operation.bucket, operation.key, operation.upload_id)
     return asgi.Response(204)
 
 
-async def list_parts(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_parts(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListParts = call.value
     upload = services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     page = services.uploads.list_parts(
@@ -195,7 +195,7 @@ async def list_parts(services: engines.Services, call: calls.Call) -> asgi.Respo
     return asgi.Response(200, wire.XML_HEADERS, body)
 
 
-async def list_uploads(services: engines.Services, call: calls.Call) -> asgi.Response:
+async def list_uploads(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.ListMultipartUploads = call.value
     bucket = services.buckets.get(operation.bucket)
 
@@ -241,7 +241,7 @@ def _copied_range(
 
 
 def _check_whole(
-    services: engines.Services, call: calls.Call, named: Sequence[documents.NamedPart]
+    services: engines.S3Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
     """Raise if the named parts do not make what the client, or the layout, says of the whole.
 
@@ -283,7 +283,7 @@ def _check_whole(
 
 
 async def _check_content(
-    services: engines.Services, call: calls.Call, named: Sequence[documents.NamedPart]
+    services: engines.S3Services, call: calls.Call, named: Sequence[documents.NamedPart]
 ) -> None:
     """Raise unless the named parts make a body that may lie at the key; their ETags pin it."""
     operation: operations.CompleteMultipartUpload = call.value
@@ -302,7 +302,7 @@ async def _check_content(
 
 
 def _all_parts(
-    services: engines.Services, operation: operations.CompleteMultipartUpload
+    services: engines.S3Services, operation: operations.CompleteMultipartUpload
 ) -> Mapping[int, model.PartInfo]:
     part_by_number: dict[int, model.PartInfo] = {}
     after: int | None = 0

@@ -24,7 +24,7 @@ LAST_CHARACTER: Final = "\U0010ffff"
 class Visibility:
     """What the caller may see of one bucket's keys. For one request."""
 
-    def __init__(self, services: engines.Services, call: calls.Call, bucket: str) -> None:
+    def __init__(self, services: engines.S3Services, call: calls.Call, bucket: str) -> None:
         self._services = services
         self._call = call
         self._bucket = bucket
@@ -129,7 +129,7 @@ class Visibility:
 
 
 def across_tables(
-    services: engines.Services, call: calls.Call, bucket: str, prefix: str
+    services: engines.S3Services, call: calls.Call, bucket: str, prefix: str
 ) -> Visibility | None:
     """Return what the caller may see below a prefix; None where the right to list it says all.
 

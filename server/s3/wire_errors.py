@@ -23,7 +23,7 @@ LAYOUT_HEADER = "x-boathouse-layout-rule"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class S3WireError:
     """One answer. message: None shows the error's own.
 
     fields, headers: error -> further elements and headers.
@@ -53,14 +53,14 @@ def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response
     return asgi.Response(row.status, headers, body)
 
 
-def find(error: Exception) -> tuple[Row, str]:
+def find(error: Exception) -> tuple[S3WireError, str]:
     """Return an error's row and the message to show."""
     row = errortables.find(error, WIRE_ERRORS) or _INTERNAL
     code = getattr(error, "code", None)
     if isinstance(error, errors.NotConfigured):
-        row = Row(status=row.status, code=str(code), fields=row.fields)
+        row = S3WireError(status=row.status, code=str(code), fields=row.fields)
     elif isinstance(error, auth_errors.MalformedAuthorization) and error.in_query:
-        row = Row(status=400, code="AuthorizationQueryParametersError")
+        row = S3WireError(status=400, code="AuthorizationQueryParametersError")
     return row, str(error) if row.message is None else row.message
 
 
@@ -150,12 +150,12 @@ def _names(error: Exception) -> Fields:
     return (("HeadersNotSigned", ", ".join(error.names)),)
 
 
-_INTERNAL = Row(
+_INTERNAL = S3WireError(
     status=500,
     code="InternalError",
     message="We encountered an internal error. Please try again.",
 )
-_ACCESS_DENIED = Row(status=403, code="AccessDenied")
+_ACCESS_DENIED = S3WireError(status=403, code="AccessDenied")
 
 _MALFORMED_XML = (
     "The XML you provided was not well-formed or did not validate against our published schema"
@@ -169,52 +169,56 @@ _INVALID_PART = (
     "or the specified entity tag may not match the part's entity tag."
 )
 
-WIRE_ERRORS: Final[errortables.Table[Row]] = {
+WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     # The S3 face.
-    errors.InvalidArgument: Row(status=400, code="InvalidArgument", fields=_own),
-    errors.InvalidRequest: Row(status=400, code="InvalidRequest", fields=_own),
-    errors.InvalidUri: Row(status=400, code="InvalidURI", fields=_own),
-    errors.MethodNotAllowed: Row(status=405, code="MethodNotAllowed", fields=_own),
-    errors.NotImplementedHere: Row(status=501, code="NotImplemented", fields=_own),
-    errors.MalformedXml: Row(status=400, code="MalformedXML", message=_MALFORMED_XML),
-    errors.MissingRequestBody: Row(status=400, code="MissingRequestBodyError", fields=_own),
-    errors.MissingContentLength: Row(status=411, code="MissingContentLength", fields=_own),
-    errors.EntityTooLarge: Row(status=400, code="EntityTooLarge", fields=_own),
-    errors.IncompleteBody: Row(status=400, code="IncompleteBody", fields=_own),
-    errors.MetadataTooLarge: Row(status=400, code="MetadataTooLarge", fields=_own),
-    errors.InvalidDigest: Row(status=400, code="InvalidDigest", fields=_own),
-    errors.BadDigest: Row(status=400, code="BadDigest", fields=_own),
-    errors.InvalidTag: Row(status=400, code="InvalidTag", fields=_own),
-    errors.TooManyTags: Row(status=400, code="BadRequest", fields=_own),
-    errors.InvalidStorageClass: Row(status=400, code="InvalidStorageClass", fields=_own),
-    errors.InvalidLocationConstraint: Row(
+    errors.InvalidArgument: S3WireError(status=400, code="InvalidArgument", fields=_own),
+    errors.InvalidRequest: S3WireError(status=400, code="InvalidRequest", fields=_own),
+    errors.InvalidUri: S3WireError(status=400, code="InvalidURI", fields=_own),
+    errors.ResourceMethodNotAllowed: S3WireError(status=405, code="MethodNotAllowed", fields=_own),
+    errors.S3FeatureNotImplemented: S3WireError(status=501, code="NotImplemented", fields=_own),
+    errors.UnexpectedXml: S3WireError(status=400, code="MalformedXML", message=_MALFORMED_XML),
+    errors.MissingRequestBody: S3WireError(status=400, code="MissingRequestBodyError", fields=_own),
+    errors.MissingContentLength: S3WireError(status=411, code="MissingContentLength", fields=_own),
+    errors.EntityTooLarge: S3WireError(status=400, code="EntityTooLarge", fields=_own),
+    errors.IncompleteBody: S3WireError(status=400, code="IncompleteBody", fields=_own),
+    errors.MetadataTooLarge: S3WireError(status=400, code="MetadataTooLarge", fields=_own),
+    errors.InvalidDigest: S3WireError(status=400, code="InvalidDigest", fields=_own),
+    errors.BadDigest: S3WireError(status=400, code="BadDigest", fields=_own),
+    errors.InvalidTag: S3WireError(status=400, code="InvalidTag", fields=_own),
+    errors.TooManyTags: S3WireError(status=400, code="BadRequest", fields=_own),
+    errors.InvalidStorageClass: S3WireError(status=400, code="InvalidStorageClass", fields=_own),
+    errors.InvalidLocationConstraint: S3WireError(
         status=400, code="InvalidLocationConstraint", fields=_own
     ),
-    errors.IllegalLocationConstraint: Row(
+    errors.IllegalLocationConstraint: S3WireError(
         status=400, code="IllegalLocationConstraintException", fields=_own
     ),
-    errors.BucketAlreadyOwnedByYou: Row(status=409, code="BucketAlreadyOwnedByYou", fields=_own),
-    errors.TableBucketVerb: Row(status=405, code="MethodNotAllowed", fields=_own),
-    errors.IllegalVersioning: Row(
+    errors.BucketAlreadyOwnedByYou: S3WireError(
+        status=409, code="BucketAlreadyOwnedByYou", fields=_own
+    ),
+    errors.TableBucketVerb: S3WireError(status=405, code="MethodNotAllowed", fields=_own),
+    errors.IllegalVersioning: S3WireError(
         status=400, code="IllegalVersioningConfigurationException", fields=_own
     ),
-    errors.InvalidPartNumber: Row(status=416, code="InvalidPartNumber", fields=_own),
-    errors.AccessDenied: Row(status=403, code="AccessDenied", fields=_own),
-    errors.NotConfigured: Row(status=404, code="NotConfigured", fields=_own),
-    errors.CorsNotEnabled: Row(status=403, code="AccessForbidden", fields=_own),
-    errors.NotAForm: Row(status=412, code="PreconditionFailed", fields=_own),
-    errors.MalformedForm: Row(status=400, code="MalformedPOSTRequest", fields=_own),
-    errors.FormTooLarge: Row(status=400, code="MaxPostPreDataLengthExceeded", fields=_own),
-    errors.FileMissing: Row(status=400, code="IncorrectNumberOfFilesInPostRequest", fields=_own),
-    guard.LayoutRefused: Row(status=403, code="AccessDenied", fields=_layout),
+    errors.InvalidPartNumber: S3WireError(status=416, code="InvalidPartNumber", fields=_own),
+    errors.Forbidden: S3WireError(status=403, code="AccessDenied", fields=_own),
+    errors.NotConfigured: S3WireError(status=404, code="NotConfigured", fields=_own),
+    errors.CorsNotEnabled: S3WireError(status=403, code="AccessForbidden", fields=_own),
+    errors.NotAForm: S3WireError(status=412, code="PreconditionFailed", fields=_own),
+    errors.MalformedForm: S3WireError(status=400, code="MalformedPOSTRequest", fields=_own),
+    errors.FormTooLarge: S3WireError(status=400, code="MaxPostPreDataLengthExceeded", fields=_own),
+    errors.FileMissing: S3WireError(
+        status=400, code="IncorrectNumberOfFilesInPostRequest", fields=_own
+    ),
+    guard.LayoutRefused: S3WireError(status=403, code="AccessDenied", fields=_layout),
     # Storage.
-    storage_errors.NoSuchBucket: Row(
+    storage_errors.NoSuchBucket: S3WireError(
         status=404,
         code="NoSuchBucket",
         message="The specified bucket does not exist",
         fields=_from(BucketName="name"),
     ),
-    storage_errors.BucketAlreadyExists: Row(
+    storage_errors.BucketAlreadyExists: S3WireError(
         status=409,
         code="BucketAlreadyExists",
         message=(
@@ -223,75 +227,75 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
         ),
         fields=_from(BucketName="name"),
     ),
-    storage_errors.BucketNotEmpty: Row(
+    storage_errors.BucketNotEmpty: S3WireError(
         status=409,
         code="BucketNotEmpty",
         message="The bucket you tried to delete is not empty",
         fields=_from(BucketName="name"),
     ),
-    storage_errors.InvalidBucketName: Row(
+    storage_errors.InvalidBucketName: S3WireError(
         status=400, code="InvalidBucketName", fields=_from(BucketName="name")
     ),
-    storage_errors.InvalidKey: Row(status=400, code="KeyTooLongError"),
-    storage_errors.NoSuchKey: Row(
+    storage_errors.InvalidKey: S3WireError(status=400, code="KeyTooLongError"),
+    storage_errors.NoSuchKey: S3WireError(
         status=404,
         code="NoSuchKey",
         message="The specified key does not exist.",
         fields=_from(Key="key"),
     ),
-    storage_errors.NoSuchVersion: Row(
+    storage_errors.NoSuchVersion: S3WireError(
         status=404,
         code="NoSuchVersion",
         message="The specified version does not exist.",
         fields=_from(Key="key", VersionId="version_id"),
     ),
-    storage_errors.KeyDeleted: Row(
+    storage_errors.KeyDeleted: S3WireError(
         status=404,
         code="NoSuchKey",
         message="The specified key does not exist.",
         fields=_from(Key="key"),
         headers=_delete_marker,
     ),
-    storage_errors.IsDeleteMarker: Row(
+    storage_errors.IsDeleteMarker: S3WireError(
         status=405,
         code="MethodNotAllowed",
         message="The specified method is not allowed against this resource.",
         fields=_from(Key="key", VersionId="version_id"),
         headers=_delete_marker,
     ),
-    storage_errors.NoSuchUpload: Row(
+    storage_errors.NoSuchUpload: S3WireError(
         status=404,
         code="NoSuchUpload",
         message=_NO_SUCH_UPLOAD,
         fields=_from(UploadId="upload_id"),
     ),
-    storage_errors.InvalidPart: Row(
+    storage_errors.InvalidPart: S3WireError(
         status=400,
         code="InvalidPart",
         message=_INVALID_PART,
         fields=_from(UploadId="upload_id", PartNumber="part_number", ETag="etag"),
     ),
-    storage_errors.PartOutOfOrder: Row(
+    storage_errors.PartOutOfOrder: S3WireError(
         status=400,
         code="InvalidPartOrder",
         message=(
             "The list of parts was not in ascending order. Parts must be ordered by part number."
         ),
     ),
-    storage_errors.PartTooSmall: Row(
+    storage_errors.PartTooSmall: S3WireError(
         status=400,
         code="EntityTooSmall",
         message="Your proposed upload is smaller than the minimum allowed size",
         fields=_from(ProposedSize="size_bytes", PartNumber="part_number"),
     ),
-    storage_errors.PreconditionFailed: Row(
+    storage_errors.PreconditionFailed: S3WireError(
         status=412,
         code="PreconditionFailed",
         message="At least one of the pre-conditions you specified did not hold",
         fields=_from(Condition="condition"),
     ),
-    storage_errors.ContentDiffers: Row(status=403, code="AccessDenied"),
-    storage_errors.ExpectationFailed: Row(
+    storage_errors.ContentDiffers: S3WireError(status=403, code="AccessDenied"),
+    storage_errors.ExpectationFailed: S3WireError(
         status=409,
         code="OperationAborted",
         message=(
@@ -299,29 +303,29 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
             "Please try again."
         ),
     ),
-    storage_errors.DiskFull: Row(
+    storage_errors.DiskFull: S3WireError(
         status=507,
         code="InsufficientStorage",
         message="The server has no room for this write. Reads and deletes go on.",
     ),
-    storage_errors.RangeNotSatisfiable: Row(
+    storage_errors.RangeNotSatisfiable: S3WireError(
         status=416,
         code="InvalidRange",
         message="The requested range is not satisfiable",
         fields=_from(RangeRequested="requested", ActualObjectSize="size_bytes"),
     ),
-    storage_errors.NotModified: Row(status=304, code="NotModified"),
-    storage_errors.SourceGone: Row(
+    storage_errors.NotModified: S3WireError(status=304, code="NotModified"),
+    storage_errors.SourceGone: S3WireError(
         status=404, code="NoSuchKey", message="The specified key does not exist."
     ),
     storage_errors.CommitUnknown: _INTERNAL,
     storage_errors.CommitRefused: _INTERNAL,
-    storage_errors.IndexClosed: Row(
+    storage_errors.IndexClosed: S3WireError(
         status=503,
         code="ServiceUnavailable",
         message="The server is shutting down. Please try again.",
     ),
-    storage_errors.BodyTooLarge: _INTERNAL,
+    storage_errors.SizeLimitExceeded: _INTERNAL,
     storage_errors.BodyMissing: _INTERNAL,
     storage_errors.CorruptRecord: _INTERNAL,
     storage_errors.CorruptIndex: _INTERNAL,
@@ -329,26 +333,30 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
     storage_errors.FolderInUse: _INTERNAL,
     storage_errors.NewerFormat: _INTERNAL,
     # Proofs of identity.
-    auth_errors.MissingCredentials: Row(status=403, code="AccessDenied", message="Access Denied"),
-    auth_errors.MalformedAuthorization: Row(status=400, code="AuthorizationHeaderMalformed"),
-    auth_errors.IncompleteForm: Row(
+    auth_errors.MissingCredentials: S3WireError(
+        status=403, code="AccessDenied", message="Access Denied"
+    ),
+    auth_errors.MalformedAuthorization: S3WireError(
+        status=400, code="AuthorizationHeaderMalformed"
+    ),
+    auth_errors.IncompleteForm: S3WireError(
         status=400, code="InvalidArgument", fields=_from(ArgumentName="field")
     ),
-    auth_errors.UnsupportedAuthorization: Row(status=400, code="InvalidRequest"),
-    auth_errors.RegionMismatch: Row(
+    auth_errors.UnsupportedAuthorization: S3WireError(status=400, code="InvalidRequest"),
+    auth_errors.RegionMismatch: S3WireError(
         status=400, code="AuthorizationHeaderMalformed", fields=_from(Region="expected")
     ),
-    auth_errors.ServiceMismatch: Row(status=400, code="AuthorizationHeaderMalformed"),
-    auth_errors.InvalidAccessKey: Row(
+    auth_errors.ServiceMismatch: S3WireError(status=400, code="AuthorizationHeaderMalformed"),
+    auth_errors.InvalidAccessKey: S3WireError(
         status=403,
         code="InvalidAccessKeyId",
         message="The AWS Access Key Id you provided does not exist in our records.",
         fields=_from(AWSAccessKeyId="access_key"),
     ),
-    auth_errors.TooManyFailures: Row(
+    auth_errors.TooManyFailures: S3WireError(
         status=503, code="SlowDown", message="Please reduce your request rate."
     ),
-    auth_errors.SignatureDoesNotMatch: Row(
+    auth_errors.SignatureDoesNotMatch: S3WireError(
         status=403,
         code="SignatureDoesNotMatch",
         message=(
@@ -357,50 +365,50 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
         ),
         fields=_signature,
     ),
-    auth_errors.HeadersNotSigned: Row(
+    auth_errors.HeadersNotSigned: S3WireError(
         status=403,
         code="AccessDenied",
         message="There were headers present in the request which were not signed",
         fields=_names,
     ),
-    auth_errors.RequestTimeTooSkewed: Row(
+    auth_errors.RequestTimeTooSkewed: S3WireError(
         status=403,
         code="RequestTimeTooSkewed",
         message=("The difference between the request time and the current time is too large."),
         fields=_skew,
     ),
-    auth_errors.ExpiredPresign: Row(
+    auth_errors.ExpiredPresign: S3WireError(
         status=403, code="AccessDenied", message="Request has expired", fields=_expired
     ),
-    auth_errors.PresignNotYetValid: Row(
+    auth_errors.PresignNotYetValid: S3WireError(
         status=403, code="AccessDenied", message="Request is not yet valid"
     ),
-    auth_errors.InvalidToken: Row(
+    auth_errors.InvalidToken: S3WireError(
         status=400,
         code="InvalidToken",
         message="The provided token is malformed or otherwise invalid.",
     ),
-    auth_errors.ExpiredToken: Row(
+    auth_errors.ExpiredToken: S3WireError(
         status=400, code="ExpiredToken", message="The provided token has expired."
     ),
-    auth_errors.MalformedPostPolicy: Row(status=400, code="InvalidPolicyDocument"),
-    auth_errors.ExpiredPostPolicy: Row(
+    auth_errors.MalformedPostPolicy: S3WireError(status=400, code="InvalidPolicyDocument"),
+    auth_errors.ExpiredPostPolicy: S3WireError(
         status=403,
         code="AccessDenied",
         message="Invalid according to Policy: Policy expired.",
     ),
     auth_errors.PostPolicyViolated: _ACCESS_DENIED,
-    auth_errors.PostBodyTooSmall: Row(status=400, code="EntityTooSmall"),
-    auth_errors.PostBodyTooLarge: Row(status=400, code="EntityTooLarge"),
-    auth_errors.MalformedPayloadHash: Row(status=400, code="InvalidArgument"),
-    auth_errors.UnsupportedPayload: Row(status=501, code="NotImplemented"),
-    auth_errors.PayloadHashMismatch: Row(
+    auth_errors.PostBodyTooSmall: S3WireError(status=400, code="EntityTooSmall"),
+    auth_errors.PostBodyTooLarge: S3WireError(status=400, code="EntityTooLarge"),
+    auth_errors.MalformedPayloadHash: S3WireError(status=400, code="InvalidArgument"),
+    auth_errors.UnsupportedPayload: S3WireError(status=501, code="NotImplemented"),
+    auth_errors.PayloadHashMismatch: S3WireError(
         status=400,
         code="XAmzContentSHA256Mismatch",
         message="The provided 'x-amz-content-sha256' header does not match what was computed.",
         fields=_from(ClientComputedContentSHA256="expected", S3ComputedContentSHA256="computed"),
     ),
-    auth_errors.ChunkSignatureMismatch: Row(
+    auth_errors.ChunkSignatureMismatch: S3WireError(
         status=403,
         code="SignatureDoesNotMatch",
         message=(
@@ -408,46 +416,48 @@ WIRE_ERRORS: Final[errortables.Table[Row]] = {
             "Check your key and signing method."
         ),
     ),
-    auth_errors.MalformedChunk: Row(status=400, code="IncompleteBody"),
-    auth_errors.IncompletePayload: Row(status=400, code="IncompleteBody"),
-    auth_errors.MissingDecodedLength: Row(status=411, code="MissingContentLength"),
+    auth_errors.MalformedChunk: S3WireError(status=400, code="IncompleteBody"),
+    auth_errors.IncompletePayload: S3WireError(status=400, code="IncompleteBody"),
+    auth_errors.MissingDecodedLength: S3WireError(status=411, code="MissingContentLength"),
     # Access.
     access_errors.AccessDenied: _ACCESS_DENIED,
-    access_errors.MalformedPolicy: Row(status=400, code="MalformedPolicy"),
-    access_errors.MalformedARN: Row(status=400, code="InvalidArgument"),
-    access_errors.NoSuchAccessKey: Row(
+    access_errors.MalformedPolicy: S3WireError(status=400, code="MalformedPolicy"),
+    access_errors.MalformedARN: S3WireError(status=400, code="InvalidArgument"),
+    access_errors.NoSuchAccessKey: S3WireError(
         status=403,
         code="InvalidAccessKeyId",
         message="The AWS Access Key Id you provided does not exist in our records.",
     ),
-    access_errors.WrongPassword: Row(status=403, code="AccessDenied", message="Access Denied"),
-    access_errors.InvalidToken: Row(
+    access_errors.WrongPassword: S3WireError(
+        status=403, code="AccessDenied", message="Access Denied"
+    ),
+    access_errors.InvalidJWT: S3WireError(
         status=400,
         code="InvalidToken",
         message="The provided token is malformed or otherwise invalid.",
     ),
-    access_errors.ExpiredToken: Row(
+    access_errors.ExpiredJWT: S3WireError(
         status=400, code="ExpiredToken", message="The provided token has expired."
     ),
     access_errors.CorruptKeys: _INTERNAL,
-    access_errors.AuditUnavailable: Row(
+    access_errors.AuditUnavailable: S3WireError(
         status=503,
         code="ServiceUnavailable",
         message="The audit log cannot be written, so no write is taken.",
     ),
     # The kit.
-    kit_errors.MalformedRequest: Row(status=400, code="InvalidRequest"),
-    kit_errors.RequestTooLarge: Row(status=400, code="RequestHeaderSectionTooLarge"),
-    kit_errors.BodyTooLarge: Row(
+    kit_errors.MalformedRequest: S3WireError(status=400, code="InvalidRequest"),
+    kit_errors.RequestTooLarge: S3WireError(status=400, code="RequestHeaderSectionTooLarge"),
+    kit_errors.BodyTooLarge: S3WireError(
         status=400, code="MaxMessageLengthExceeded", message="Your request was too big."
     ),
-    kit_errors.ClientDisconnected: Row(status=400, code="RequestTimeout"),
-    kit_errors.BodyStalled: Row(status=400, code="RequestTimeout"),
-    kit_errors.ServerBusy: Row(
+    kit_errors.ClientDisconnected: S3WireError(status=400, code="RequestTimeout"),
+    kit_errors.BodyStalled: S3WireError(status=400, code="RequestTimeout"),
+    kit_errors.ServerBusy: S3WireError(
         status=503, code="SlowDown", message="Please reduce your request rate."
     ),
-    kit_errors.MalformedXML: Row(status=400, code="MalformedXML", message=_MALFORMED_XML),
-    kit_errors.FaceNotServed: Row(status=501, code="NotImplemented"),
-    kit_errors.NoSuchRoute: Row(status=404, code="NoSuchKey"),
-    kit_errors.MethodNotAllowed: Row(status=405, code="MethodNotAllowed"),
+    kit_errors.MalformedXML: S3WireError(status=400, code="MalformedXML", message=_MALFORMED_XML),
+    kit_errors.FaceNotServed: S3WireError(status=501, code="NotImplemented"),
+    kit_errors.NoSuchRoute: S3WireError(status=404, code="NoSuchKey"),
+    kit_errors.MethodNotAllowed: S3WireError(status=405, code="MethodNotAllowed"),
 }

@@ -299,7 +299,9 @@ class Cycle:
         await self._write(data, 0)
         self._count(len(data))
 
-    async def send_file(self, files: asgi.Files, descriptor: int, offset: int, count: int) -> None:
+    async def send_file(
+        self, files: asgi.FileReader, descriptor: int, offset: int, count: int
+    ) -> None:
         """Send count bytes of a file from offset on; other requests get a turn between two steps.
 
         Raises ClientDisconnected, or OSError if the file ends before.

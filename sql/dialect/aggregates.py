@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import bound as bounds
-from sql.dialect import calls, rewrites, sqltypes
+from sql.dialect import builders, rewrites, sqltypes
 from sql.dialect.bound import Bound
-from sql.dialect.calls import Call
+from sql.dialect.builders import FunctionCall
 
 ROWS_MAX = 1 << 40
 """More rows than any query here can add up in a day."""
@@ -23,12 +23,12 @@ ROWS_MAX = 1 << 40
 COUNT = sqltypes.integer(18, 0, ROWS_MAX)
 
 
-def _operand(call: Call, operand: Bound) -> str:
+def _operand(call: FunctionCall, operand: Bound) -> str:
     order = f" ORDER BY {call.order}" if call.order else ""
     return f"{'DISTINCT ' if call.distinct else ''}{operand.sql}{order}"
 
 
-def count(call: Call) -> Bound:
+def count(call: FunctionCall) -> Bound:
     """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
     if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
         if not isinstance(call.nodes[0], exp.Star):
@@ -46,11 +46,11 @@ def count(call: Call) -> Bound:
     return _count(f"DISTINCT CASE WHEN {present} THEN struct({row}) END", call, operands)
 
 
-def _count(inside: str, call: Call, parts: list[Bound]) -> Bound:
+def _count(inside: str, call: FunctionCall, parts: list[Bound]) -> Bound:
     return call.aggregated(f"count({inside}){call.over}", COUNT, parts, nullable=False)
 
 
-def count_if(call: Call) -> Bound:
+def count_if(call: FunctionCall) -> Bound:
     condition = rewrites.as_boolean(call.arg(0))
     return _count(f"CASE WHEN {condition.sql} THEN 1 END", call, [condition])
 
@@ -91,7 +91,7 @@ def total(call: Call) -> Bound:
     return call.aggregated(sql, result, [operand])
 
 
-def average(call: Call) -> Bound:
+def average(call: FunctionCall) -> Bound:
     """AVG: of a NUMBER, a NUMBER with six more decimals (three with OVER): SUM divided by COUNT."""
     operand = _summed(call.arg(0))
     if operand.type.kind == "real":
@@ -110,10 +110,10 @@ def average(call: Call) -> Bound:
     return call.aggregated(sql, result, [operand])
 
 
-def same_type(engine_name: str) -> calls.Builder:
+def same_type(engine_name: str) -> builders.Builder:
     """Return the builder of an aggregate whose result is one of its values."""
 
-    def build(call: Call) -> Bound:
+    def build(call: FunctionCall) -> Bound:
         operand = call.arg(0)
         if operand.type.kind == "null":
             operand = bounds.null(sqltypes.TEXT)
@@ -123,15 +123,15 @@ def same_type(engine_name: str) -> calls.Builder:
     return build
 
 
-def any_value(call: Call) -> Bound:
+def any_value(call: FunctionCall) -> Bound:
     name = "first_value" if call.over else "any_value"
     return same_type(name)(call)
 
 
-def real_of(engine_name: str) -> calls.Builder:
+def real_of(engine_name: str) -> builders.Builder:
     """Return the builder of a statistic over floats."""
 
-    def build(call: Call) -> Bound:
+    def build(call: FunctionCall) -> Bound:
         operands = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
         listed = ", ".join(operand.sql for operand in operands)
         prefix = "DISTINCT " if call.distinct else ""
@@ -141,7 +141,7 @@ def real_of(engine_name: str) -> calls.Builder:
     return build
 
 
-def median(call: Call) -> Bound:
+def median(call: FunctionCall) -> Bound:
     operand = rewrites.as_number(call.arg(0))
     real = rewrites.cast(operand, sqltypes.REAL)
     sql = f"median({real.sql}){call.over}"
@@ -151,7 +151,7 @@ def median(call: Call) -> Bound:
     return call.aggregated(sqltypes.exactly(sql, result), result, [operand])
 
 
-def percentile_cont(call: Call) -> Bound:
+def percentile_cont(call: FunctionCall) -> Bound:
     fraction = call.constant(0)
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
@@ -160,7 +160,7 @@ def percentile_cont(call: Call) -> Bound:
     return call.aggregated(sql, sqltypes.REAL, [operand])
 
 
-def listagg(call: Call) -> Bound:
+def listagg(call: FunctionCall) -> Bound:
     operand = call.text(0)
     delimiter = call.constant(1, "")
     order = f" ORDER BY {call.order}" if call.order else ""
@@ -170,8 +170,8 @@ def listagg(call: Call) -> Bound:
     return call.aggregated(sql, sqltypes.TEXT, [operand, *call.order_parts], nullable=False)
 
 
-def boolean_of(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def boolean_of(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         operand = rewrites.as_boolean(call.arg(0))
         return call.aggregated(
             f"{engine_name}({operand.sql}){call.over}", sqltypes.BOOLEAN, [operand]
@@ -180,7 +180,7 @@ def boolean_of(engine_name: str) -> calls.Builder:
     return build
 
 
-def boolxor_agg(call: Call) -> Bound:
+def boolxor_agg(call: FunctionCall) -> Bound:
     operand = rewrites.as_boolean(call.arg(0))
     present = f"count({operand.sql}){call.over}"
     true = f"count(CASE WHEN {operand.sql} THEN 1 END){call.over}"
@@ -188,8 +188,8 @@ def boolxor_agg(call: Call) -> Bound:
     return call.aggregated(sql, sqltypes.BOOLEAN, [operand])
 
 
-def bits_of(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def bits_of(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         operand = rewrites.round_half_away(call.arg(0))
         if not operand.type.is_integer:
             raise call.refuse(f"an operand of type {sqltypes.shown(operand.type)}")
@@ -200,7 +200,7 @@ def bits_of(engine_name: str) -> calls.Builder:
     return build
 
 
-def approx_count_distinct(call: Call) -> Bound:
+def approx_count_distinct(call: FunctionCall) -> Bound:
     operand = call.arg(0)
     if operand.type.kind in ("real", "boolean"):
         operand = rewrites.cast(operand, sqltypes.TEXT)
@@ -208,7 +208,7 @@ def approx_count_distinct(call: Call) -> Bound:
     return call.aggregated(sql, COUNT, [operand], nullable=False)
 
 
-def approx_percentile(call: Call) -> Bound:
+def approx_percentile(call: FunctionCall) -> Bound:
     operand = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
     fraction = call.constant(1)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):
@@ -219,10 +219,10 @@ def approx_percentile(call: Call) -> Bound:
     return call.aggregated(sql, sqltypes.REAL, [operand])
 
 
-def best_by(direction: str) -> calls.Builder:
+def best_by(direction: str) -> builders.Builder:
     """MAX_BY and MIN_BY: the first argument where the second is greatest or least."""
 
-    def build(call: Call) -> Bound:
+    def build(call: FunctionCall) -> Bound:
         value, key = call.arg(0), call.arg(1)
         if call.over:
             raise call.refuse("OVER")
@@ -233,7 +233,7 @@ def best_by(direction: str) -> calls.Builder:
     return build
 
 
-def grouping(call: Call) -> Bound:
+def grouping(call: FunctionCall) -> Bound:
     if call.over or call.distinct:
         raise call.refuse("OVER or DISTINCT")
     operand = call.arg(0)
@@ -244,8 +244,8 @@ def grouping(call: Call) -> Bound:
 # Window functions
 
 
-def _ranked(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def _ranked(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         if not call.over:
             raise call.refuse("no OVER")
         sql = f"CAST({engine_name}(){call.over} AS BIGINT)"
@@ -254,8 +254,8 @@ def _ranked(engine_name: str) -> calls.Builder:
     return build
 
 
-def _relative(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def _relative(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         if not call.over:
             raise call.refuse("no OVER")
         return call.aggregated(
@@ -265,7 +265,7 @@ def _relative(engine_name: str) -> calls.Builder:
     return build
 
 
-def ntile(call: Call) -> Bound:
+def ntile(call: FunctionCall) -> Bound:
     if not call.over:
         raise call.refuse("no OVER")
     buckets = call.whole(0)
@@ -275,8 +275,8 @@ def ntile(call: Call) -> Bound:
     return call.aggregated(sql, COUNT, call.over_parts, nullable=False)
 
 
-def _offset(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def _offset(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         if not call.over:
             raise call.refuse("no OVER")
         value = call.arg(0)
@@ -299,8 +299,8 @@ def _offset(engine_name: str) -> calls.Builder:
     return build
 
 
-def _value(engine_name: str) -> calls.Builder:
-    def build(call: Call) -> Bound:
+def _value(engine_name: str) -> builders.Builder:
+    def build(call: FunctionCall) -> Bound:
         if not call.over:
             raise call.refuse("no OVER")
         value = call.arg(0)
@@ -314,7 +314,7 @@ def _value(engine_name: str) -> calls.Builder:
     return build
 
 
-def ratio_to_report(call: Call) -> Bound:
+def ratio_to_report(call: FunctionCall) -> Bound:
     if not call.over:
         raise call.refuse("no OVER")
     value = rewrites.as_number(call.arg(0))
@@ -322,62 +322,62 @@ def ratio_to_report(call: Call) -> Bound:
     return call.aggregated(share.sql, share.type, [value])
 
 
-FUNCTIONS: Mapping[str, calls.Function] = {
-    "COUNT": calls.aggregate(1, 16, count),
-    "COUNT_IF": calls.aggregate(1, None, count_if),
-    "SUM": calls.aggregate(1, None, total),
-    "AVG": calls.aggregate(1, None, average),
-    "MIN": calls.aggregate(1, None, same_type("min")),
-    "MAX": calls.aggregate(1, None, same_type("max")),
-    "ANY_VALUE": calls.aggregate(1, None, any_value),
-    "MEDIAN": calls.aggregate(1, None, median),
-    "PERCENTILE_CONT": calls.aggregate(1, None, percentile_cont),
-    "STDDEV": calls.aggregate(1, None, real_of("stddev_samp")),
-    "STDDEV_SAMP": calls.aggregate(1, None, real_of("stddev_samp")),
-    "STDDEV_POP": calls.aggregate(1, None, real_of("stddev_pop")),
-    "VARIANCE": calls.aggregate(1, None, real_of("var_samp")),
-    "VARIANCE_SAMP": calls.aggregate(1, None, real_of("var_samp")),
-    "VARIANCE_POP": calls.aggregate(1, None, real_of("var_pop")),
-    "VAR_SAMP": calls.aggregate(1, None, real_of("var_samp")),
-    "VAR_POP": calls.aggregate(1, None, real_of("var_pop")),
-    "CORR": calls.aggregate(2, None, real_of("corr")),
-    "COVAR_POP": calls.aggregate(2, None, real_of("covar_pop")),
-    "COVAR_SAMP": calls.aggregate(2, None, real_of("covar_samp")),
-    "REGR_AVGX": calls.aggregate(2, None, real_of("regr_avgx")),
-    "REGR_AVGY": calls.aggregate(2, None, real_of("regr_avgy")),
-    "REGR_COUNT": calls.aggregate(2, None, real_of("regr_count")),
-    "REGR_INTERCEPT": calls.aggregate(2, None, real_of("regr_intercept")),
-    "REGR_R2": calls.aggregate(2, None, real_of("regr_r2")),
-    "REGR_SLOPE": calls.aggregate(2, None, real_of("regr_slope")),
-    "REGR_SXX": calls.aggregate(2, None, real_of("regr_sxx")),
-    "REGR_SXY": calls.aggregate(2, None, real_of("regr_sxy")),
-    "REGR_SYY": calls.aggregate(2, None, real_of("regr_syy")),
-    "LISTAGG": calls.aggregate(1, 2, listagg),
-    "STRING_AGG": calls.aggregate(1, 2, listagg),
-    "BOOLAND_AGG": calls.aggregate(1, None, boolean_of("bool_and")),
-    "BOOLOR_AGG": calls.aggregate(1, None, boolean_of("bool_or")),
-    "BOOLXOR_AGG": calls.aggregate(1, None, boolxor_agg),
-    "BITAND_AGG": calls.aggregate(1, None, bits_of("bit_and")),
-    "BITOR_AGG": calls.aggregate(1, None, bits_of("bit_or")),
-    "BITXOR_AGG": calls.aggregate(1, None, bits_of("bit_xor")),
-    "APPROX_COUNT_DISTINCT": calls.aggregate(1, None, approx_count_distinct),
-    "HLL": calls.aggregate(1, None, approx_count_distinct),
-    "APPROX_PERCENTILE": calls.aggregate(2, None, approx_percentile),
-    "MAX_BY": calls.aggregate(2, None, best_by("DESC")),
-    "MIN_BY": calls.aggregate(2, None, best_by("ASC")),
-    "GROUPING": calls.aggregate(1, None, grouping),
-    "ROW_NUMBER": calls.window(0, None, _ranked("row_number")),
-    "RANK": calls.window(0, None, _ranked("rank")),
-    "DENSE_RANK": calls.window(0, None, _ranked("dense_rank")),
-    "PERCENT_RANK": calls.window(0, None, _relative("percent_rank")),
-    "CUME_DIST": calls.window(0, None, _relative("cume_dist")),
-    "NTILE": calls.window(1, None, ntile),
-    "LAG": calls.window(1, 3, _offset("lag")),
-    "LEAD": calls.window(1, 3, _offset("lead")),
-    "FIRST_VALUE": calls.window(1, None, _value("first_value")),
-    "LAST_VALUE": calls.window(1, None, _value("last_value")),
-    "NTH_VALUE": calls.window(2, None, _value("nth_value")),
-    "RATIO_TO_REPORT": calls.window(1, None, ratio_to_report),
+FUNCTIONS: Mapping[str, builders.Function] = {
+    "COUNT": builders.aggregate(1, 16, count),
+    "COUNT_IF": builders.aggregate(1, None, count_if),
+    "SUM": builders.aggregate(1, None, total),
+    "AVG": builders.aggregate(1, None, average),
+    "MIN": builders.aggregate(1, None, same_type("min")),
+    "MAX": builders.aggregate(1, None, same_type("max")),
+    "ANY_VALUE": builders.aggregate(1, None, any_value),
+    "MEDIAN": builders.aggregate(1, None, median),
+    "PERCENTILE_CONT": builders.aggregate(1, None, percentile_cont),
+    "STDDEV": builders.aggregate(1, None, real_of("stddev_samp")),
+    "STDDEV_SAMP": builders.aggregate(1, None, real_of("stddev_samp")),
+    "STDDEV_POP": builders.aggregate(1, None, real_of("stddev_pop")),
+    "VARIANCE": builders.aggregate(1, None, real_of("var_samp")),
+    "VARIANCE_SAMP": builders.aggregate(1, None, real_of("var_samp")),
+    "VARIANCE_POP": builders.aggregate(1, None, real_of("var_pop")),
+    "VAR_SAMP": builders.aggregate(1, None, real_of("var_samp")),
+    "VAR_POP": builders.aggregate(1, None, real_of("var_pop")),
+    "CORR": builders.aggregate(2, None, real_of("corr")),
+    "COVAR_POP": builders.aggregate(2, None, real_of("covar_pop")),
+    "COVAR_SAMP": builders.aggregate(2, None, real_of("covar_samp")),
+    "REGR_AVGX": builders.aggregate(2, None, real_of("regr_avgx")),
+    "REGR_AVGY": builders.aggregate(2, None, real_of("regr_avgy")),
+    "REGR_COUNT": builders.aggregate(2, None, real_of("regr_count")),
+    "REGR_INTERCEPT": builders.aggregate(2, None, real_of("regr_intercept")),
+    "REGR_R2": builders.aggregate(2, None, real_of("regr_r2")),
+    "REGR_SLOPE": builders.aggregate(2, None, real_of("regr_slope")),
+    "REGR_SXX": builders.aggregate(2, None, real_of("regr_sxx")),
+    "REGR_SXY": builders.aggregate(2, None, real_of("regr_sxy")),
+    "REGR_SYY": builders.aggregate(2, None, real_of("regr_syy")),
+    "LISTAGG": builders.aggregate(1, 2, listagg),
+    "STRING_AGG": builders.aggregate(1, 2, listagg),
+    "BOOLAND_AGG": builders.aggregate(1, None, boolean_of("bool_and")),
+    "BOOLOR_AGG": builders.aggregate(1, None, boolean_of("bool_or")),
+    "BOOLXOR_AGG": builders.aggregate(1, None, boolxor_agg),
+    "BITAND_AGG": builders.aggregate(1, None, bits_of("bit_and")),
+    "BITOR_AGG": builders.aggregate(1, None, bits_of("bit_or")),
+    "BITXOR_AGG": builders.aggregate(1, None, bits_of("bit_xor")),
+    "APPROX_COUNT_DISTINCT": builders.aggregate(1, None, approx_count_distinct),
+    "HLL": builders.aggregate(1, None, approx_count_distinct),
+    "APPROX_PERCENTILE": builders.aggregate(2, None, approx_percentile),
+    "MAX_BY": builders.aggregate(2, None, best_by("DESC")),
+    "MIN_BY": builders.aggregate(2, None, best_by("ASC")),
+    "GROUPING": builders.aggregate(1, None, grouping),
+    "ROW_NUMBER": builders.window(0, None, _ranked("row_number")),
+    "RANK": builders.window(0, None, _ranked("rank")),
+    "DENSE_RANK": builders.window(0, None, _ranked("dense_rank")),
+    "PERCENT_RANK": builders.window(0, None, _relative("percent_rank")),
+    "CUME_DIST": builders.window(0, None, _relative("cume_dist")),
+    "NTILE": builders.window(1, None, ntile),
+    "LAG": builders.window(1, 3, _offset("lag")),
+    "LEAD": builders.window(1, 3, _offset("lead")),
+    "FIRST_VALUE": builders.window(1, None, _value("first_value")),
+    "LAST_VALUE": builders.window(1, None, _value("last_value")),
+    "NTH_VALUE": builders.window(2, None, _value("nth_value")),
+    "RATIO_TO_REPORT": builders.window(1, None, ratio_to_report),
 }
 
 WHOLE_PARTITION = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})

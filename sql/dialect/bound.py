@@ -16,14 +16,14 @@ from typing import Any
 from sql.dialect import sqltypes
 
 
-class Unknown:
+class NotConstant:
     """The literal of an expression that is not constant: one object in every process."""
 
     def __reduce__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN = Unknown()
+UNKNOWN = NotConstant()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ class Needs:
     wants_bounds: bool
 
 
-class Statement:
+class ParsedStatement:
     """A parsed statement. Mutable: finding its tables numbers them in its tree."""
 
     def __init__(self, text: str) -> None:

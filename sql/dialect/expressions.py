@@ -15,12 +15,21 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import aggregates, calls, columns, functions, moments, rewrites, shapes, sqltypes
+from sql.dialect import (
+    aggregates,
+    builders,
+    columns,
+    functions,
+    moments,
+    rewrites,
+    shapes,
+    sqltypes,
+)
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
 
 
-class Scope(Protocol):
+class NameResolver(Protocol):
     """Resolves names for an expression."""
 
     @property
@@ -39,7 +48,7 @@ class Scope(Protocol):
     def in_query(self, operand: list[Bound], node: exp.Expression, *, negated: bool) -> Bound: ...
 
 
-def bind(node: Any, scope: Scope) -> Bound:
+def bind(node: Any, scope: NameResolver) -> Bound:
     """Return node bound in scope; raises SqlError."""
     handler = HANDLERS.get(type(node))
     if handler is None:
@@ -95,11 +104,11 @@ def literal(node: exp.Literal) -> Bound:
         return bounds.real(float(text))
 
 
-def _null(node: exp.Null, scope: Scope) -> Bound:
+def _null(node: exp.Null, scope: NameResolver) -> Bound:
     return bounds.null()
 
 
-def _placeholder(node: exp.Placeholder, scope: Scope) -> Bound:
+def _placeholder(node: exp.Placeholder, scope: NameResolver) -> Bound:
     binds = scope.environment.binds
     name = str(node.this) if node.this else str(node.meta.get("position", ""))
     if binds is None:
@@ -110,7 +119,7 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Bound:
     return value
 
 
-def _parameter(node: exp.Parameter, scope: Scope) -> Bound:
+def _parameter(node: exp.Parameter, scope: NameResolver) -> Bound:
     name = node.this.name
     if name.isdecimal():
         return scope.column(exp.column(exp.to_identifier(f"${name}", quoted=True)))
@@ -126,7 +135,7 @@ def _parameter(node: exp.Parameter, scope: Scope) -> Bound:
     return result
 
 
-def _interval(node: exp.Interval, scope: Scope) -> Bound:
+def _interval(node: exp.Interval, scope: NameResolver) -> Bound:
     unit = node.args.get("unit")
     value = node.this
     if not isinstance(value, exp.Literal):
@@ -173,8 +182,8 @@ def _chain(node: Any, kind: Any, terms_max: int) -> list[Any]:
     return terms
 
 
-def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, Scope], Bound]:
-    def handler(node: Any, scope: Scope) -> Bound:
+def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, NameResolver], Bound]:
+    def handler(node: Any, scope: NameResolver) -> Bound:
         parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind, terms_max)]
         sql = bounds.joined([part.sql for part in parts], word)
         return bounds.derived(sql, sqltypes.BOOLEAN, parts)
@@ -182,7 +191,7 @@ def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, Scope],
     return handler
 
 
-def _not(node: exp.Not, scope: Scope) -> Bound:
+def _not(node: exp.Not, scope: NameResolver) -> Bound:
     inner = node.this
     while isinstance(inner, exp.Not) and isinstance(inner.this, exp.Not):
         inner = inner.this.this
@@ -192,8 +201,8 @@ def _not(node: exp.Not, scope: Scope) -> Bound:
     return bounds.derived(f"(NOT {operand.sql})", sqltypes.BOOLEAN, [operand])
 
 
-def _comparison(operator: str) -> Callable[[Any, Scope], Bound]:
-    def handler(node: Any, scope: Scope) -> Bound:
+def _comparison(operator: str) -> Callable[[Any, NameResolver], Bound]:
+    def handler(node: Any, scope: NameResolver) -> Bound:
         left, right = node.this, node.expression
         if isinstance(right, exp.Any | exp.All) or isinstance(left, exp.Any | exp.All):
             return _quantified(left, right, operator, scope)
@@ -204,7 +213,7 @@ def _comparison(operator: str) -> Callable[[Any, Scope], Bound]:
     return handler
 
 
-def _quantified(left: Any, right: Any, operator: str, scope: Scope) -> Bound:
+def _quantified(left: Any, right: Any, operator: str, scope: NameResolver) -> Bound:
     """= ANY (query) is IN, <> ALL (query) is NOT IN, as sqlglot also spells those."""
     is_query = isinstance(getattr(right, "this", None), exp.Query | exp.Subquery)
     negated = isinstance(right, exp.All) and operator == "<>"
@@ -215,7 +224,7 @@ def _quantified(left: Any, right: Any, operator: str, scope: Scope) -> Bound:
     return scope.in_query(bound_operands, right.this, negated=negated)
 
 
-def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Scope) -> Bound:
+def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: NameResolver) -> Bound:
     if operator not in ("=", "<>") or len(left.expressions) != len(right.expressions):
         raise errors.unsupported("comparison of rows")
     parts = [
@@ -226,7 +235,7 @@ def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Sco
     return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
 
 
-def _arithmetic(node: Any, scope: Scope) -> Bound:
+def _arithmetic(node: Any, scope: NameResolver) -> Bound:
     """Return a chain of operators of one precedence, from its left end on, without recursion."""
     kinds = SUMS if isinstance(node, SUMS) else PRODUCTS
     operators = []
@@ -256,20 +265,20 @@ ARITHMETIC: Mapping[type, Callable[[Bound, Bound], Bound]] = {
 }
 
 
-def _negate(node: exp.Neg, scope: Scope) -> Bound:
+def _negate(node: exp.Neg, scope: NameResolver) -> Bound:
     return rewrites.negate(bind(node.this, scope))
 
 
-def _paren(node: exp.Paren, scope: Scope) -> Bound:
+def _paren(node: exp.Paren, scope: NameResolver) -> Bound:
     return bind(node.this, scope)
 
 
-def _concat(node: exp.DPipe, scope: Scope) -> Bound:
+def _concat(node: exp.DPipe, scope: NameResolver) -> Bound:
     parts = [bind(part, scope) for part in _chain(node, exp.DPipe, limits.JOINED_MAX)]
     return rewrites.concat(parts, scope.environment.context.forms)
 
 
-def _between(node: exp.Between, scope: Scope) -> Bound:
+def _between(node: exp.Between, scope: NameResolver) -> Bound:
     if node.args.get("symmetric"):
         raise errors.unsupported("BETWEEN SYMMETRIC")
     operand = bind(node.this, scope)
@@ -278,7 +287,7 @@ def _between(node: exp.Between, scope: Scope) -> Bound:
     return bounds.derived(f"({low.sql} AND {high.sql})", sqltypes.BOOLEAN, [low, high])
 
 
-def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
+def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Bound:
     if node.args.get("unnest") or node.args.get("field"):
         raise errors.unsupported("IN of this form")
     left = node.this
@@ -310,7 +319,9 @@ def _in(node: exp.In, scope: Scope, *, negated: bool = False) -> Bound:
     return bounds.derived(sql, sqltypes.BOOLEAN, each)
 
 
-def _row_in(operands: list[Bound], members: list[Any], scope: Scope, *, negated: bool) -> Bound:
+def _row_in(
+    operands: list[Bound], members: list[Any], scope: NameResolver, *, negated: bool
+) -> Bound:
     rows = []
     for member in members:
         if not isinstance(member, exp.Tuple) or len(member.expressions) != len(operands):
@@ -325,7 +336,7 @@ def _row_in(operands: list[Bound], members: list[Any], scope: Scope, *, negated:
     return bounds.derived(f"(NOT {sql})" if negated else sql, sqltypes.BOOLEAN, rows)
 
 
-def _is(node: exp.Is, scope: Scope) -> Bound:
+def _is(node: exp.Is, scope: NameResolver) -> Bound:
     operand, right = bind(node.this, scope), node.expression
     if isinstance(right, exp.Null):
         return bounds.derived(
@@ -344,7 +355,7 @@ def _is(node: exp.Is, scope: Scope) -> Bound:
     raise errors.unsupported(f"IS {construct_name(right)}")
 
 
-def _like(node: Any, scope: Scope, *, escape: str | None = None) -> Bound:
+def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Bound:
     ignore_case = isinstance(node, exp.ILike)
     value, pattern = bind(node.this, scope), node.expression
     if isinstance(pattern, exp.Any | exp.All):
@@ -359,7 +370,7 @@ def _like(node: Any, scope: Scope, *, escape: str | None = None) -> Bound:
 
 
 def _like_many(
-    value: Bound, patterns: Any, scope: Scope, *, escape: str | None, ignore_case: bool
+    value: Bound, patterns: Any, scope: NameResolver, *, escape: str | None, ignore_case: bool
 ) -> Bound:
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
@@ -377,7 +388,7 @@ def _like_many(
     return bounds.derived(f"({word.join(part.sql for part in parts)})", sqltypes.BOOLEAN, parts)
 
 
-def _escape(node: exp.Escape, scope: Scope) -> Bound:
+def _escape(node: exp.Escape, scope: NameResolver) -> Bound:
     character = bind(node.expression, scope).literal
     if not isinstance(character, str) or len(character) != 1:
         raise errors.unsupported("ESCAPE that is no single character")
@@ -386,11 +397,11 @@ def _escape(node: exp.Escape, scope: Scope) -> Bound:
     return _like(node.this, scope, escape=character)
 
 
-def _regexp(node: exp.RegexpLike, scope: Scope) -> Bound:
+def _regexp(node: exp.RegexpLike, scope: NameResolver) -> Bound:
     return rewrites.regexp_like(bind(node.this, scope), bind(node.expression, scope))
 
 
-def _case(node: exp.Case, scope: Scope) -> Bound:
+def _case(node: exp.Case, scope: NameResolver) -> Bound:
     operand = bind(node.this, scope) if node.this is not None else None
     whens = []
     for branch in node.args["ifs"]:
@@ -402,7 +413,7 @@ def _case(node: exp.Case, scope: Scope) -> Bound:
     return rewrites.case(whens, None if default is None else bind(default, scope))
 
 
-def _cast(node: Any, scope: Scope, *, lenient: bool = False) -> Bound:
+def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Bound:
     if node.args.get("format") is not None:
         raise errors.unsupported("CAST ... FORMAT")
     context = scope.environment.context
@@ -410,15 +421,15 @@ def _cast(node: Any, scope: Scope, *, lenient: bool = False) -> Bound:
     return rewrites.cast(bind(node.this, scope), target, lenient=lenient, forms=context.forms)
 
 
-def _try_cast(node: exp.TryCast, scope: Scope) -> Bound:
+def _try_cast(node: exp.TryCast, scope: NameResolver) -> Bound:
     return _cast(node, scope, lenient=True)
 
 
-def _extract(node: exp.Extract, scope: Scope) -> Bound:
+def _extract(node: exp.Extract, scope: NameResolver) -> Bound:
     return moments.extract(moments.part_of(node.this.name), bind(node.expression, scope))
 
 
-def _position(node: exp.StrPosition, scope: Scope) -> Bound:
+def _position(node: exp.StrPosition, scope: NameResolver) -> Bound:
     nodes = [node.args["substr"], node.this]
     if node.args.get("position") is not None:
         nodes.append(node.args["position"])
@@ -428,8 +439,8 @@ def _position(node: exp.StrPosition, scope: Scope) -> Bound:
 # Calls
 
 
-def _call(name: str, nodes: list[Any], scope: Scope, **more: Any) -> calls.Call:
-    return calls.Call(
+def _call(name: str, nodes: list[Any], scope: NameResolver, **more: Any) -> builders.FunctionCall:
+    return builders.FunctionCall(
         name=name,
         nodes=tuple(nodes),
         bind=lambda node: bind(node, scope),
@@ -439,7 +450,7 @@ def _call(name: str, nodes: list[Any], scope: Scope, **more: Any) -> calls.Call:
     )
 
 
-def _anonymous(node: exp.Anonymous, scope: Scope, **more: Any) -> Bound:
+def _anonymous(node: exp.Anonymous, scope: NameResolver, **more: Any) -> Bound:
     name = node.this if isinstance(node.this, str) else node.this.name
     nodes = list(node.expressions)
     if len(nodes) == 1 and isinstance(nodes[0], exp.Order):
@@ -455,15 +466,15 @@ def _anonymous(node: exp.Anonymous, scope: Scope, **more: Any) -> Bound:
     return functions.build(_call(name.upper(), nodes, scope, **more))
 
 
-def _special(name: str) -> Callable[[Any, Scope], Bound]:
-    def handler(node: Any, scope: Scope) -> Bound:
+def _special(name: str) -> Callable[[Any, NameResolver], Bound]:
+    def handler(node: Any, scope: NameResolver) -> Bound:
         nodes = [node.this] if node.this is not None else []
         return functions.build(_call(name, nodes, scope))
 
     return handler
 
 
-def _ordering(node: exp.Order, scope: Scope) -> dict[str, Any]:
+def _ordering(node: exp.Order, scope: NameResolver) -> dict[str, Any]:
     parts = [bind(item.this, scope) for item in node.expressions]
     written = ", ".join(
         f"{part.sql}{direction(item)}" for part, item in zip(parts, node.expressions, strict=True)
@@ -479,13 +490,13 @@ def direction(node: exp.Ordered) -> str:
     return f"{' DESC' if descending else ' ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
 
-def _within_group(node: exp.WithinGroup, scope: Scope, **more: Any) -> Bound:
+def _within_group(node: exp.WithinGroup, scope: NameResolver, **more: Any) -> Bound:
     if not isinstance(node.this, exp.Anonymous):
         raise errors.unsupported("WITHIN GROUP of this form")
     return _anonymous(node.this, scope, **more, **_ordering(node.expression, scope))
 
 
-def _window(node: exp.Window, scope: Scope) -> Bound:
+def _window(node: exp.Window, scope: NameResolver) -> Bound:
     inner, ignore_nulls = node.this, False
     if isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
         inner, ignore_nulls = inner.this, isinstance(inner, exp.IgnoreNulls)
@@ -541,7 +552,7 @@ def _frame_end(place: Any, side: Any) -> str:
     return f"{place} {side}" if side else str(place)
 
 
-def _if(node: exp.If, scope: Scope) -> Bound:
+def _if(node: exp.If, scope: NameResolver) -> Bound:
     otherwise = node.args.get("false")
     return rewrites.case(
         [(rewrites.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
@@ -549,7 +560,7 @@ def _if(node: exp.If, scope: Scope) -> Bound:
     )
 
 
-def _hex(node: exp.HexString, scope: Scope) -> Bound:
+def _hex(node: exp.HexString, scope: NameResolver) -> Bound:
     text = str(node.this)
     try:
         return bounds.binary(bytes.fromhex(text))
@@ -612,7 +623,7 @@ BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
     "array": sqltypes.TEXT,
 }
 
-HANDLERS: Mapping[type, Callable[[Any, Scope], Bound]] = {
+HANDLERS: Mapping[type, Callable[[Any, NameResolver], Bound]] = {
     exp.Literal: lambda node, scope: literal(node),
     exp.RawString: lambda node, scope: bounds.text(str(node.this)),
     exp.HexString: _hex,

@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 
 from sql import errors, kernels, outcomes
-from sql.dialect import aggregates, calls, formats, moments, names, rewrites, sqltypes
+from sql.dialect import aggregates, builders, formats, moments, names, rewrites, sqltypes
 from sql.dialect import bound as bounds
 from sql.dialect.bound import Bound
-from sql.dialect.calls import Call
+from sql.dialect.builders import FunctionCall
 
 
-def build(call: Call) -> Bound:
+def build(call: FunctionCall) -> Bound:
     """Return the call bound; raises SqlError for an unknown name or a wrong number of arguments."""
     function = FUNCTIONS.get(call.name)
     if function is None:
@@ -57,7 +57,7 @@ def signature(name: str) -> str:
 SIGNATURE_OPTIONAL_MAX = 8
 
 
-def _arity(call: Call, function: calls.Function) -> errors.SqlError:
+def _arity(call: FunctionCall, function: builders.Function) -> errors.SqlError:
     few = len(call.nodes) < function.low
     wanted = function.low if few else function.high
     return errors.SqlError(
@@ -72,18 +72,18 @@ def _arity(call: Call, function: calls.Function) -> errors.SqlError:
 # Text
 
 
-def _texts(template: str) -> calls.Builder:
+def _texts(template: str) -> builders.Builder:
     """Return the builder of a function from texts to a text."""
 
-    def build_one(call: Call) -> Bound:
+    def build_one(call: FunctionCall) -> Bound:
         parts = call.texts()
-        return calls.text_result(template.format(*(part.sql for part in parts)), parts)
+        return builders.text_result(template.format(*(part.sql for part in parts)), parts)
 
     return build_one
 
 
-def _text_predicate(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _text_predicate(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         parts = call.texts()
         return bounds.derived(rewrites.call(name, *parts), sqltypes.BOOLEAN, parts)
 
@@ -111,15 +111,15 @@ def _length_of(argument: Bound) -> Bound:
     return bounds.derived(f"_text_length({count.sql})", count.type, [count])
 
 
-def _left_or_right(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _left_or_right(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         value, count = call.text(0), _count_of(call.arg(1))
-        return calls.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
+        return builders.text_result(f"{name}({value.sql}, {count.sql})", [value, count])
 
     return build_one
 
 
-def _substring(call: Call) -> Bound:
+def _substring(call: FunctionCall) -> Bound:
     value = call.text(0)
     start = rewrites.round_half_away(call.arg(1))
     parts = [value, start]
@@ -129,82 +129,82 @@ def _substring(call: Call) -> Bound:
         parts.append(count)
         length = f", {count.sql}"
     if isinstance(start.literal, int) and start.literal >= 0:
-        return calls.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
+        return builders.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
     places = (start.sql, f"character_length({value.sql})")
     place = ", ".join(sqltypes.exactly(item, sqltypes.integer()) for item in places)
-    return calls.text_result(f"substr({value.sql}, _place({place}){length})", parts)
+    return builders.text_result(f"substr({value.sql}, _place({place}){length})", parts)
 
 
-def _trim(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _trim(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         parts = call.texts()
         characters = parts[1].sql if len(parts) > 1 else "' '"
-        return calls.text_result(f"{name}({parts[0].sql}, {characters})", parts)
+        return builders.text_result(f"{name}({parts[0].sql}, {characters})", parts)
 
     return build_one
 
 
-def _pad(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _pad(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         value, count = call.text(0), _length_of(call.arg(1))
         fill = call.text(2) if len(call.nodes) > 2 else bounds.text(" ")
-        return calls.text_result(
+        return builders.text_result(
             f"{name}({value.sql}, {count.sql}, {fill.sql})", [value, count, fill]
         )
 
     return build_one
 
 
-def _length(call: Call) -> Bound:
+def _length(call: FunctionCall) -> Bound:
     value = call.arg(0)
     if value.type.kind == "binary":
         return _octet_length(call)
     value = rewrites.cast(value, sqltypes.TEXT)
-    return calls.small_integer(f"character_length({value.sql})", [value])
+    return builders.small_integer(f"character_length({value.sql})", [value])
 
 
-def _octet_length(call: Call) -> Bound:
+def _octet_length(call: FunctionCall) -> Bound:
     value = call.arg(0)
     if value.type.kind == "binary":
         digits = f"character_length(encode({value.sql}, 'hex'))"
-        return calls.small_integer(f"({digits} / 2)", [value])
+        return builders.small_integer(f"({digits} / 2)", [value])
     value = rewrites.cast(value, sqltypes.TEXT)
-    return calls.small_integer(f"octet_length({value.sql})", [value])
+    return builders.small_integer(f"octet_length({value.sql})", [value])
 
 
-def _position(call: Call) -> Bound:
+def _position(call: FunctionCall) -> Bound:
     needle, value = call.texts()[:2] if len(call.nodes) == 2 else _first_two(call)
     if len(call.nodes) == 2:
-        return calls.small_integer(f"strpos({value.sql}, {needle.sql})", [needle, value])
+        return builders.small_integer(f"strpos({value.sql}, {needle.sql})", [needle, value])
     start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
     position = f"strpos(substr({value.sql}, {start}), {needle.sql})"
     sql = f"(CASE WHEN {position} = 0 THEN 0 ELSE {position} + {start - 1} END)"
-    return calls.small_integer(sql, [needle, value])
+    return builders.small_integer(sql, [needle, value])
 
 
-def _first_two(call: Call) -> list[Bound]:
+def _first_two(call: FunctionCall) -> list[Bound]:
     return [call.text(0), call.text(1)]
 
 
-def _repeat(call: Call) -> Bound:
+def _repeat(call: FunctionCall) -> Bound:
     value, times = call.text(0), call.arg(1)
     count = _count_of(times)
     if isinstance(value.literal, str) and isinstance(times.literal, int):
         length = len(value.literal) * times.literal
         if length > outcomes.TEXT_LENGTH_MAX:
             raise errors.too_long(f"... of {length} characters")
-        return calls.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
-    return calls.text_result(f"_repeat({value.sql}, {count.sql})", [value, count])
+        return builders.text_result(f"repeat({value.sql}, {count.sql})", [value, count])
+    return builders.text_result(f"_repeat({value.sql}, {count.sql})", [value, count])
 
 
-def _space(call: Call) -> Bound:
+def _space(call: FunctionCall) -> Bound:
     count = _length_of(call.arg(0))
-    return calls.text_result(f"repeat(' ', {count.sql})", [count])
+    return builders.text_result(f"repeat(' ', {count.sql})", [count])
 
 
-def _split_part(call: Call) -> Bound:
+def _split_part(call: FunctionCall) -> Bound:
     value, delimiter = _first_two(call)
     index = rewrites.round_half_away(call.arg(2))
     if isinstance(index.literal, int):
@@ -213,14 +213,14 @@ def _split_part(call: Call) -> Bound:
         texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiter))
         place = sqltypes.exactly(index.sql, sqltypes.integer())
         sql = f"_split_part({', '.join(texts)}, {place})"
-    return calls.text_result(sql, [value, delimiter, index])
+    return builders.text_result(sql, [value, delimiter, index])
 
 
-def _replace(call: Call) -> Bound:
+def _replace(call: FunctionCall) -> Bound:
     parts = call.texts()
     if len(parts) == 2:
         parts.append(bounds.text(""))
-    return calls.text_result(rewrites.call("replace", *parts), parts)
+    return builders.text_result(rewrites.call("replace", *parts), parts)
 
 
 WORD_DELIMITERS = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
@@ -237,7 +237,7 @@ def _concat(call: Call) -> Bound:
     return rewrites.concat(call.args, call.context.forms)
 
 
-def _concat_ws(call: Call) -> Bound:
+def _concat_ws(call: FunctionCall) -> Bound:
     separator, *rest = call.args
     joined = []
     for index, part in enumerate(rest):
@@ -247,34 +247,34 @@ def _concat_ws(call: Call) -> Bound:
     return rewrites.concat(joined, call.context.forms)
 
 
-def _sha2(call: Call) -> Bound:
+def _sha2(call: FunctionCall) -> Bound:
     size = call.whole(1, 256)
     if size not in (224, 256, 384, 512):
         raise call.refuse(f"a digest of {size} bits")
     value = call.text(0)
-    return calls.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
+    return builders.text_result(f"encode(sha{size}({value.sql}), 'hex')", [value])
 
 
-def _ascii(call: Call) -> Bound:
+def _ascii(call: FunctionCall) -> Bound:
     value = call.text(0)
-    return calls.small_integer(f"ascii({value.sql})", [value])
+    return builders.small_integer(f"ascii({value.sql})", [value])
 
 
-def _chr(call: Call) -> Bound:
+def _chr(call: FunctionCall) -> Bound:
     code = rewrites.round_half_away(call.arg(0))
-    return calls.text_result(f"chr(arrow_cast({code.sql}, 'Int64'))", [code])
+    return builders.text_result(f"chr(arrow_cast({code.sql}, 'Int64'))", [code])
 
 
-def _edit_distance(call: Call) -> Bound:
+def _edit_distance(call: FunctionCall) -> Bound:
     parts = call.texts()
-    return calls.small_integer(rewrites.call("levenshtein", *parts), parts)
+    return builders.small_integer(rewrites.call("levenshtein", *parts), parts)
 
 
-def _regexp_like(call: Call) -> Bound:
+def _regexp_like(call: FunctionCall) -> Bound:
     return rewrites.regexp_like(call.arg(0), call.arg(1), str(call.constant(2, "c")))
 
 
-def _regexp_replace(call: Call) -> Bound:
+def _regexp_replace(call: FunctionCall) -> Bound:
     value, pattern = _first_two(call)
     replacement = call.text(2) if len(call.nodes) > 2 else bounds.text("")
     position, occurrence = call.whole(3, 1), call.whole(4, 0)
@@ -291,15 +291,15 @@ def _regexp_replace(call: Call) -> Bound:
     return calls.text_result(sql, [value, pattern, replacement])
 
 
-def _regexp_count(call: Call) -> Bound:
+def _regexp_count(call: FunctionCall) -> Bound:
     value, pattern = _first_two(call)
     start = call.whole(2, 1)
     flags = bounds.quoted_text(rewrites.regexp_flags(str(call.constant(3, "c"))))
     sql = f"regexp_count({value.sql}, {flags} || {pattern.sql}, {start})"
-    return calls.small_integer(sql, [value, pattern])
+    return builders.small_integer(sql, [value, pattern])
 
 
-def _regexp_substr(call: Call) -> Bound:
+def _regexp_substr(call: FunctionCall) -> Bound:
     value, pattern = _first_two(call)
     if call.whole(2, 1) != 1 or call.whole(3, 1) != 1:
         raise call.refuse("a position or an occurrence")
@@ -319,7 +319,7 @@ def _regexp_substr(call: Call) -> Bound:
     return bounds.derived(sql, sqltypes.TEXT, [value, pattern], nullable=True)
 
 
-def _groups(call: Call, pattern: str) -> int:
+def _groups(call: FunctionCall, pattern: str) -> int:
     """Return the number of groups in a pattern."""
     try:
         return re.compile(pattern).groups
@@ -330,18 +330,18 @@ def _groups(call: Call, pattern: str) -> int:
 # Numbers
 
 
-def _real(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _real(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         parts = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
         listed = [part.sql for part in parts]
         if name in kernels.DOMAINS:
             listed = [f"_domain_{name}({rewrites.as_arrow(part, sqltypes.REAL)})" for part in parts]
-        return calls.real_result(f"{name}({', '.join(listed)})", parts)
+        return builders.real_result(f"{name}({', '.join(listed)})", parts)
 
     return build_one
 
 
-def _abs(call: Call) -> Bound:
+def _abs(call: FunctionCall) -> Bound:
     value = rewrites.as_number(call.arg(0))
     kind = value.type
     if kind.is_integer:
@@ -352,10 +352,10 @@ def _abs(call: Call) -> Bound:
     return bounds.derived(f"abs({value.sql})", kind, [value])
 
 
-def _whole(name: str) -> calls.Builder:
+def _whole(name: str) -> builders.Builder:
     """CEIL and FLOOR."""
 
-    def build_one(call: Call) -> Bound:
+    def build_one(call: FunctionCall) -> Bound:
         value = rewrites.as_number(call.arg(0))
         digits = call.whole(1, 0)
         if value.type.is_integer and digits >= 0:
@@ -363,7 +363,7 @@ def _whole(name: str) -> calls.Builder:
         if digits != 0:
             raise call.refuse("a scale")
         if value.type.kind == "real":
-            return calls.real_result(f"{name}({value.sql})", [value])
+            return builders.real_result(f"{name}({value.sql})", [value])
         kind = sqltypes.number(sqltypes.PRECISION_MAX)
         sql = sqltypes.exactly(f"{name}({value.sql})", kind)
         return bounds.derived(sql, kind, [value])
@@ -371,11 +371,11 @@ def _whole(name: str) -> calls.Builder:
     return build_one
 
 
-def _round(call: Call) -> Bound:
+def _round(call: FunctionCall) -> Bound:
     return _rounded(call, "round")
 
 
-def _truncate(call: Call) -> Bound:
+def _truncate(call: FunctionCall) -> Bound:
     value = call.arg(0)
     if value.type.is_temporal or value.type.kind == "time":
         if len(call.nodes) == 1:
@@ -384,12 +384,12 @@ def _truncate(call: Call) -> Bound:
     return _rounded(call, "trunc")
 
 
-def _rounded(call: Call, name: str) -> Bound:
+def _rounded(call: FunctionCall, name: str) -> Bound:
     value = rewrites.as_number(call.arg(0))
     digits = call.whole(1, 0)
     kind = value.type
     if kind.kind == "real":
-        return calls.real_result(f"{name}({value.sql}, {digits})", [value])
+        return builders.real_result(f"{name}({value.sql}, {digits})", [value])
     if digits >= kind.scale:
         return value
     scale = max(digits, 0)
@@ -405,27 +405,27 @@ def _rounded(call: Call, name: str) -> Bound:
     return bounds.derived(sql, result, [value])
 
 
-def _mod(call: Call) -> Bound:
+def _mod(call: FunctionCall) -> Bound:
     return rewrites.remainder(call.arg(0), call.arg(1))
 
 
-def _sign(call: Call) -> Bound:
+def _sign(call: FunctionCall) -> Bound:
     value = rewrites.as_number(call.arg(0))
     sql = f"(CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1"
     sql += f" WHEN {value.sql} = 0 THEN 0 END)"
     return bounds.derived(sql, sqltypes.integer(1, -1, 1), [value])
 
 
-def _square(call: Call) -> Bound:
+def _square(call: FunctionCall) -> Bound:
     value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
-    return calls.real_result(f"({value.sql} * {value.sql})", [value])
+    return builders.real_result(f"({value.sql} * {value.sql})", [value])
 
 
-def _pi(call: Call) -> Bound:
+def _pi(call: FunctionCall) -> Bound:
     return Bound(sql="pi()", type=sqltypes.REAL, nullable=False)
 
 
-def _random(call: Call) -> Bound:
+def _random(call: FunctionCall) -> Bound:
     if call.nodes:
         raise call.refuse("a seed")
     # The engine's number has 53 random bits: two halves of 32 make all 64.
@@ -439,7 +439,7 @@ def _random(call: Call) -> Bound:
 SHIFT_MAX = 62
 
 
-def _shift(call: Call) -> Bound:
+def _shift(call: FunctionCall) -> Bound:
     """A shift by a constant; the engine would wrap a count of 64 and results beyond 64 bits."""
     count = call.whole(1)
     if not 0 <= count <= SHIFT_MAX:
@@ -449,8 +449,8 @@ def _shift(call: Call) -> Bound:
     return rewrites.multiply(rewrites.round_half_away(call.arg(0)), bounds.integer(1 << count))
 
 
-def _bits(operator: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _bits(operator: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         parts = [rewrites.round_half_away(item) for item in call.args]
         if not all(part.type.is_integer for part in parts):
             raise call.refuse("numbers beyond 64 bits")
@@ -460,12 +460,12 @@ def _bits(operator: str) -> calls.Builder:
     return build_one
 
 
-def _bitxor(call: Call) -> Bound:
+def _bitxor(call: FunctionCall) -> Bound:
     either, both = _bits("|")(call), _bits("&")(call)
     return bounds.derived(f"({either.sql} - {both.sql})", sqltypes.integer(), [either, both])
 
 
-def _div0(call: Call) -> Bound:
+def _div0(call: FunctionCall) -> Bound:
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
     # The divisor is made non-zero first: a CASE alone does not prevent the division.
     safe = bounds.derived(f"nullif({divisor.sql}, 0)", divisor.type, [divisor], nullable=True)
@@ -481,16 +481,16 @@ def _div0(call: Call) -> Bound:
 # Choices
 
 
-def _coalesce(call: Call) -> Bound:
+def _coalesce(call: FunctionCall) -> Bound:
     return rewrites.coalesce(call.args)
 
 
-def _iff(call: Call) -> Bound:
+def _iff(call: FunctionCall) -> Bound:
     condition, yes, no = call.args
     return rewrites.case([(rewrites.as_boolean(condition), yes)], no)
 
 
-def _nvl2(call: Call) -> Bound:
+def _nvl2(call: FunctionCall) -> Bound:
     value, yes, no = call.args
     present = bounds.derived(
         f"({value.sql} IS NOT NULL)", sqltypes.BOOLEAN, [value], nullable=False
@@ -498,24 +498,24 @@ def _nvl2(call: Call) -> Bound:
     return rewrites.case([(present, yes)], no)
 
 
-def _nullif(call: Call) -> Bound:
+def _nullif(call: FunctionCall) -> Bound:
     left, right = call.args
     same = rewrites.compare(left, right, "=")
     kind = sqltypes.TEXT if left.type.kind == "null" else left.type
     return rewrites.case([(same, bounds.null(kind))], left)
 
 
-def _nullifzero(call: Call) -> Bound:
+def _nullifzero(call: FunctionCall) -> Bound:
     value = rewrites.as_number(call.arg(0))
     sql = f"nullif({value.sql}, 0)"
     return bounds.derived(sql, value.type, [value], nullable=True)
 
 
-def _zeroifnull(call: Call) -> Bound:
+def _zeroifnull(call: FunctionCall) -> Bound:
     return rewrites.coalesce([rewrites.as_number(call.arg(0)), bounds.integer(0)])
 
 
-def _decode(call: Call) -> Bound:
+def _decode(call: FunctionCall) -> Bound:
     value, *rest = call.args
     whens = []
     while len(rest) >= 2:
@@ -524,16 +524,16 @@ def _decode(call: Call) -> Bound:
     return rewrites.case(whens, rest[0] if rest else None)
 
 
-def _equal_null(call: Call) -> Bound:
+def _equal_null(call: FunctionCall) -> Bound:
     return rewrites.compare(call.arg(0), call.arg(1), "IS NOT DISTINCT FROM")
 
 
-def _extreme(name: str) -> calls.Builder:
+def _extreme(name: str) -> builders.Builder:
     return lambda call: rewrites.extreme(call.args, name)
 
 
-def _logic(operator: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _logic(operator: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         parts = [rewrites.as_boolean(item) for item in call.args]
         sql = f"({f' {operator} '.join(part.sql for part in parts)})"
         return bounds.derived(sql, sqltypes.BOOLEAN, parts)
@@ -541,7 +541,7 @@ def _logic(operator: str) -> calls.Builder:
     return build_one
 
 
-def _boolnot(call: Call) -> Bound:
+def _boolnot(call: FunctionCall) -> Bound:
     value = rewrites.as_boolean(call.arg(0))
     return bounds.derived(f"(NOT {value.sql})", sqltypes.BOOLEAN, [value])
 
@@ -549,7 +549,7 @@ def _boolnot(call: Call) -> Bound:
 # Conversion
 
 
-def _to_text(call: Call) -> Bound:
+def _to_text(call: FunctionCall) -> Bound:
     value = call.arg(0)
     model = call.constant(1)
     if model is None:
@@ -558,17 +558,17 @@ def _to_text(call: Call) -> Bound:
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.kind == "time":
         pattern = formats.engine_pattern(str(model))
-        return calls.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
+        return builders.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
     if not value.type.is_temporal:
         raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
     pattern = bounds.quoted_text(formats.engine_pattern(str(model)))
     if value.type.kind == "date":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    return calls.text_result(f"to_char({value.sql}, {pattern})", [value])
+    return builders.text_result(f"to_char({value.sql}, {pattern})", [value])
 
 
-def _to_number(*, lenient: bool) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _to_number(*, lenient: bool) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         arguments = list(call.nodes[1:])
         if arguments and isinstance(call.constant(1), str):
             raise call.refuse("a format")
@@ -581,38 +581,38 @@ def _to_number(*, lenient: bool) -> calls.Builder:
     return build_one
 
 
-def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Builder:
+def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
 
 
-def _to_binary(call: Call) -> Bound:
+def _to_binary(call: FunctionCall) -> Bound:
     if str(call.constant(1, "HEX")).upper() != "HEX":
         raise call.refuse(f"format {call.constant(1)}")
     return rewrites.cast(call.arg(0), sqltypes.BINARY, lenient=call.name.startswith("TRY_"))
 
 
-def _hex_encode(call: Call) -> Bound:
+def _hex_encode(call: FunctionCall) -> Bound:
     value = call.arg(0)
     if value.type.kind != "binary":
         value = rewrites.cast(value, sqltypes.TEXT)
-    return calls.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
+    return builders.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
 
 
 # The session
 
 
-def _context(name: str) -> calls.Builder:
-    def build_one(call: Call) -> Bound:
+def _context(name: str) -> builders.Builder:
+    def build_one(call: FunctionCall) -> Bound:
         value = getattr(call.context, name)
         return bounds.null(sqltypes.TEXT) if value is None else bounds.text(str(value))
 
     return build_one
 
 
-def _shown_context(name: str) -> calls.Builder:
+def _shown_context(name: str) -> builders.Builder:
     from_stored = _context(name)
 
-    def build_one(call: Call) -> Bound:
+    def build_one(call: FunctionCall) -> Bound:
         value = getattr(call.context, name)
         if value is None:
             return from_stored(call)
@@ -621,7 +621,7 @@ def _shown_context(name: str) -> calls.Builder:
     return build_one
 
 
-def _last_query_id(call: Call) -> Bound:
+def _last_query_id(call: FunctionCall) -> Bound:
     position = call.whole(0, -1)
     ids = call.context.query_ids
     index = len(ids) + position if position < 0 else position - 1
@@ -630,11 +630,11 @@ def _last_query_id(call: Call) -> Bound:
     return bounds.text(ids[index])
 
 
-def _uuid_string(call: Call) -> Bound:
+def _uuid_string(call: FunctionCall) -> Bound:
     return Bound(sql="uuid()", type=sqltypes.TEXT, nullable=False)
 
 
-FUNCTIONS: Mapping[str, calls.Function] = {
+FUNCTIONS: Mapping[str, builders.Function] = {
     **aggregates.FUNCTIONS,
     **moments.FUNCTIONS,
     "UPPER": calls.scalar(1, None, _texts("upper({})")),
@@ -693,7 +693,7 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     "PI": calls.scalar(0, None, _pi),
     "RANDOM": calls.scalar(0, 1, _random),
     **{
-        name: calls.scalar(count, None, _real(engine))
+        name: builders.scalar(count, None, _real(engine))
         for name, engine, count in (
             ("SQRT", "sqrt", 1),
             ("CBRT", "cbrt", 1),
@@ -720,53 +720,53 @@ FUNCTIONS: Mapping[str, calls.Function] = {
             ("RADIANS", "radians", 1),
         )
     },
-    "BITAND": calls.scalar(2, None, _bits("&")),
-    "BITOR": calls.scalar(2, None, _bits("|")),
-    "BITXOR": calls.scalar(2, None, _bitxor),
-    "BITSHIFTLEFT": calls.scalar(2, None, _shift),
-    "BITSHIFTRIGHT": calls.scalar(2, None, _shift),
-    "DIV0": calls.scalar(2, None, _div0),
-    "DIV0NULL": calls.scalar(2, None, _div0),
-    "COALESCE": calls.scalar(1, 64, _coalesce),
-    "NVL": calls.scalar(2, None, _coalesce),
-    "IFNULL": calls.scalar(2, None, _coalesce),
-    "NVL2": calls.scalar(3, None, _nvl2),
-    "IFF": calls.scalar(3, None, _iff),
-    "NULLIF": calls.scalar(2, None, _nullif),
-    "NULLIFZERO": calls.scalar(1, None, _nullifzero),
-    "ZEROIFNULL": calls.scalar(1, None, _zeroifnull),
-    "DECODE": calls.scalar(3, 255, _decode),
-    "EQUAL_NULL": calls.scalar(2, None, _equal_null),
-    "GREATEST": calls.scalar(1, 64, _extreme("greatest")),
-    "LEAST": calls.scalar(1, 64, _extreme("least")),
-    "BOOLAND": calls.scalar(2, None, _logic("AND")),
-    "BOOLOR": calls.scalar(2, None, _logic("OR")),
-    "BOOLXOR": calls.scalar(2, None, _logic("<>")),
-    "BOOLNOT": calls.scalar(1, None, _boolnot),
-    "TO_CHAR": calls.scalar(1, 2, _to_text),
-    "TO_VARCHAR": calls.scalar(1, 2, _to_text),
+    "BITAND": builders.scalar(2, None, _bits("&")),
+    "BITOR": builders.scalar(2, None, _bits("|")),
+    "BITXOR": builders.scalar(2, None, _bitxor),
+    "BITSHIFTLEFT": builders.scalar(2, None, _shift),
+    "BITSHIFTRIGHT": builders.scalar(2, None, _shift),
+    "DIV0": builders.scalar(2, None, _div0),
+    "DIV0NULL": builders.scalar(2, None, _div0),
+    "COALESCE": builders.scalar(1, 64, _coalesce),
+    "NVL": builders.scalar(2, None, _coalesce),
+    "IFNULL": builders.scalar(2, None, _coalesce),
+    "NVL2": builders.scalar(3, None, _nvl2),
+    "IFF": builders.scalar(3, None, _iff),
+    "NULLIF": builders.scalar(2, None, _nullif),
+    "NULLIFZERO": builders.scalar(1, None, _nullifzero),
+    "ZEROIFNULL": builders.scalar(1, None, _zeroifnull),
+    "DECODE": builders.scalar(3, 255, _decode),
+    "EQUAL_NULL": builders.scalar(2, None, _equal_null),
+    "GREATEST": builders.scalar(1, 64, _extreme("greatest")),
+    "LEAST": builders.scalar(1, 64, _extreme("least")),
+    "BOOLAND": builders.scalar(2, None, _logic("AND")),
+    "BOOLOR": builders.scalar(2, None, _logic("OR")),
+    "BOOLXOR": builders.scalar(2, None, _logic("<>")),
+    "BOOLNOT": builders.scalar(1, None, _boolnot),
+    "TO_CHAR": builders.scalar(1, 2, _to_text),
+    "TO_VARCHAR": builders.scalar(1, 2, _to_text),
     **{
-        f"{prefix}{name}": calls.scalar(1, 3, _to_number(lenient=bool(prefix)))
+        f"{prefix}{name}": builders.scalar(1, 3, _to_number(lenient=bool(prefix)))
         for name in ("TO_NUMBER", "TO_NUMERIC", "TO_DECIMAL")
         for prefix in ("", "TRY_")
     },
-    "TO_DOUBLE": calls.scalar(1, None, _to(sqltypes.REAL)),
-    "TRY_TO_DOUBLE": calls.scalar(1, None, _to(sqltypes.REAL, lenient=True)),
-    "TO_BOOLEAN": calls.scalar(1, None, _to(sqltypes.BOOLEAN)),
-    "TRY_TO_BOOLEAN": calls.scalar(1, None, _to(sqltypes.BOOLEAN, lenient=True)),
-    "TO_BINARY": calls.scalar(1, 2, _to_binary),
-    "TRY_TO_BINARY": calls.scalar(1, 2, _to_binary),
-    "HEX_ENCODE": calls.scalar(1, None, _hex_encode),
-    "UUID_STRING": calls.scalar(0, None, _uuid_string),
-    "CURRENT_DATABASE": calls.scalar(0, None, _shown_context("database")),
-    "CURRENT_SCHEMA": calls.scalar(0, None, _shown_context("schema")),
-    "CURRENT_WAREHOUSE": calls.scalar(0, None, _context("warehouse")),
-    "CURRENT_ROLE": calls.scalar(0, None, _context("role")),
-    "CURRENT_USER": calls.scalar(0, None, _context("user")),
-    "CURRENT_ACCOUNT": calls.scalar(0, None, _context("account")),
-    "CURRENT_REGION": calls.scalar(0, None, _context("region")),
-    "CURRENT_SESSION": calls.scalar(0, None, _context("session_id")),
-    "CURRENT_VERSION": calls.scalar(0, None, _context("version")),
-    "CURRENT_CLIENT": calls.scalar(0, None, _context("client")),
-    "LAST_QUERY_ID": calls.scalar(0, 1, _last_query_id),
+    "TO_DOUBLE": builders.scalar(1, None, _to(sqltypes.REAL)),
+    "TRY_TO_DOUBLE": builders.scalar(1, None, _to(sqltypes.REAL, lenient=True)),
+    "TO_BOOLEAN": builders.scalar(1, None, _to(sqltypes.BOOLEAN)),
+    "TRY_TO_BOOLEAN": builders.scalar(1, None, _to(sqltypes.BOOLEAN, lenient=True)),
+    "TO_BINARY": builders.scalar(1, 2, _to_binary),
+    "TRY_TO_BINARY": builders.scalar(1, 2, _to_binary),
+    "HEX_ENCODE": builders.scalar(1, None, _hex_encode),
+    "UUID_STRING": builders.scalar(0, None, _uuid_string),
+    "CURRENT_DATABASE": builders.scalar(0, None, _shown_context("database")),
+    "CURRENT_SCHEMA": builders.scalar(0, None, _shown_context("schema")),
+    "CURRENT_WAREHOUSE": builders.scalar(0, None, _context("warehouse")),
+    "CURRENT_ROLE": builders.scalar(0, None, _context("role")),
+    "CURRENT_USER": builders.scalar(0, None, _context("user")),
+    "CURRENT_ACCOUNT": builders.scalar(0, None, _context("account")),
+    "CURRENT_REGION": builders.scalar(0, None, _context("region")),
+    "CURRENT_SESSION": builders.scalar(0, None, _context("session_id")),
+    "CURRENT_VERSION": builders.scalar(0, None, _context("version")),
+    "CURRENT_CLIENT": builders.scalar(0, None, _context("client")),
+    "LAST_QUERY_ID": builders.scalar(0, 1, _last_query_id),
 }

@@ -29,7 +29,7 @@ LITERAL_TYPES = (
 )
 
 
-class Fault(sqlglot_errors.ParseError):
+class GrammarFault(sqlglot_errors.ParseError):
     """The text is not SQL; token is where parsing stopped."""
 
     def __init__(self, message: str, token: Token | None) -> None:
@@ -90,4 +90,4 @@ class Boathouse(snowflake.Snowflake):
 
         def raise_error(self, message: str, token: Any = None) -> None:
             place = token or self._curr or None
-            raise Fault(message, place if place and place.text else None)
+            raise GrammarFault(message, place if place and place.text else None)

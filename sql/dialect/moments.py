@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from sql import errors
 from sql.dialect import bound as bounds
-from sql.dialect import calls, formats, rewrites, sqltypes
+from sql.dialect import builders, formats, rewrites, sqltypes
 from sql.dialect.bound import Bound
-from sql.dialect.calls import Call
+from sql.dialect.builders import FunctionCall
 
 PARTS: Mapping[str, str] = {
     alias: part
@@ -110,14 +110,14 @@ def extract(part: str, operand: Bound) -> Bound:
     if part == "dayofweekiso":
         sql = f"(CASE WHEN date_part('dow', {moment.sql}) = 0 THEN 7"
         sql += f" ELSE date_part('dow', {moment.sql}) END)"
-        return calls.small_integer(sql, [moment], 1, 7)
+        return builders.small_integer(sql, [moment], 1, 7)
     if part in ("second", "millisecond", "microsecond", "nanosecond"):
         return _second(part, moment)
     field = EXTRACTED.get(part)
     if field is None:
         raise errors.unsupported(f"date part {part}")
     name, low, high = field
-    return calls.small_integer(f"date_part('{name}', {moment.sql})", [moment], low, high)
+    return builders.small_integer(f"date_part('{name}', {moment.sql})", [moment], low, high)
 
 
 def _second(part: str, moment: Bound) -> Bound:
@@ -125,11 +125,11 @@ def _second(part: str, moment: Bound) -> Bound:
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     if part == "second":
         sql = f"floor(date_part('second', {moment.sql}))"
-        return calls.small_integer(sql, [moment], 0, 59)
+        return builders.small_integer(sql, [moment], 0, 59)
     micros = f"(arrow_cast({moment.sql}, 'Int64') % 1000000)"
     positive = f"(({micros} + 1000000) % 1000000)"
     factor = {"millisecond": "/ 1000", "microsecond": "* 1", "nanosecond": "* 1000"}[part]
-    return calls.small_integer(f"({positive} {factor})", [moment], 0, 999_999_999)
+    return builders.small_integer(f"({positive} {factor})", [moment], 0, 999_999_999)
 
 
 def _epoch(part: str, operand: Bound) -> Bound:
@@ -144,11 +144,11 @@ def _epoch(part: str, operand: Bound) -> Bound:
     return bounds.derived(micros, sqltypes.integer(), [moment])
 
 
-def _extractor(part: str) -> calls.Function:
-    return calls.scalar(1, None, lambda call: extract(part, call.arg(0)))
+def _extractor(part: str) -> builders.Function:
+    return builders.scalar(1, None, lambda call: extract(part, call.arg(0)))
 
 
-def date_part(call: Call) -> Bound:
+def date_part(call: FunctionCall) -> Bound:
     return extract(part_of(call.word(0)), call.arg(1))
 
 
@@ -191,11 +191,11 @@ TRUNCATED = frozenset(
 )
 
 
-def date_trunc(call: Call) -> Bound:
+def date_trunc(call: FunctionCall) -> Bound:
     return truncate(part_of(call.word(0)), call.arg(1))
 
 
-def date_add(call: Call) -> Bound:
+def date_add(call: FunctionCall) -> Bound:
     """DATEADD(part, count, moment)."""
     return moved(part_of(call.word(0)), call.arg(1), call.arg(2))
 
@@ -235,7 +235,7 @@ def _moved_time(unit: str, count: Bound, moment: Bound) -> Bound:
     return bounds.derived(sql, sqltypes.TIME, [moment, count])
 
 
-def date_diff(call: Call) -> Bound:
+def date_diff(call: FunctionCall) -> Bound:
     """DATEDIFF(part, from, to): the number of boundaries of the part in between."""
     return difference(part_of(call.word(0)), call.arg(1), call.arg(2))
 
@@ -292,7 +292,7 @@ def _micros(name: str, moment: Bound) -> str:
     return f"arrow_cast({exact}, 'Int64')"
 
 
-def last_day(call: Call) -> Bound:
+def last_day(call: FunctionCall) -> Bound:
     part = part_of(call.word(1)) if len(call.nodes) > 1 else "month"
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
@@ -303,7 +303,7 @@ def last_day(call: Call) -> Bound:
     return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [day])
 
 
-def add_months(call: Call) -> Bound:
+def add_months(call: FunctionCall) -> Bound:
     """ADD_MONTHS: the last day of a month stays a last day."""
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
     if moment.type.kind == "time":
@@ -314,18 +314,18 @@ def add_months(call: Call) -> Bound:
     return rewrites.add_months(moment, count)
 
 
-def named(pattern: str) -> calls.Function:
+def named(pattern: str) -> builders.Function:
     """DAYNAME and MONTHNAME."""
 
-    def build(call: Call) -> Bound:
+    def build(call: FunctionCall) -> Bound:
         moment = _local(as_moment(call.arg(0)))
         sql = f"to_char({rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ).sql}, '{pattern}')"
-        return calls.text_result(sql, [moment])
+        return builders.text_result(sql, [moment])
 
-    return calls.scalar(1, None, build)
+    return builders.scalar(1, None, build)
 
 
-def date_from_parts(call: Call) -> Bound:
+def date_from_parts(call: FunctionCall) -> Bound:
     year, month, day = (rewrites.round_half_away(argument) for argument in call.args)
     # Months and days beyond their range move the date on, as in Snowflake.
     first = f"make_date(arrow_cast({year.sql}, 'Int32'), 1, 1)"
@@ -339,12 +339,14 @@ def date_from_parts(call: Call) -> Bound:
     return bounds.derived(moment.sql, sqltypes.DATE, [year, month, day])
 
 
-def timestamp_from_parts(call: Call) -> Bound:
+def timestamp_from_parts(call: FunctionCall) -> Bound:
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
     parts = [rewrites.round_half_away(argument) for argument in call.args]
     date = date_from_parts(
-        calls.Call(name=call.name, nodes=call.nodes[:3], bind=call.bind, context=call.context)
+        builders.FunctionCall(
+            name=call.name, nodes=call.nodes[:3], bind=call.bind, context=call.context
+        )
     )
     moment = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
@@ -355,10 +357,10 @@ def timestamp_from_parts(call: Call) -> Bound:
     return bounds.derived(moment.sql, sqltypes.TIMESTAMP_NTZ, parts)
 
 
-def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Function:
+def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Function:
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
-    def build(call: Call) -> Bound:
+    def build(call: FunctionCall) -> Bound:
         operand = call.arg(0)
         model = call.constant(1)
         if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
@@ -379,10 +381,12 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> calls.Funct
         )
         return rewrites.cast(parsed, target)
 
-    return calls.scalar(1, 2, build)
+    return builders.scalar(1, 2, build)
 
 
-def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlType) -> Bound:
+def _scaled_epoch(
+    call: FunctionCall, operand: Bound, scale: int, target: sqltypes.SqlType
+) -> Bound:
     if not operand.type.is_integer or scale not in (0, 3, 6, 9):
         raise call.refuse("a scale")
     operator, factor = {0: ("*", 10**6), 3: ("*", 10**3), 6: ("*", 1), 9: ("/", 10**3)}[scale]
@@ -395,7 +399,7 @@ def _scaled_epoch(call: Call, operand: Bound, scale: int, target: sqltypes.SqlTy
     return rewrites.cast(moment, target)
 
 
-def to_timestamp(call: Call) -> Bound:
+def to_timestamp(call: FunctionCall) -> Bound:
     """TO_TIMESTAMP: with the session's meaning of TIMESTAMP."""
     mapping = call.context.timestamp_mapping
     target = {"TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ, "TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ}.get(
@@ -406,7 +410,7 @@ def to_timestamp(call: Call) -> Bound:
     return to_moment(target).build(call)
 
 
-def convert_timezone(call: Call) -> Bound:
+def convert_timezone(call: FunctionCall) -> Bound:
     """CONVERT_TIMEZONE(from, to, ntz); the two-argument form gives TIMESTAMP_TZ."""
     if len(call.nodes) == 2:
         raise call.refuse("two arguments (TIMESTAMP_TZ)")
@@ -417,27 +421,27 @@ def convert_timezone(call: Call) -> Bound:
     return bounds.derived(sql, sqltypes.TIMESTAMP_NTZ, [moment])
 
 
-def current_timestamp(call: Call) -> Bound:
+def current_timestamp(call: FunctionCall) -> Bound:
     return bounds.timestamp(call.context.now)
 
 
-def current_date(call: Call) -> Bound:
+def current_date(call: FunctionCall) -> Bound:
     return bounds.date(call.context.now.date())
 
 
-def current_time(call: Call) -> Bound:
+def current_time(call: FunctionCall) -> Bound:
     return bounds.time(call.context.now.time())
 
 
-def sysdate(call: Call) -> Bound:
+def sysdate(call: FunctionCall) -> Bound:
     return bounds.timestamp(call.context.now.astimezone(datetime.UTC).replace(tzinfo=None))
 
 
-def local_timestamp(call: Call) -> Bound:
+def local_timestamp(call: FunctionCall) -> Bound:
     return bounds.timestamp(call.context.now)
 
 
-FUNCTIONS: Mapping[str, calls.Function] = {
+FUNCTIONS: Mapping[str, builders.Function] = {
     "YEAR": _extractor("year"),
     "QUARTER": _extractor("quarter"),
     "MONTH": _extractor("month"),
@@ -454,41 +458,41 @@ FUNCTIONS: Mapping[str, calls.Function] = {
     "HOUR": _extractor("hour"),
     "MINUTE": _extractor("minute"),
     "SECOND": _extractor("second"),
-    "DATE_PART": calls.scalar(2, None, date_part),
-    "DATE_TRUNC": calls.scalar(2, None, date_trunc),
-    "DATEADD": calls.scalar(3, None, date_add),
-    "TIMEADD": calls.scalar(3, None, date_add),
-    "TIMESTAMPADD": calls.scalar(3, None, date_add),
-    "DATEDIFF": calls.scalar(3, None, date_diff),
-    "TIMEDIFF": calls.scalar(3, None, date_diff),
-    "TIMESTAMPDIFF": calls.scalar(3, None, date_diff),
-    "LAST_DAY": calls.scalar(1, 2, last_day),
-    "ADD_MONTHS": calls.scalar(2, None, add_months),
+    "DATE_PART": builders.scalar(2, None, date_part),
+    "DATE_TRUNC": builders.scalar(2, None, date_trunc),
+    "DATEADD": builders.scalar(3, None, date_add),
+    "TIMEADD": builders.scalar(3, None, date_add),
+    "TIMESTAMPADD": builders.scalar(3, None, date_add),
+    "DATEDIFF": builders.scalar(3, None, date_diff),
+    "TIMEDIFF": builders.scalar(3, None, date_diff),
+    "TIMESTAMPDIFF": builders.scalar(3, None, date_diff),
+    "LAST_DAY": builders.scalar(1, 2, last_day),
+    "ADD_MONTHS": builders.scalar(2, None, add_months),
     "DAYNAME": named("%a"),
     "MONTHNAME": named("%b"),
-    "DATE_FROM_PARTS": calls.scalar(3, None, date_from_parts),
-    "DATEFROMPARTS": calls.scalar(3, None, date_from_parts),
-    "TIMESTAMP_FROM_PARTS": calls.scalar(6, 7, timestamp_from_parts),
-    "TIMESTAMP_NTZ_FROM_PARTS": calls.scalar(6, 7, timestamp_from_parts),
+    "DATE_FROM_PARTS": builders.scalar(3, None, date_from_parts),
+    "DATEFROMPARTS": builders.scalar(3, None, date_from_parts),
+    "TIMESTAMP_FROM_PARTS": builders.scalar(6, 7, timestamp_from_parts),
+    "TIMESTAMP_NTZ_FROM_PARTS": builders.scalar(6, 7, timestamp_from_parts),
     "TO_DATE": to_moment(sqltypes.DATE),
     "DATE": to_moment(sqltypes.DATE),
     "TRY_TO_DATE": to_moment(sqltypes.DATE, lenient=True),
     "TO_TIME": to_moment(sqltypes.TIME),
     "TIME": to_moment(sqltypes.TIME),
     "TRY_TO_TIME": to_moment(sqltypes.TIME, lenient=True),
-    "TO_TIMESTAMP": calls.scalar(1, 2, to_timestamp),
+    "TO_TIMESTAMP": builders.scalar(1, 2, to_timestamp),
     "TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ),
     "TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ),
     "TRY_TO_TIMESTAMP": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
     "TRY_TO_TIMESTAMP_NTZ": to_moment(sqltypes.TIMESTAMP_NTZ, lenient=True),
     "TRY_TO_TIMESTAMP_LTZ": to_moment(sqltypes.TIMESTAMP_LTZ, lenient=True),
-    "CONVERT_TIMEZONE": calls.scalar(2, 3, convert_timezone),
-    "CURRENT_TIMESTAMP": calls.scalar(0, 1, current_timestamp),
-    "LOCALTIMESTAMP": calls.scalar(0, 1, local_timestamp),
-    "GETDATE": calls.scalar(0, None, current_timestamp),
-    "SYSTIMESTAMP": calls.scalar(0, None, current_timestamp),
-    "CURRENT_DATE": calls.scalar(0, None, current_date),
-    "CURRENT_TIME": calls.scalar(0, 1, current_time),
-    "LOCALTIME": calls.scalar(0, 1, current_time),
-    "SYSDATE": calls.scalar(0, None, sysdate),
+    "CONVERT_TIMEZONE": builders.scalar(2, 3, convert_timezone),
+    "CURRENT_TIMESTAMP": builders.scalar(0, 1, current_timestamp),
+    "LOCALTIMESTAMP": builders.scalar(0, 1, local_timestamp),
+    "GETDATE": builders.scalar(0, None, current_timestamp),
+    "SYSTIMESTAMP": builders.scalar(0, None, current_timestamp),
+    "CURRENT_DATE": builders.scalar(0, None, current_date),
+    "CURRENT_TIME": builders.scalar(0, 1, current_time),
+    "LOCALTIME": builders.scalar(0, 1, current_time),
+    "SYSDATE": builders.scalar(0, None, sysdate),
 }

@@ -5,7 +5,8 @@ stored name that is plain lower case is shown, and resolved, as if it were upper
 name is not changed. New unquoted names are stored in lower case, so an unquoted name resolves to
 the lower-case form first: a name that another client stores in upper case never replaces it. Then
 it resolves to the upper-case form, and then to any that differs in case only. A quoted name
-resolves to its own spelling, or to the upper-case form of a lower-case name.
+resolves to its own spelling, or to the upper-case form of a lower-case name. The names of a login
+and of a statement follow the same rules.
 """
 
 from __future__ import annotations
@@ -39,6 +40,14 @@ class Ident:
 Name = tuple[Ident, ...]
 
 
+def parse(identifier: str) -> Ident:
+    """Return the identifier that a login's text spells: quoted if it stands in double quotes."""
+    text = identifier.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        return Ident(text=text[1:-1].replace('""', '"'), quoted=True)
+    return Ident(text=text)
+
+
 def shown(stored: str) -> str:
     """Return the name that results and SHOW report for a stored name."""
     return stored.upper() if PLAIN.fullmatch(stored) else stored
@@ -55,6 +64,12 @@ def find(ident: Ident, stored: Sequence[str]) -> list[int]:
             return exact
     wanted = ident.text.upper()
     return [index for index, name in enumerate(stored) if name.upper() == wanted]
+
+
+def find_one(ident: Ident, stored: Sequence[str]) -> str | None:
+    """Return the stored name that ident refers to; None if there is none, or several."""
+    positions = find(ident, stored)
+    return stored[positions[0]] if len(positions) == 1 else None
 
 
 def spellings(ident: Ident) -> tuple[str, ...]:

@@ -119,17 +119,17 @@ class AlterSession:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Begin:
+class BeginTransaction:
     pass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Commit:
+class CommitTransaction:
     pass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rollback:
+class RollbackTransaction:
     pass
 
 
@@ -169,9 +169,9 @@ Operation: TypeAlias = (
     | SetVariables
     | UnsetVariables
     | AlterSession
-    | Begin
-    | Commit
-    | Rollback
+    | BeginTransaction
+    | CommitTransaction
+    | RollbackTransaction
     | Show
     | Describe
 )

@@ -21,7 +21,7 @@ from sql.dialect import columns, grammar, operations, reading, show
 
 def parse(text: str) -> operations.Operation:
     """Return the one statement of text; raises SqlError (000900 when there is none)."""
-    reader = reading.Reader(text, tokenize(text))
+    reader = reading.TokenReader(text, tokenize(text))
     reader.drop_semicolons()
     if reader.is_at_end:
         raise errors.empty_statement()
@@ -116,7 +116,7 @@ def _syntax_error_at(text: str, start: int) -> errors.SqlError:
     return errors.syntax_error(line, position, text[start : start + 20] or "<EOF>")
 
 
-def _tree(reader: reading.Reader) -> Any:
+def _tree(reader: reading.TokenReader) -> Any:
     """Return sqlglot's tree of all tokens from here on."""
     rest = reader.rest()
     while rest and rest[-1].token_type is TokenType.SEMICOLON:
@@ -128,7 +128,7 @@ def _tree(reader: reading.Reader) -> Any:
             raise reader.unexpected(token)
     try:
         trees = grammar.Boathouse().parser().parse(rest, reader.text)
-    except grammar.Fault as fault:
+    except grammar.GrammarFault as fault:
         raise reader.unexpected(fault.token) if fault.token else reader.unexpected_end() from None
     except grammar.Opaque as opaque:
         raise errors.unsupported(opaque.head) from None
@@ -142,21 +142,21 @@ def _tree(reader: reading.Reader) -> Any:
     return trees[0]
 
 
-def _query_tree(reader: reading.Reader) -> Any:
+def _query_tree(reader: reading.TokenReader) -> Any:
     tree = _tree(reader)
     if not isinstance(tree, exp.Query):
         raise errors.unsupported(type(tree).__name__.upper())
     return tree
 
 
-def _explain(reader: reading.Reader) -> operations.Operation:
+def _explain(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("EXPLAIN")
     if reader.accept("USING") and not (reader.accept("TEXT") or reader.accept("TABULAR")):
         raise errors.unsupported(f"EXPLAIN USING {reader.peek_word()}")
     return operations.Explain(tree=_query_tree(reader))
 
 
-def _use(reader: reading.Reader) -> operations.Operation:
+def _use(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("USE")
     if reader.accept("SECONDARY", "ROLES"):
         use = operations.Use(kind="secondary roles", name=(reader.ident(),))
@@ -170,7 +170,7 @@ def _use(reader: reading.Reader) -> operations.Operation:
     return use
 
 
-def _set(reader: reading.Reader) -> operations.Operation:
+def _set(reader: reading.TokenReader) -> operations.Operation:
     # A variable has one name; a qualified one would be a setting of the engine.
     start = reader.mark()
     reader.accept("SET")
@@ -191,14 +191,14 @@ def _set(reader: reading.Reader) -> operations.Operation:
     return operations.SetVariables(names=named, values=exp.Select(expressions=values))
 
 
-def _unset(reader: reading.Reader) -> operations.Operation:
+def _unset(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("UNSET")
     variable_names = reader.ident_list() if reader.peek_text() == "(" else (reader.ident(),)
     reader.finish()
     return operations.UnsetVariables(names=variable_names)
 
 
-def _alter(reader: reading.Reader) -> operations.Operation:
+def _alter(reader: reading.TokenReader) -> operations.Operation:
     if not reader.accept("ALTER", "SESSION"):
         raise errors.unsupported(_refused_name(reader))
     if reader.accept("UNSET"):
@@ -220,7 +220,7 @@ def _alter(reader: reading.Reader) -> operations.Operation:
     return operations.AlterSession(set=tuple(assignments))
 
 
-def _begin(reader: reading.Reader) -> operations.Operation:
+def _begin(reader: reading.TokenReader) -> operations.Operation:
     if reader.accept("START"):
         reader.expect("TRANSACTION")
     else:
@@ -230,24 +230,24 @@ def _begin(reader: reading.Reader) -> operations.Operation:
         reader.ident()
     if not reader.is_finished:
         raise errors.unsupported("BEGIN ... END block")
-    return operations.Begin()
+    return operations.BeginTransaction()
 
 
-def _commit(reader: reading.Reader) -> operations.Operation:
+def _commit(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("COMMIT")
     reader.accept("WORK")
     reader.finish()
-    return operations.Commit()
+    return operations.CommitTransaction()
 
 
-def _rollback(reader: reading.Reader) -> operations.Operation:
+def _rollback(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("ROLLBACK")
     reader.accept("WORK")
     reader.finish()
-    return operations.Rollback()
+    return operations.RollbackTransaction()
 
 
-def _drop(reader: reading.Reader) -> operations.Operation:
+def _drop(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("DROP")
     _ = reader.accept("ICEBERG") or reader.accept("TRANSIENT")
@@ -266,7 +266,7 @@ def _drop(reader: reading.Reader) -> operations.Operation:
     return operations.DropSchema(name=name, if_exists=if_exists, cascade=cascade)
 
 
-def _create(reader: reading.Reader) -> operations.Operation:
+def _create(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("CREATE")
     replace = reader.accept("OR", "REPLACE")
@@ -282,7 +282,7 @@ def _create(reader: reading.Reader) -> operations.Operation:
     return columns.create_table(_tree(reader))
 
 
-def _is_create_table(reader: reading.Reader) -> bool:
+def _is_create_table(reader: reading.TokenReader) -> bool:
     reader.accept("CREATE")
     reader.accept("OR", "REPLACE")
     for word in ("TRANSIENT", "ICEBERG"):
@@ -290,7 +290,7 @@ def _is_create_table(reader: reading.Reader) -> bool:
     return reader.accept("TABLE")
 
 
-def _create_schema(reader: reading.Reader) -> operations.Operation:
+def _create_schema(reader: reading.TokenReader) -> operations.Operation:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     comment = None
@@ -303,14 +303,14 @@ def _create_schema(reader: reading.Reader) -> operations.Operation:
     return operations.CreateSchema(name=name, if_not_exists=if_not_exists, comment=comment)
 
 
-def _insert(reader: reading.Reader) -> operations.Operation:
+def _insert(reader: reading.TokenReader) -> operations.Operation:
     tree = _tree(reader)
     if not isinstance(tree, exp.Insert):
         raise errors.unsupported("multi-table INSERT")
     return columns.insert(tree)
 
 
-def _refused_name(reader: reading.Reader) -> str:
+def _refused_name(reader: reading.TokenReader) -> str:
     """Return the statement's first words, for a refusal: `ALTER TABLE`."""
     words = [reader.next_word()]
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
@@ -337,7 +337,7 @@ KINDS = reading.words(
 
 KNOWN = frozenset((*NOISE, *KINDS))
 
-READERS: dict[str, Callable[[reading.Reader], operations.Operation]] = {
+READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "EXPLAIN": _explain,
     "USE": _use,
     "SET": _set,

@@ -38,7 +38,7 @@ WILDCARDS: Final = "%_"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Condition:
+class ColumnPredicate:
     """column: its index in the table's shape. values: Python values of the column's type.
 
     negated: the rows are those for which the comparison is false, which no NULL is but for a
@@ -65,7 +65,7 @@ class AnyOf:
     parts: tuple[Filter, ...]
 
 
-Filter: TypeAlias = Condition | AllOf | AnyOf
+Filter: TypeAlias = ColumnPredicate | AllOf | AnyOf
 
 _Implied: TypeAlias = dict[int, list[Filter]]
 """By table use: what each of its rows meets if an expression is true."""
@@ -130,7 +130,7 @@ class _Reader:
             if all(use in part for part in parts)
         }
 
-    def _leaf(self, node: Any, *, negated: bool) -> tuple[int, Condition] | None:
+    def _leaf(self, node: Any, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         pair = OPERATORS.get(type(node))
         if pair is not None:
             return self._comparison(node, pair, negated is not isinstance(node, exp.NEQ))
@@ -146,7 +146,7 @@ class _Reader:
 
     def _comparison(
         self, node: Any, pair: tuple[Operator, Operator], negated: bool
-    ) -> tuple[int, Condition] | None:
+    ) -> tuple[int, ColumnPredicate] | None:
         if any(isinstance(side, QUERIES) for side in (node.this, node.expression)):
             return None
         left = expressions.bind(node.this, self._scope)
@@ -160,9 +160,11 @@ class _Reader:
         if literal is None:
             return None
         use, index = left.origin
-        return use, Condition(column=index, operator=operator, values=(literal,), negated=negated)
+        return use, ColumnPredicate(
+            column=index, operator=operator, values=(literal,), negated=negated
+        )
 
-    def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, Condition] | None:
+    def _membership(self, node: exp.In, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         if any(isinstance(item, exp.Query | exp.Tuple) for item in (node.this, *node.expressions)):
             return None
         column = expressions.bind(node.this, self._scope)
@@ -172,18 +174,20 @@ class _Reader:
         if column.origin is None or any(member is None for member in members):
             return None
         use, index = column.origin
-        return use, Condition(column=index, operator="in", values=tuple(members), negated=negated)
+        return use, ColumnPredicate(
+            column=index, operator="in", values=tuple(members), negated=negated
+        )
 
-    def _null_test(self, node: exp.Is, *, negated: bool) -> tuple[int, Condition] | None:
+    def _null_test(self, node: exp.Is, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         column = expressions.bind(node.this, self._scope)
         if column.origin is None or not isinstance(node.expression, exp.Null):
             return None
         if self._null_rejecting and not negated:
             return None
         use, index = column.origin
-        return use, Condition(column=index, operator="is null", negated=negated)
+        return use, ColumnPredicate(column=index, operator="is null", negated=negated)
 
-    def _pattern(self, node: exp.Like, *, negated: bool) -> tuple[int, Condition] | None:
+    def _pattern(self, node: exp.Like, *, negated: bool) -> tuple[int, ColumnPredicate] | None:
         """Return what a pattern says of a text up to its first wildcard."""
         column, pattern = self._texts(node.this, node.expression)
         if column is None or pattern is None:
@@ -195,16 +199,20 @@ class _Reader:
             return None
         operator: Operator = "starts with" if rest else "="
         use, index = column
-        return use, Condition(column=index, operator=operator, values=(prefix,), negated=negated)
+        return use, ColumnPredicate(
+            column=index, operator=operator, values=(prefix,), negated=negated
+        )
 
-    def _starts_with(self, node: exp.Anonymous, *, negated: bool) -> tuple[int, Condition] | None:
+    def _starts_with(
+        self, node: exp.Anonymous, *, negated: bool
+    ) -> tuple[int, ColumnPredicate] | None:
         if len(node.expressions) != 2:
             return None
         column, prefix = self._texts(*node.expressions)
         if column is None or not prefix:
             return None
         use, index = column
-        return use, Condition(
+        return use, ColumnPredicate(
             column=index, operator="starts with", values=(prefix,), negated=negated
         )
 

@@ -18,7 +18,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-class Reader:
+class TokenReader:
     """Tokens from left to right; words are compared without regard to case."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:

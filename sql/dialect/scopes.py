@@ -59,7 +59,7 @@ class Text:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class ScopeColumn:
     """A name that can be looked up in a scope."""
 
     stored: str
@@ -67,16 +67,16 @@ class Column:
 
 
 @dataclass(kw_only=True, slots=True)
-class Source:
+class FromItem:
     """One item of FROM; mutable, joins change it. path: how it is qualified, own name last."""
 
     path: tuple[names.Ident, ...]
-    columns: list[Column]
+    columns: list[ScopeColumn]
     hidden: set[str] = field(default_factory=set)
     rows: int | None = None
 
 
-class Binder(Protocol):
+class NameBinder(Protocol):
     """The binder's methods that a scope uses."""
 
     @property
@@ -98,10 +98,10 @@ class Binder(Protocol):
 class QueryScope:
     """The names of one SELECT: its sources, its WITH, its select list; then its parent's."""
 
-    def __init__(self, *, binder: Binder, parent: QueryScope | None) -> None:
+    def __init__(self, *, binder: NameBinder, parent: QueryScope | None) -> None:
         self.binder = binder
         self.parent = parent
-        self.sources: list[Source] = []
+        self.sources: list[FromItem] = []
         self.merged: dict[str, Bound] = {}
         self.common: dict[str, tuple[str, Text]] = {}
         self.aliases: dict[str, Any] = {}
@@ -410,10 +410,10 @@ class OutputScope(QueryScope):
         super().__init__(binder=around.binder, parent=around)
         self.outputs = list(outputs)
         self.sources = [
-            Source(
+            FromItem(
                 path=(),
                 columns=[
-                    Column(
+                    ScopeColumn(
                         stored=output.name,
                         bound=Bound(
                             sql=names.quoted(output.unique),

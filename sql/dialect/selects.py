@@ -27,10 +27,10 @@ from sql.dialect import (
     sqltypes,
 )
 from sql.dialect.bound import Bound
-from sql.dialect.scopes import Column, Output, QueryScope, Source, Text
+from sql.dialect.scopes import FromItem, Output, QueryScope, ScopeColumn, Text
 
 
-class Binder(scopes.Binder, Protocol):
+class StatementBinder(scopes.NameBinder, Protocol):
     """The binder's further methods that a SELECT uses."""
 
     @property
@@ -49,7 +49,7 @@ class Binder(scopes.Binder, Protocol):
 class SelectBinder:
     """One SELECT: FROM, select list, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY."""
 
-    def __init__(self, binder: Binder, tree: exp.Select, scope: QueryScope) -> None:
+    def __init__(self, binder: StatementBinder, tree: exp.Select, scope: QueryScope) -> None:
         self._binder = binder
         self._tree = tree
         self._scope = scope
@@ -238,7 +238,7 @@ class SelectBinder:
         return columns[0]
 
     @staticmethod
-    def _stored(source: Source, ident: names.Ident) -> str | None:
+    def _stored(source: FromItem, ident: names.Ident) -> str | None:
         matches = names.find(ident, [column.stored for column in source.columns])
         return source.columns[matches[0]].stored if matches else None
 
@@ -288,7 +288,7 @@ class SelectBinder:
 
     def _add_source(self, path: tuple[names.Ident, ...], unique: str, text: Text) -> None:
         columns = [
-            Column(
+            ScopeColumn(
                 stored=output.name,
                 bound=Bound(
                     sql=f"{unique}.{names.quoted(output.unique)}",
@@ -300,7 +300,7 @@ class SelectBinder:
             for output in text.outputs
         ]
         self._check_alias(path)
-        self._scope.sources.append(Source(path=path, columns=columns, rows=text.rows))
+        self._scope.sources.append(FromItem(path=path, columns=columns, rows=text.rows))
 
     def _check_alias(self, path: tuple[names.Ident, ...]) -> None:
         folded = [ident.folded for ident in path]
@@ -343,7 +343,7 @@ class SelectBinder:
     def _dual(self, alias: names.Ident | None) -> str:
         unique = names.quoted(self._binder.alias("DUAL"))
         path = (alias or names.Ident(text="DUAL"),)
-        self._scope.sources.append(Source(path=path, columns=[], rows=1))
+        self._scope.sources.append(FromItem(path=path, columns=[], rows=1))
         return f'(SELECT 1 AS "DUMMY") AS {unique}'
 
     def _stored_table(
@@ -363,7 +363,7 @@ class SelectBinder:
                 raise errors.unsupported("column list of another length than its table")
             stored = [ident.folded for ident in listed]
         columns = [
-            Column(
+            ScopeColumn(
                 stored=name,
                 bound=Bound(
                     sql=f"{unique}.{names.quoted(column.name)}",
@@ -380,7 +380,7 @@ class SelectBinder:
             else tuple(names.Ident(text=part, quoted=True) for part in shape.path)
         )
         self._check_alias(path)
-        self._scope.sources.append(Source(path=path, columns=columns, rows=shape.rows))
+        self._scope.sources.append(FromItem(path=path, columns=columns, rows=shape.rows))
         return f"{names.quoted(shape.relation)} AS {unique}"
 
     # The select list

@@ -19,7 +19,7 @@ CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
 SCOPES: tuple[Literal["database", "schema", "table"], ...] = ("database", "schema", "table")
 
 
-def read_show(reader: reading.Reader) -> operations.Show:
+def read_show(reader: reading.TokenReader) -> operations.Show:
     """Return the SHOW statement that starts here."""
     reader.expect("SHOW")
     terse = reader.accept("TERSE")
@@ -50,7 +50,7 @@ def read_show(reader: reading.Reader) -> operations.Show:
     )
 
 
-def _read_kind(reader: reading.Reader) -> str:
+def _read_kind(reader: reading.TokenReader) -> str:
     """Return the words that name the listing: `PRIMARY KEYS`."""
     words: list[str] = []
     while len(words) < KIND_WORDS_MAX and _is_of_kind(reader.peek_word()):
@@ -67,7 +67,7 @@ def _is_of_kind(text: str) -> bool:
 
 
 def _read_scope(
-    reader: reading.Reader,
+    reader: reading.TokenReader,
 ) -> tuple[Literal["", "account", "database", "schema", "table", "session", "name"], names.Name]:
     if not (reader.accept("IN") or reader.accept("FOR")):
         return "", ()
@@ -82,7 +82,7 @@ def _read_scope(
     return "name", reader.name()
 
 
-def read_describe(reader: reading.Reader) -> operations.Describe:
+def read_describe(reader: reading.TokenReader) -> operations.Describe:
     """Return the DESCRIBE statement that starts here."""
     _ = reader.accept("DESCRIBE") or reader.accept("DESC")
     reader.accept("ICEBERG")

@@ -29,7 +29,7 @@ class ReadBinds(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Services:
+class SqlServices:
     """What the handlers need.
 
     read_binds: reads large bindings; `sql.compiler` does.
@@ -49,12 +49,12 @@ class Services:
     )
 
 
-class Face:
+class SqlFace:
     """The Snowflake face."""
 
     name = "snowflake"
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: SqlServices) -> None:
         self.services = services
 
     def identify(self, request: asgi.Request) -> calls.Call:
@@ -76,7 +76,7 @@ class Face:
         await self.services.sessions.stop()
 
 
-async def log_in(services: Services, call: calls.Call) -> asgi.Response:
+async def log_in(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Open a session."""
     request = call.request
     body = wire.parse_login(await _body(request, limits.LOGIN_BYTES_MAX))
@@ -84,20 +84,20 @@ async def log_in(services: Services, call: calls.Call) -> asgi.Response:
     return refusals.json_answer(wire.login_answer(grant, services.sessions.limits))
 
 
-async def renew(services: Services, call: calls.Call) -> asgi.Response:
+async def renew(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Give new tokens for old."""
     token = wire.session_token(call.request.headers.get("authorization"))
     grant = services.sessions.renew(token, context=call.principal.context)
     return refusals.json_answer(wire.renewal_answer(grant, services.sessions.limits))
 
 
-async def beat(services: Services, call: calls.Call) -> asgi.Response:
+async def beat(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Take a heartbeat: the session goes on."""
     _session(services, call)
     return refusals.json_answer(wire.success(None))
 
 
-async def log_out(services: Services, call: calls.Call) -> asgi.Response:
+async def log_out(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Close the session, and end its queries."""
     session = _session(services, call)
     services.queries.end_session(session)
@@ -105,7 +105,7 @@ async def log_out(services: Services, call: calls.Call) -> asgi.Response:
     return refusals.json_answer(wire.success(None))
 
 
-async def run_query(services: Services, call: calls.Call) -> asgi.Response:
+async def run_query(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Run a text, and answer with its result if it is ready in time."""
     # The token first: a statement refused here was never begun, and may come again.
     session = _session(services, call)
@@ -122,7 +122,7 @@ async def run_query(services: Services, call: calls.Call) -> asgi.Response:
     return await _answer_when_ready(services, query, call.request)
 
 
-async def fetch_result(services: Services, call: calls.Call) -> asgi.Response:
+async def fetch_result(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Answer with the result of a query that was begun before."""
     query_id = call.value.query_id
     query = services.queries.find(_session(services, call), query_id)
@@ -131,27 +131,27 @@ async def fetch_result(services: Services, call: calls.Call) -> asgi.Response:
     return await _answer_when_ready(services, query, call.request)
 
 
-async def monitor(services: Services, call: calls.Call) -> asgi.Response:
+async def monitor(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Tell the state of a query."""
     query = services.queries.find(_session(services, call), call.value.query_id)
     return refusals.json_answer(wire.monitor_answer(query, now_ms=services.now_ms()))
 
 
-async def abort_request(services: Services, call: calls.Call) -> asgi.Response:
+async def abort_request(services: SqlServices, call: calls.Call) -> asgi.Response:
     """End the query that a requestId began."""
     session = _session(services, call)
     request_id = wire.parse_abort(await _body(call.request, limits.LOGIN_BYTES_MAX))
     return _aborted(services, services.queries.find_request(session, request_id), request_id)
 
 
-async def abort_query(services: Services, call: calls.Call) -> asgi.Response:
+async def abort_query(services: SqlServices, call: calls.Call) -> asgi.Response:
     """End a query by its id."""
     query_id = call.value.query_id
     query = services.queries.find(_session(services, call), query_id)
     return _aborted(services, query, query_id)
 
 
-async def fetch_chunk(services: Services, call: calls.Call) -> asgi.Response:
+async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Answer with one chunk of a result; its signed address is the credential."""
     value: routes.FetchChunk = call.value
     genuine = chunks.is_genuine(
@@ -176,14 +176,14 @@ async def fetch_chunk(services: Services, call: calls.Call) -> asgi.Response:
     return asgi.Response(200, (("content-type", "application/octet-stream"),), body)
 
 
-async def take_telemetry(services: Services, call: calls.Call) -> asgi.Response:
+async def take_telemetry(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Take a driver's own logs, and drop them."""
     _session(services, call)
     await call.request.read(limit_bytes=limits.TELEMETRY_BYTES_MAX)
     return refusals.json_answer(wire.success("Log Received"))
 
 
-async def refuse_unknown(services: Services, call: calls.Call) -> asgi.Response:
+async def refuse_unknown(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Answer what is no part of the protocol."""
     return refusals.json_answer(_not_found(call.request), 404)
 
@@ -205,12 +205,12 @@ ROWS: Final[Mapping[type[routes.Operation], calls.Operation]] = {
     routes.AbortRequest: _row("abort-request", abort_request),
     routes.AbortQuery: _row("abort-request of a query", abort_query),
     routes.Telemetry: _row("telemetry/send", take_telemetry),
-    routes.Unknown: _row("unknown", refuse_unknown),
+    routes.UnknownRoute: _row("unknown", refuse_unknown),
 }
 """The operations. Bodies are read by their handlers, after the session's token is checked."""
 
 
-def _session(services: Services, call: calls.Call) -> sessions.Session:
+def _session(services: SqlServices, call: calls.Call) -> sessions.Session:
     token = wire.session_token(call.request.headers.get("authorization"))
     return services.sessions.authenticate(token, context=call.principal.context)
 
@@ -226,8 +226,8 @@ async def _body(request: asgi.Request, limit_bytes: int) -> bytes:
 
 
 async def _submit_large(
-    services: Services, call: calls.Call, session: sessions.Session
-) -> queries.Query:
+    services: SqlServices, call: calls.Call, session: sessions.Session
+) -> queries.SubmittedQuery:
     """Submit a statement whose body is large, when it is its turn."""
     owner = session.principal.name
     try:
@@ -251,7 +251,7 @@ async def _submit_large(
 
 
 async def _answer_when_ready(
-    services: Services, query: queries.Query, request: asgi.Request
+    services: SqlServices, query: queries.SubmittedQuery, request: asgi.Request
 ) -> asgi.Response:
     await services.queries.wait(query, services.answer_within_seconds)
     if query.error is not None:
@@ -271,7 +271,9 @@ async def _answer_when_ready(
     return await _compressed(answer, request)
 
 
-def _aborted(services: Services, query: queries.Query | None, wanted: str) -> asgi.Response:
+def _aborted(
+    services: SqlServices, query: queries.SubmittedQuery | None, wanted: str
+) -> asgi.Response:
     if query is None or not services.queries.cancel(query):
         return refusals.json_answer(refusals.fault_answer(errors.not_running(wanted), None))
     return refusals.json_answer(wire.success(None))

@@ -14,7 +14,8 @@ from server.access import errors as access_errors
 from server.access import model as access
 from server.auth import errors as auth_errors
 from server.auth import throttle
-from sql import errors, keypair, names, parameters, sessions
+from sql import errors, keypair, parameters, sessions
+from sql.dialect import names
 from sql.rest import routes, wire
 from storage import model
 
@@ -24,7 +25,7 @@ ACCEPTED = (
 )
 
 
-class Credentials(Protocol):
+class CredentialChecker(Protocol):
     """What the access model knows of proofs. `sql.credentials` answers by it."""
 
     def check_password(self, user: str, password: str) -> access.Principal:
@@ -40,7 +41,7 @@ class Credentials(Protocol):
         """Return the principal of a name as it is now, in a connection's context."""
 
 
-class Contexts(Protocol):
+class ContextResolver(Protocol):
     """Which databases and schemas there are. `sql.contexts` answers from the catalog."""
 
     def resolve(
@@ -56,8 +57,8 @@ class Logins:
         self,
         *,
         sessions: sessions.Sessions,
-        credentials: Credentials,
-        contexts: Contexts,
+        credentials: CredentialChecker,
+        contexts: ContextResolver,
         now_ms: model.NowMs,
     ) -> None:
         self._sessions = sessions
@@ -68,15 +69,17 @@ class Logins:
 
     async def open(
         self, operation: routes.Login, request: wire.LoginRequest, *, client_ip: str
-    ) -> sessions.Grant:
+    ) -> sessions.SessionGrant:
         """Return a new session's grant. Raises SessionFault, or SqlError for a bad parameter."""
         principal = await self._authenticated(request, client_ip)
         settings = parameters.from_login(request.session_parameters)
-        role = names.label(operation.role) if operation.role else _role_of(principal)
-        if role not in names.ANY_ROLE:
+        role = names.parse(operation.role).folded if operation.role else _role_of(principal)
+        if role not in sessions.SYSTEM_ROLES:
             raise errors.role_refused(role)
         database, schema = self._contexts.resolve(principal, operation.database, operation.schema)
-        warehouse = {"warehouse": names.label(operation.warehouse)} if operation.warehouse else {}
+        warehouse = (
+            {"warehouse": names.parse(operation.warehouse).folded} if operation.warehouse else {}
+        )
         return self._sessions.open(
             principal,
             account_name=request.account_name,
@@ -121,7 +124,7 @@ class Logins:
         is_oauth = request.authenticator == "OAUTH"
         try:
             principal = self._credentials.check_token(request.token)
-        except access_errors.ExpiredToken:
+        except access_errors.ExpiredJWT:
             code = "390318" if is_oauth else "394400"
             raise errors.SessionFault(code, "The access token has expired.", "28000") from None
         except access_errors.AccessError:

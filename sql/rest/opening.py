@@ -18,7 +18,7 @@ def open_face(
     *,
     storage: storage_opening.Storage,
     namespaces: namespaces.Namespaces,
-    statements: queries.Statements,
+    statements: queries.StatementRunner,
     split: queries.Split,
     read_binds: face.ReadBinds,
     principals: principals.Principals,
@@ -31,9 +31,9 @@ def open_face(
     chunk_key: bytes,
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
-) -> face.Face:
+) -> face.SqlFace:
     """Return the face. chunk_key: 32 random bytes, made anew at each start."""
-    proofs = credentials.Credentials(
+    proofs = credentials.Authenticator(
         principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
     )
     all_sessions = sessions.Sessions(
@@ -43,8 +43,8 @@ def open_face(
         now_ms=now_ms,
         new_id=new_id,
     )
-    return face.Face(
-        face.Services(
+    return face.SqlFace(
+        face.SqlServices(
             sessions=all_sessions,
             read_binds=read_binds,
             queries=queries.Queries(
@@ -56,7 +56,7 @@ def open_face(
                 ),
                 now_ms=now_ms,
                 new_id=new_id,
-                limits=queries.Limits(
+                limits=queries.ResultLimits(
                     timeout_seconds=timeout_seconds, results_bytes_max=results_bytes_max
                 ),
             ),

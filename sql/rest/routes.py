@@ -85,7 +85,7 @@ class Telemetry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unknown:
+class UnknownRoute:
     """Nothing that is served."""
 
 
@@ -101,7 +101,7 @@ Operation: TypeAlias = (
     | AbortQuery
     | FetchChunk
     | Telemetry
-    | Unknown
+    | UnknownRoute
 )
 
 
@@ -138,13 +138,13 @@ def identify(method: str, segments: Sequence[str], pairs: Sequence[tuple[str, st
         case ("POST", "telemetry", "send", *_):
             return Telemetry()
         case _:
-            return Unknown()
+            return UnknownRoute()
 
 
 def _chunk(query_id: str, number: str, parameters: dict[str, str]) -> Operation:
     expires = parameters.get("expires", "")
     if not _is_count(number, 9) or not _is_count(expires, 16):
-        return Unknown()
+        return UnknownRoute()
     return FetchChunk(
         query_id=query_id,
         index=int(number),

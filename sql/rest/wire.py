@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from sql import bindings, chunks, errors, limits, names, parameters, queries, rowtypes, sessions
+from sql import bindings, chunks, errors, limits, parameters, queries, rowtypes, sessions
+from sql.dialect import names
 
 JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET", "BOATHOUSESHELL"})
 """Clients that read no Arrow, by CLIENT_APP_ID in upper case."""
@@ -254,7 +255,7 @@ def success(data: Any, *, code: str | None = None, message: str | None = None) -
     return {"data": data, "success": True, "code": code, "message": message}
 
 
-def login_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, Any]:
+def login_answer(grant: sessions.SessionGrant, limits: sessions.SessionLifetimes) -> dict[str, Any]:
     """Return the answer to a login."""
     session = grant.session
     return success(
@@ -264,7 +265,7 @@ def login_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, An
             "sessionId": session.id,
             "validityInSeconds": limits.token_seconds,
             "masterValidityInSeconds": limits.master_seconds,
-            "displayUserName": names.reported(session.principal.name),
+            "displayUserName": names.shown(session.principal.name),
             "serverVersion": sessions.SERVER_VERSION,
             "firstLogin": False,
             "healthCheckInterval": 45,
@@ -287,7 +288,9 @@ def login_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, An
     )
 
 
-def renewal_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, Any]:
+def renewal_answer(
+    grant: sessions.SessionGrant, limits: sessions.SessionLifetimes
+) -> dict[str, Any]:
     """Return the answer to a renewal; each driver reads other names of the same numbers."""
     return success(
         {
@@ -301,7 +304,7 @@ def renewal_answer(grant: sessions.Grant, limits: sessions.Limits) -> dict[str, 
     )
 
 
-def pending_answer(query: queries.Query) -> dict[str, Any]:
+def pending_answer(query: queries.SubmittedQuery) -> dict[str, Any]:
     """Return the answer that sends a client to fetch the result later."""
     code = "333334" if query.submission.is_async else "333333"
     message = (
@@ -319,7 +322,12 @@ def pending_answer(query: queries.Query) -> dict[str, Any]:
 
 
 def result_answer(
-    query: queries.Query, result: queries.Result, *, origin: str, chunk_key: bytes, now_ms: int
+    query: queries.SubmittedQuery,
+    result: queries.Result,
+    *,
+    origin: str,
+    chunk_key: bytes,
+    now_ms: int,
 ) -> dict[str, Any]:
     """Return a statement's answer. origin: scheme and host under which the client reached us."""
     data: dict[str, Any] = {
@@ -371,7 +379,7 @@ def result_answer(
     return success(data)
 
 
-def monitor_answer(query: queries.Query | None, *, now_ms: int) -> dict[str, Any]:
+def monitor_answer(query: queries.SubmittedQuery | None, *, now_ms: int) -> dict[str, Any]:
     """Return the state of a query; none at all is an empty list."""
     if query is None:
         return success({"queries": []})
@@ -426,4 +434,4 @@ def _is_loopback(client_ip: str) -> bool:
 
 
 def _reported(stored: str | None) -> str | None:
-    return None if stored is None else names.reported(stored)
+    return None if stored is None else names.shown(stored)

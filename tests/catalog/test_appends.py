@@ -255,7 +255,7 @@ def test_removing_a_file_that_is_not_live_is_refused_and_leaves_no_file(
         stranger = await bench.write(loaded, rows(9))
         loaded = await bench.add(loaded, rows(1))
         before = bench.keys(loaded)
-        with pytest.raises(errors.InvalidArgument, match="it is not in the snapshot"):
+        with pytest.raises(errors.InvalidCatalogRequest, match="it is not in the snapshot"):
             await bench.appends.commit_files(
                 loaded.ident,
                 [],
@@ -366,7 +366,7 @@ def test_files_a_table_cannot_hold_are_refused(
                 **change,
             }
         )
-        with pytest.raises(errors.InvalidArgument, match=message):
+        with pytest.raises(errors.InvalidCatalogRequest, match=message):
             await bench.appends.commit_files(
                 loaded.ident, [file], operation="append", principal=ROOT
             )

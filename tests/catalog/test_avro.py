@@ -199,7 +199,7 @@ def test_snappy_blocks_are_read(body: bytes) -> None:
     with pytest.raises(avro.InvalidAvro):
         avro._decompress("snappy", packed + bytes([checksum[0] ^ 1]) + checksum[1:], BYTES_MAX)
     if body:
-        with pytest.raises(avro.BeyondBounds):
+        with pytest.raises(avro.AvroBeyondBounds):
             avro._decompress("snappy", packed + checksum, len(body) - 1)
 
 

@@ -106,9 +106,11 @@ def test_a_place_whose_owner_is_gone_may_be_asked_for_but_not_around_or_inside(
         do(lake, taking)
 
 
-def asked(lake: lakes.Lake, path: str, **more: Any) -> list[tuple[str, owners.Owner | None]]:
+def asked(
+    lake: lakes.Lake, path: str, **more: Any
+) -> list[tuple[str, owners.LocationOwner | None]]:
     """Whom a claim of path by B asks for permission."""
-    questions: list[tuple[str, owners.Owner | None]] = []
+    questions: list[tuple[str, owners.LocationOwner | None]] = []
     with contextlib.suppress(errors.InvalidLocation):
         plan(lake, path, B, permit=lambda *question: questions.append(question), **more)
     return questions
@@ -116,14 +118,14 @@ def asked(lake: lakes.Lake, path: str, **more: Any) -> list[tuple[str, owners.Ow
 
 def test_every_owner_at_or_above_a_path_is_asked_for_living_or_gone(lake: lakes.Lake) -> None:
     do(lake, plan(lake, "a/b/c", A, name="old"))
-    gone = owners.Owner(object_uuid=A, namespace_id=1, name="old", is_live=False)
+    gone = owners.LocationOwner(object_uuid=A, namespace_id=1, name="old", is_live=False)
     assert asked(lake, "a/b/c") == [("a/b/c", gone)]
     assert asked(lake, "a/b/c/d") == [("a/b/c/d", gone)]
     assert asked(lake, "a/b") == []
     with pytest.raises(errors.InvalidLocation):
         plan(lake, "a/b", B)
     live(lake, A)
-    standing = owners.Owner(object_uuid=A, namespace_id=1, name="t", is_live=True)
+    standing = owners.LocationOwner(object_uuid=A, namespace_id=1, name="t", is_live=True)
     assert asked(lake, "a/b/c") == [("a/b/c", standing)]
     assert asked(lake, "a/b/c", standing=A) == []
     assert asked(lake, "a/b/c/d", standing=A) == []

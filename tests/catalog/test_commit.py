@@ -21,7 +21,7 @@ POINTER = records.Pointer(
     modified_at_ms=1,
     modified_by="me",
 )
-HOLDER = commit.Holder(key=b"holder", value=b"as read")
+HOLDER = commit.ParentNamespace(key=b"holder", value=b"as read")
 
 
 def change(

@@ -165,7 +165,7 @@ def test_a_layout_mode_that_is_not_done_takes_no_write(
         lambda: answers.at("lake", "ns/t/data/f.parquet").check_body(1),
         lambda: answers.at("lake", "ns/t/data/f.parquet").content_check,
     ):
-        with pytest.raises(s3_errors.NotImplementedHere) as caught:
+        with pytest.raises(s3_errors.S3FeatureNotImplemented) as caught:
             refuse()
         assert str(mode) in str(caught.value)
 
@@ -177,7 +177,7 @@ def content_rule(answers: guard.TableGuard, key: str, body: bytes) -> str | None
         return "unseen"
     try:
         check.judge(
-            questions.Content(
+            questions.BodyEnds(
                 size_bytes=len(body),
                 head=body[: check.edge_bytes],
                 tail=body[-check.edge_bytes :],

@@ -347,7 +347,7 @@ def test_a_request_looks_its_bucket_up_as_often_as_it_must(
     lake.place.run(lake.create_table())
     seen: list[bytes] = []
 
-    def count(reader: type[index.View] | type[index.Index]) -> None:
+    def count(reader: type[index.ReadView] | type[index.Index]) -> None:
         read = reader.get
 
         def get(self: Any, store: batch.Store, row: bytes) -> bytes | None:
@@ -357,7 +357,7 @@ def test_a_request_looks_its_bucket_up_as_often_as_it_must(
 
         monkeypatch.setattr(reader, "get", get)
 
-    count(index.View)
+    count(index.ReadView)
     count(index.Index)
 
     def looks(method: str, body: bytes = b"") -> int:

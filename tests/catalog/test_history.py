@@ -12,8 +12,8 @@ from tests.kit import lakes
 FIRST = records.Op(kind="namespace", namespace=(), name="ns", before=None, after=b"1", summary={})
 
 
-def draft(*ops: records.Op, message: str = "") -> history.Draft:
-    return history.Draft(
+def draft(*ops: records.Op, message: str = "") -> history.CommitDraft:
+    return history.CommitDraft(
         bucket_id=1,
         branch="main",
         author="me",
@@ -24,7 +24,7 @@ def draft(*ops: records.Op, message: str = "") -> history.Draft:
     )
 
 
-def commit(lake: lakes.Lake, *drafts: history.Draft) -> None:
+def commit(lake: lakes.Lake, *drafts: history.CommitDraft) -> None:
     derive = tuple(history.append(each) for each in drafts)
     lake.run(lake.storage.index.commit(batch.Batch(derive=derive)))
 
@@ -58,7 +58,7 @@ def test_two_commits_of_one_transaction_follow_each_other(lake: lakes.Lake) -> N
 
 def test_buckets_have_logs_of_their_own(lake: lakes.Lake) -> None:
     commit(lake, draft(FIRST))
-    other = history.Draft(
+    other = history.CommitDraft(
         bucket_id=2, branch="main", author="me", via="rest", message="", time_ms=5, ops=(FIRST,)
     )
     commit(lake, other)

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from catalog import content, layout
 from server.s3 import guard
 
-TABLE = content.Owner(kind="table", uuid="u-1", location="s3://lake/sales/orders")
-VIEW = content.Owner(kind="view", uuid="v-1", location="s3://lake/sales/orders")
+TABLE = content.MetadataOwner(kind="table", uuid="u-1", location="s3://lake/sales/orders")
+VIEW = content.MetadataOwner(kind="view", uuid="v-1", location="s3://lake/sales/orders")
 METADATA = {"format-version": 2, "table-uuid": "u-1", "location": "s3://lake/sales/orders"}
 
 
-def check(name: str, body: bytes, *, owner: content.Owner | None = TABLE) -> None:
+def check(name: str, body: bytes, *, owner: content.MetadataOwner | None = TABLE) -> None:
     directory = "data" if name.endswith((".parquet", ".orc")) else "metadata"
     key = f"sales/orders/{directory}/{name}"
     content.check_content(
@@ -37,7 +37,7 @@ def check(name: str, body: bytes, *, owner: content.Owner | None = TABLE) -> Non
     )
 
 
-def refused(name: str, body: bytes, *, owner: content.Owner | None = TABLE) -> str:
+def refused(name: str, body: bytes, *, owner: content.MetadataOwner | None = TABLE) -> str:
     with pytest.raises(guard.LayoutRefused) as caught:
         check(name, body, owner=owner)
     assert caught.value.segment == name

@@ -17,7 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import manifest_encoding, manifests, parquet_stats, pruning, transforms, values
-from catalog.pruning import And, Check, Comparison, Constant, Membership, Not, Or, Predicate
+from catalog.pruning import (
+    And,
+    Comparison,
+    Constant,
+    Membership,
+    Not,
+    Or,
+    Predicate,
+    UnaryPredicate,
+)
 
 TYPES: dict[int, str] = {
     1: "long",
@@ -78,7 +87,7 @@ def leaves(column: int) -> st.SearchStrategy[Predicate]:
             values=st.lists(value, max_size=3).map(tuple),
             negated=st.booleans(),
         ),
-        st.builds(Check, op=st.sampled_from(checks), column=st.just(column)),
+        st.builds(UnaryPredicate, op=st.sampled_from(checks), column=st.just(column)),
         st.builds(Constant, value=st.sampled_from([True, False, None])),
     )
 
@@ -123,7 +132,7 @@ class Engine:
                 return self._join([self.finds(part, row) for part in parts], absorbing=True)
             case Constant(value=value):
                 return self.unknown if value is None else value
-            case Check(op=op, column=column):
+            case UnaryPredicate(op=op, column=column):
                 value = row[column]
                 if op in ("null", "not-null"):
                     return (value is None) is (op == "null")
@@ -332,8 +341,8 @@ def test_pruning_by_metrics_drops_what_it_should() -> None:
         compare(2, "starts-with", "a"),
         compare(2, "starts-with", "h"),
         compare(2, "eq", "gammb"),
-        Check(op="null", column=2),
-        Check(op="not-null", column=3),
+        UnaryPredicate(op="null", column=2),
+        UnaryPredicate(op="not-null", column=3),
         compare(3, "gt", 1.0),
         compare(3, "eq", 1.0),
         Not(part=compare(1, "gt-eq", 5)),
@@ -346,7 +355,7 @@ def test_pruning_by_metrics_drops_what_it_should() -> None:
         compare(1, "eq", 7),
         compare(1, "lt", 6),
         compare(1, "not-eq", 5),
-        Check(op="null", column=1),
+        UnaryPredicate(op="null", column=1),
         compare(2, "starts-with", "g"),
         compare(9, "eq", 1),
         compare(1, "eq", "text"),
@@ -388,7 +397,7 @@ def test_negative_counts_of_careless_writers_say_nothing() -> None:
         1,
     )
     for op in ("null", "not-null"):
-        assert pruning.MetricsFilter(Check(op=op, column=1), SCHEMA).may_match(file)
+        assert pruning.MetricsFilter(UnaryPredicate(op=op, column=1), SCHEMA).may_match(file)
     assert pruning.MetricsFilter(Comparison(op="eq", column=1, value=1), SCHEMA).may_match(file)
 
 
@@ -557,8 +566,8 @@ def test_a_manifest_is_kept_if_any_engine_finds_a_row_in_its_partitions(
         (6, "day", Comparison(op="gt-eq", column=6, value=2 * values.DAY_MICROS), (1,)),
         (6, "hour", Comparison(op="lt", column=6, value=0), (5,)),
         (4, "month", Comparison(op="eq", column=4, value=40), (2,)),
-        (4, "year", Check(op="null", column=4), (0,)),
-        (4, "year", Check(op="not-null", column=4), (None,)),
+        (4, "year", UnaryPredicate(op="null", column=4), (0,)),
+        (4, "year", UnaryPredicate(op="not-null", column=4), (None,)),
     ],
 )  # fmt: skip
 def test_partition_filter_drops_what_it_should(

@@ -86,7 +86,7 @@ class Doors:
 
     def native(self) -> list[model.Demand]:
         sweep: Any = None
-        services = native.Services(tables=self.lake.tables, access=self.access, sweep=sweep)
+        services = native.TablesServices(tables=self.lake.tables, access=self.access, sweep=sweep)
         call = SimpleNamespace(
             value={"warehouse": "lake"},
             request=SimpleNamespace(pairs=(("table", "ns.t"),)),

@@ -843,7 +843,7 @@ def test_transactions_that_cross_do_not_wait_for_each_other_for_ever(ns: lakes.L
 
 
 def test_an_empty_transaction_is_refused(ns: lakes.Lake) -> None:
-    with pytest.raises(errors.InvalidArgument):
+    with pytest.raises(errors.InvalidCatalogRequest):
         ns.run(ns.tables.commit_many([], by=BY))
 
 
@@ -1167,7 +1167,7 @@ def test_a_long_list_lies_in_an_object(ns: lakes.Lake) -> None:
 )  # fmt: skip
 def test_a_list_of_loads_that_cannot_be_read_is_refused(ns: lakes.Lake, value: str) -> None:
     create(ns)
-    with pytest.raises(errors.InvalidArgument):
+    with pytest.raises(errors.InvalidCatalogRequest):
         commit(ns, "ns.t", *append(1, 1, **{"boathouse.loads": value}))
     assert ns.load(ns.ident("ns.t")).metadata.current_snapshot_id is None
 
@@ -1182,7 +1182,7 @@ def test_the_newest_reports_of_a_table_are_kept(ns: lakes.Lake) -> None:
         )
     kept = ns.tables.metrics(ns.ident("ns.t"))
     assert [json.loads(each.report)["number"] for each in kept] == list(range(5, 25))
-    with pytest.raises(errors.InvalidArgument):
+    with pytest.raises(errors.InvalidCatalogRequest):
         ns.run(ns.tables.report_metrics(ns.ident("ns.t"), b"x" * 70_000, by="me"))
     with pytest.raises(errors.NoSuchTable):
         ns.run(ns.tables.report_metrics(ns.ident("ns.no"), b"{}", by="me"))

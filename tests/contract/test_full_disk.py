@@ -71,7 +71,7 @@ def health(running: server_kit.Running) -> Any:
 
 
 def metrics(running: server_kit.Running) -> int:
-    where = settings.Server(
+    where = settings.ServerEndpoint(
         url=running.url,
         access_key=running.access_key,
         secret_key=running.secret_key,

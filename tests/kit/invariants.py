@@ -8,7 +8,7 @@ from pathlib import Path
 
 from storage import checksums, keys, records
 from storage.batch import Store
-from storage.index import View
+from storage.index import ReadView
 from storage.model import NULL_VERSION, Segment, SegmentBody
 from storage.opening import Storage
 from tests.kit import folders
@@ -66,7 +66,7 @@ def check_recovered(storage: Storage, root: Path) -> None:
         assert list(view.scan(Store.RELEASED, b"")) == []
 
 
-def named_bodies(view: View) -> Iterator[tuple[bytes, int, int, tuple[Segment, ...]]]:
+def named_bodies(view: ReadView) -> Iterator[tuple[bytes, int, int, tuple[Segment, ...]]]:
     for store in (Store.OBJECTS, Store.VERSIONS):
         for row, value in view.scan(store, b""):
             if keys.suffix_of(row) is not None:
@@ -77,7 +77,7 @@ def named_bodies(view: View) -> Iterator[tuple[bytes, int, int, tuple[Segment, .
         yield row, part.size_bytes, part.crc64nvme, part.segments
 
 
-def check_nodes(view: View) -> None:
+def check_nodes(view: ReadView) -> None:
     prefixes = dict(view.scan(Store.PREFIXES, b""))
     assert len(set(prefixes.values())) == len(prefixes)
     inhabited = {row[:8] for store in keys.KEYED_STORES for row, _ in view.scan(store, b"")}
@@ -94,12 +94,12 @@ def check_nodes(view: View) -> None:
         assert scopes == reached | roots, "every row can be reached"
 
 
-def check_parts(view: View) -> None:
+def check_parts(view: ReadView) -> None:
     uploads = {keys.suffix_of(row) for row, _ in view.scan(Store.UPLOADS, b"")} - {None}
     assert {row[:16] for row, _ in view.scan(Store.PARTS, b"")} <= uploads
 
 
-def check_tombstones(view: View) -> None:
+def check_tombstones(view: ReadView) -> None:
     hidden = {
         row
         for row, value in view.scan(Store.OBJECTS, b"")
@@ -110,7 +110,7 @@ def check_tombstones(view: View) -> None:
     }
 
 
-def check_versions(view: View) -> None:
+def check_versions(view: ReadView) -> None:
     """An older version stands beside a newest one, has a lower sequence, and an id of its own."""
     older: dict[bytes, list[tuple[bytes, records.ObjectRecord]]] = {}
     for row, value in view.scan(Store.VERSIONS, b""):

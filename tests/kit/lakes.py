@@ -104,7 +104,7 @@ class Lake:
             )
 
 
-def permit_all(path: str, owner: owners.Owner | None) -> None:
+def permit_all(path: str, owner: owners.LocationOwner | None) -> None:
     """Permit every location, as to a caller who may do everything."""
 
 

@@ -112,7 +112,7 @@ def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any)
     """Run text in this process; raises SqlError and EngineFault."""
     zone = more.get("context", context()).now.tzinfo
     bound, relations = bind(text, tables, **more)
-    query = engine.Query(
+    query = engine.EngineQuery(
         text=bound.sql,
         relations=relations,
         functions=bound.functions,
@@ -122,7 +122,7 @@ def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any)
     return Answer(columns=bound.columns, rows=rows, bound=bound)
 
 
-async def _collect(query: engine.Query) -> list[tuple[Any, ...]]:
+async def _collect(query: engine.EngineQuery) -> list[tuple[Any, ...]]:
     planner = engine_datafusion.Planner(spill_directory=Path("/nonexistent-spill"), in_thread=False)
     run = await planner.start(query)
     rows: list[tuple[Any, ...]] = []

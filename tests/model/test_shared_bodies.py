@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from storage import errors
 from storage.batch import Store
-from storage.model import ObjectAttributes, Repeat, Repeated
+from storage.model import ObjectAttributes, Repeated, SharedBytes
 from tests.kit import folders, invariants
 
 Result = TypeVar("Result")
@@ -120,8 +120,8 @@ class SharedBodies(RuleBasedStateMachine):
         body = added[0] + runs[0] + added[1] + runs[1] + added[2]
         second = len(added[0]) + len(runs[0]) + len(added[1])
         repeats = (
-            Repeat(start=len(added[0]), other=0, length=len(runs[0])),
-            Repeat(start=second, other=start + SKIPPED, length=len(runs[1])),
+            SharedBytes(start=len(added[0]), other=0, length=len(runs[0])),
+            SharedBytes(start=second, other=start + SKIPPED, length=len(runs[1])),
         )
         committing = self.commit(
             key,

@@ -13,7 +13,7 @@ from tests.pipeline.lake import Lake, Raw
 
 
 @pytest.fixture(scope="session")
-def house(server: server_kit.Running) -> settings.Server:
+def house(server: server_kit.Running) -> settings.ServerEndpoint:
     """The running server, found as a job finds it."""
     return servers.find(url=None, data=str(server.data), environment={}, region=None)
 
@@ -30,13 +30,13 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
-def raw(house: settings.Server) -> Raw:
+def raw(house: settings.ServerEndpoint) -> Raw:
     """An empty bucket of the test's own."""
     return Raw(sources.client(house), f"pipeline-raw-{next(NUMBERS)}")
 
 
 @pytest.fixture(scope="session")
-def lake(house: settings.Server, spark: session.Spark) -> Lake:
+def lake(house: settings.ServerEndpoint, spark: session.Spark) -> Lake:
     """The warehouse `lake` for Spark tests."""
     from pyiceberg.catalog import load_catalog
 

@@ -22,8 +22,8 @@ class Raw:
         answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
         return str(answer["ETag"]).strip('"')
 
-    def place(self, prefix: str = "") -> settings.Place:
-        return settings.Place(bucket=self.bucket, prefix=prefix)
+    def place(self, prefix: str = "") -> settings.ObjectPrefix:
+        return settings.ObjectPrefix(bucket=self.bucket, prefix=prefix)
 
     def uri(self, key: str = "") -> str:
         return f"s3://{self.bucket}/{key}"
@@ -33,7 +33,7 @@ class Raw:
 class Lake:
     """The warehouse `lake`, its one Spark session, and PyIceberg as the witness."""
 
-    server: settings.Server
+    server: settings.ServerEndpoint
     spark: session.Spark
     catalog: Any
     said: list[str] = field(default_factory=list)

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import progress
 
-SEEN = progress.Counters(rows=1_234_567, tasks_done=3, tasks=8)
+SEEN = progress.SparkCounters(rows=1_234_567, tasks_done=3, tasks=8)
 LIMIT_SECONDS = 30
 
 
@@ -67,7 +67,7 @@ def test_watching_says_nothing_of_a_short_job() -> None:
 def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() -> None:
     polled = threading.Event()
 
-    def counters() -> progress.Counters:
+    def counters() -> progress.SparkCounters:
         polled.set()
         raise RuntimeError("the JVM went away")
 

@@ -103,8 +103,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "ASK_SECONDS", 0.02)
 
 
-def server_at(url: str) -> settings.Server:
-    return settings.Server(url=url, access_key="a", secret_key="s", region="r")
+def server_at(url: str) -> settings.ServerEndpoint:
+    return settings.ServerEndpoint(url=url, access_key="a", secret_key="s", region="r")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -124,7 +124,7 @@ def test_a_server_that_gives_no_answer_ends_what_waits_for_it(unused: str) -> No
 
 @pytest.mark.usefixtures("impatient")
 def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
-    house: settings.Server,
+    house: settings.ServerEndpoint,
 ) -> None:
     with (
         pytest.raises(RuntimeError, match="its own reason"),

@@ -12,7 +12,7 @@ from pipeline import errors, settings
 
 
 def test_parse_table_takes_any_depth_of_namespace() -> None:
-    assert settings.parse_table("lake.nyc.flights") == settings.Table(
+    assert settings.parse_table("lake.nyc.flights") == settings.TargetTable(
         warehouse="lake", namespace=("nyc",), name="flights"
     )
     deep = settings.parse_table("lake.a.b.c.t")
@@ -36,7 +36,7 @@ def test_parse_table_refuses_what_is_not_one(text: str) -> None:
     ],
 )
 def test_parse_place_takes_a_bucket_and_a_prefix(text: str, bucket: str, prefix: str) -> None:
-    assert settings.parse_place(text) == settings.Place(bucket=bucket, prefix=prefix)
+    assert settings.parse_place(text) == settings.ObjectPrefix(bucket=bucket, prefix=prefix)
 
 
 @pytest.mark.parametrize("text", ["raw/a", "file:///etc", "s3://", "http://raw/a"])
@@ -74,7 +74,7 @@ def test_parsers_answer_garbage_with_their_own_error(text: str) -> None:
 
 
 def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
-    server = settings.Server(
+    server = settings.ServerEndpoint(
         url="http://127.0.0.1:5253", access_key="AK", secret_key="SK", region="us-east-1"
     )
     made = settings.spark_settings(
@@ -88,7 +88,7 @@ def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
 
 def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "a.jar").touch()
-    server = settings.Server(url="http://h:1", access_key="a", secret_key="s", region="r")
+    server = settings.ServerEndpoint(url="http://h:1", access_key="a", secret_key="s", region="r")
     made = settings.spark_settings(
         server, "lake", master="spark://m:7077", jars=tmp_path, java_options=()
     )

@@ -263,7 +263,7 @@ def test_looking_whether_a_table_bucket_is_empty_passes_over_a_deleted_tables_fi
         emptiness.check_empty(reading, storage.buckets.get(name))
         assert reading.rows == 2
     house.put_object(name, "other/table/data/f.parquet", b"x")
-    with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
+    with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
 
@@ -361,7 +361,7 @@ def test_an_object_named_like_a_deleted_table_does_not_hide_its_neighbours(
     with storage.index.view() as view:
         emptiness.check_empty(view, storage.buckets.get(name))
     house.put_object(name, "sales/first-2", b"x")
-    with storage.index.view() as view, pytest.raises(errors.BucketNotEmpty):
+    with storage.index.view() as view, pytest.raises(errors.TableBucketNotEmpty):
         emptiness.check_empty(view, storage.buckets.get(name))
 
 

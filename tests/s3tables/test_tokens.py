@@ -53,7 +53,7 @@ def test_a_token_is_good_after_its_item_is_gone() -> None:
             [(("a",), "a"), (("c",), "c")], str, listing="l", token=token, items_max=None
         )
     )
-    assert page == listings.Page(items=("c",), token=None)
+    assert page == listings.TokenPage(items=("c",), token=None)
 
 
 @settings(max_examples=200, deadline=None)

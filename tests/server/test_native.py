@@ -45,7 +45,7 @@ def demands(services, call):
 LOADS = "/_api/v1/warehouses/{warehouse}/loads"
 FLOOR = native.Floor(
     rows=(
-        native.Row(
+        native.NativeRow(
             method="GET",
             template=LOADS,
             operation=calls.Operation(
@@ -53,7 +53,7 @@ FLOOR = native.Floor(
             ),
             summary="",
         ),
-        native.Row(
+        native.NativeRow(
             method="POST",
             template=LOADS,
             operation=calls.Operation(name="whole", handler=whole, demands=demands),
@@ -167,8 +167,8 @@ def test_every_error_of_the_kit_has_its_status():
         errors.ClientDisconnected,  # never answered
         access_errors.NoSuchAccessKey,  # a fact for the verifier, which raises its own
         access_errors.WrongPassword,
-        access_errors.InvalidToken,
-        access_errors.ExpiredToken,
+        access_errors.InvalidJWT,
+        access_errors.ExpiredJWT,
         access_errors.CorruptKeys,  # ends the start
     }
     for family in (*families, access_errors.AccessError):

@@ -196,8 +196,8 @@ def test_names_are_found_without_a_look_at_their_neighbours(
         def refuse(*arguments: object, **more: object) -> None:
             raise AssertionError("names were listed")
 
-        monkeypatch.setattr(places.View, "_namespaces", refuse)
-        monkeypatch.setattr(places.View, "_table_names", refuse)
+        monkeypatch.setattr(places.CatalogView, "_namespaces", refuse)
+        monkeypatch.setattr(places.CatalogView, "_table_names", refuse)
         for name in ("s.t", 'S."T"', '"s"."t"', "lake.s.t"):
             assert await house.one(f"select n from {name}") == 1
         assert await house.one('select n from "Mixed".T') == 2

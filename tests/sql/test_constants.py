@@ -56,7 +56,7 @@ def test_the_row_is_what_the_engine_gives(zone: str, tmp_path: Path) -> None:
     folded = []
 
     async def computed(bound: Any) -> pa.RecordBatch:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text=bound.sql,
             functions=bound.functions,
             settings=engine.Settings(timezone=zone),

@@ -15,10 +15,10 @@ ALICE = config.User(
 )
 
 
-def made(*, open_to_all: bool = False) -> credentials.Credentials:
+def made(*, open_to_all: bool = False) -> credentials.Authenticator:
     root = rootkeys.RootKeys(access_key="AKROOT", secret_key="root-secret", created=False)
     known = principals.Principals(account="0" * 12, root=root, users=[ALICE])
-    return credentials.Credentials(
+    return credentials.Authenticator(
         principals=known, ring=RING, now_ms=lambda: NOW_MS, open_to_all=open_to_all
     )
 
@@ -41,7 +41,7 @@ def test_a_password_is_the_secret_key_by_name_or_access_key() -> None:
 def test_only_access_tokens_of_people_who_exist_are_taken() -> None:
     assert made().check_token(token()).name == "Alice"
     for wrong in (token("nobody"), token(typ="sf"), token(typ="sf-master"), "garbage", ""):
-        with pytest.raises(errors.InvalidToken):
+        with pytest.raises(errors.InvalidJWT):
             made().check_token(wrong)
 
 

@@ -33,7 +33,7 @@ def test_a_position_delete_file_without_paths_and_positions_is_damaged(
     group = engine.Group(
         directory=str(tmp_path),
         schema=b"",
-        data_files={URI: engine.DataFile(name="a.parquet", list_number=0, sequence_number=1)},
+        data_files={URI: engine.ScanFile(name="a.parquet", list_number=0, sequence_number=1)},
         position_deletes=(item,),
     )
     with pytest.raises(engine.EngineFault) as damaged:

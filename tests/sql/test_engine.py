@@ -75,13 +75,13 @@ def with_engine(
     return asyncio.run(inside())
 
 
-async def collected(made: engine.Engine, query: engine.Query) -> list[dict[str, Any]]:
+async def collected(made: engine.Engine, query: engine.EngineQuery) -> list[dict[str, Any]]:
     table, _ = await engine.collect(await made.run(query))
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
-async def fault_of(made: engine.Engine, query: engine.Query) -> engine.EngineFault:
+async def fault_of(made: engine.Engine, query: engine.EngineQuery) -> engine.EngineFault:
     with pytest.raises(engine.EngineFault) as caught:
         await collected(made, query)
     return caught.value
@@ -100,7 +100,7 @@ def test_a_query_over_files_gives_their_rows(tmp_path: Path, files: Path, worker
     text = 'select "s", count(*) as n, sum("v") as v from t group by "s" order by "s"'
 
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(text=text, relations=(relation(files),))
+        query = engine.EngineQuery(text=text, relations=(relation(files),))
         expected = [
             {
                 "s": f"s{rest}",
@@ -117,7 +117,7 @@ def test_a_query_over_files_gives_their_rows(tmp_path: Path, files: Path, worker
 @pytest.mark.parametrize("workers", [0, 1])
 def test_describe_gives_the_schema_and_no_rows(tmp_path: Path, files: Path, workers: int) -> None:
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text='select "id", "s" from t', relations=(relation(files),), purpose="describe"
         )
         table, finished = await engine.collect(await made.run(query))
@@ -150,7 +150,7 @@ def test_whatever_is_no_query_is_refused_and_changes_nothing(
     before = {path.name: path.read_bytes() for path in files.iterdir()}
 
     async def work(made: engine.Engine) -> None:
-        fault = await fault_of(made, engine.Query(text=text, relations=(relation(files),)))
+        fault = await fault_of(made, engine.EngineQuery(text=text, relations=(relation(files),)))
         assert fault.kind == "plan"
 
     with_engine(tmp_path, work, workers=0)
@@ -166,7 +166,7 @@ def test_a_path_as_a_table_name_reads_nothing(tmp_path: Path, name: str) -> None
 
     async def work(made: engine.Engine) -> None:
         target = str(tmp_path / name) if name == "secret.parquet" else name
-        fault = await fault_of(made, engine.Query(text=f'select * from "{target}"'))
+        fault = await fault_of(made, engine.EngineQuery(text=f'select * from "{target}"'))
         assert fault.kind == "plan"
         assert str(tmp_path) not in fault.message
         assert "/etc" not in fault.message
@@ -192,7 +192,7 @@ def test_a_schema_names_columns_in_the_files_own_case(tmp_path: Path) -> None:
             made_relation = engine.Relation(
                 name="t", schema=ipc.encode_schema(wrong), groups=(group,)
             )
-            query = engine.Query(text='select "id" from t', relations=(made_relation,))
+            query = engine.EngineQuery(text='select "id" from t', relations=(made_relation,))
             assert await collected(made, query) == [{"id": expected}]
 
     with_engine(tmp_path, work, workers=0)
@@ -220,12 +220,12 @@ def test_groups_and_rows_of_one_relation_are_one_table(tmp_path: Path, files: Pa
 
     async def work(made: engine.Engine) -> None:
         text = 'select "id", "s" from t where "s" in (\'new\', \'row\') order by "id"'
-        assert await collected(made, engine.Query(text=text, relations=(made_relation,))) == [
+        assert await collected(made, engine.EngineQuery(text=text, relations=(made_relation,))) == [
             {"id": -1, "s": "row"},
             {"id": 1, "s": "new"},
             {"id": 2, "s": "new"},
         ]
-        count = engine.Query(text="select count(*) as n from t", relations=(made_relation,))
+        count = engine.EngineQuery(text="select count(*) as n from t", relations=(made_relation,))
         assert await collected(made, count) == [{"n": ROWS + 3}]
 
     with_engine(tmp_path, work, workers=0)
@@ -234,7 +234,9 @@ def test_groups_and_rows_of_one_relation_are_one_table(tmp_path: Path, files: Pa
 def test_a_child_answers_many_queries_and_stays_one_process(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         for _ in range(3):
-            query = engine.Query(text="select count(*) as n from t", relations=(relation(files),))
+            query = engine.EngineQuery(
+                text="select count(*) as n from t", relations=(relation(files),)
+            )
             assert await collected(made, query) == [{"n": ROWS}]
         (process_id,) = made.process_ids
         assert is_alive(process_id)
@@ -254,7 +256,7 @@ def test_no_child_is_started_before_the_first_query(tmp_path: Path) -> None:
 def test_as_many_children_as_there_are_workers_run_at_once(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         mine, other, last = (
-            engine.Query(
+            engine.EngineQuery(
                 text='select * from t order by "id"', owner=owner, relations=(relation(files),)
             )
             for owner in ("alice", "bob", "carol")
@@ -282,14 +284,14 @@ def test_an_overrunning_query_ends_and_the_next_one_runs(
     tmp_path: Path, files: Path, workers: int, text: str
 ) -> None:
     async def work(made: engine.Engine) -> None:
-        heavy = engine.Query(
-            text=text, relations=(relation(files),), limits=engine.Limits(seconds=0.5)
+        heavy = engine.EngineQuery(
+            text=text, relations=(relation(files),), limits=engine.QueryBounds(seconds=0.5)
         )
         started = time.monotonic()
         fault = await fault_of(made, heavy)
         assert fault.kind == "timed_out"
         assert time.monotonic() - started < 15
-        light = engine.Query(text="select 1 as a")
+        light = engine.EngineQuery(text="select 1 as a")
         assert await collected(made, light) == [{"a": 1}]
 
     with_engine(tmp_path, work, workers=workers)
@@ -297,15 +299,15 @@ def test_an_overrunning_query_ends_and_the_next_one_runs(
 
 def test_a_query_that_will_not_stop_ends_with_its_process(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.Query(text="select 1 as a"))
+        await collected(made, engine.EngineQuery(text="select 1 as a"))
         (before,) = made.process_ids
         os.kill(before, 19)  # SIGSTOP: nothing it is asked will be heard
-        heavy = engine.Query(
-            text="select 1 as a", query_id="stuck", limits=engine.Limits(seconds=0.2)
+        heavy = engine.EngineQuery(
+            text="select 1 as a", query_id="stuck", limits=engine.QueryBounds(seconds=0.2)
         )
         fault = await fault_of(made, heavy)
         assert fault.kind == "timed_out"
-        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
         assert made.process_ids != (before,)
         assert not is_alive(before)
 
@@ -316,20 +318,20 @@ def test_cancel_by_id_ends_the_query_and_says_whether_there_was_one(
     tmp_path: Path, files: Path
 ) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        query = engine.Query(text=HEAVY, query_id="q1", relations=(relation(files),))
+        query = engine.EngineQuery(text=HEAVY, query_id="q1", relations=(relation(files),))
         running = asyncio.create_task(fault_of(made, query))
         assert not await made.cancel("other")
         while not await made.cancel("q1"):
             await asyncio.wait({running}, timeout=0.01)
         assert (await asyncio.wait_for(running, 20)).kind == "canceled"
-        assert await collected(made, engine.Query(text="select 1 as a")) == [{"a": 1}]
+        assert await collected(made, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
 
     with_engine(tmp_path, work)
 
 
 def test_closing_half_read_results_frees_the_child(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text="select a.* from t a, t b", relations=(relation(files),), query_id="big"
         )
         results = await made.run(query)
@@ -338,20 +340,20 @@ def test_closing_half_read_results_frees_the_child(tmp_path: Path, files: Path) 
             break
         await results.close()
         await results.close()
-        assert await collected(made, engine.Query(text="select 1 as a")) == [{"a": 1}]
+        assert await collected(made, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
 
     with_engine(tmp_path, work)
 
 
 def test_a_cancelled_task_frees_the_child(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        query = engine.Query(text=HEAVY, relations=(relation(files),))
+        query = engine.EngineQuery(text=HEAVY, relations=(relation(files),))
         running = asyncio.create_task(collected(made, query))
         await asyncio.wait({running}, timeout=1.5)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        again = collected(made, engine.Query(text="select 1 as a"))
+        again = collected(made, engine.EngineQuery(text="select 1 as a"))
         assert await asyncio.wait_for(again, 20) == [{"a": 1}]
 
     with_engine(tmp_path, work)
@@ -359,14 +361,14 @@ def test_a_cancelled_task_frees_the_child(tmp_path: Path, files: Path) -> None:
 
 def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.Query(text="select 1 as a"))
+        await collected(made, engine.EngineQuery(text="select 1 as a"))
         (process_id,) = made.process_ids
-        query = engine.Query(text=HEAVY, relations=(relation(files),))
+        query = engine.EngineQuery(text=HEAVY, relations=(relation(files),))
         running = asyncio.create_task(fault_of(made, query))
         await asyncio.wait({running}, timeout=0.5)
         os.kill(process_id, 9)
         assert (await asyncio.wait_for(running, 20)).kind == "crashed"
-        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work)
 
@@ -380,9 +382,9 @@ def doubling(levels: int) -> str:
 
 def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        fault = await fault_of(made, engine.Query(text=doubling(24)))
+        fault = await fault_of(made, engine.EngineQuery(text=doubling(24)))
         assert (fault.kind, fault.message) == ("resources", "not enough memory for this query")
-        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work, memory_bytes=64 << 20)
 
@@ -391,18 +393,18 @@ def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: P
 def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         started = time.monotonic()
-        fault = await fault_of(made, engine.Query(text=doubling(18)))
+        fault = await fault_of(made, engine.EngineQuery(text=doubling(18)))
         assert (fault.kind, fault.message) == ("planning", "planning took longer than 5 seconds")
         assert time.monotonic() - started < 8
-        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work, planning_seconds_max=5)
 
 
 def test_the_time_limit_of_a_query_covers_its_planning(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.Query(text="select 1 as a"))
-        query = engine.Query(text=doubling(16), limits=engine.Limits(seconds=0.5))
+        await collected(made, engine.EngineQuery(text="select 1 as a"))
+        query = engine.EngineQuery(text=doubling(16), limits=engine.QueryBounds(seconds=0.5))
         assert (await fault_of(made, query)).kind == "timed_out"
 
     with_engine(tmp_path, work)
@@ -411,7 +413,7 @@ def test_the_time_limit_of_a_query_covers_its_planning(tmp_path: Path) -> None:
 def test_queries_of_one_owner_leave_a_child_to_others(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         heavy = [
-            engine.Query(
+            engine.EngineQuery(
                 text=HEAVY, owner="alice", query_id=f"heavy{n}", relations=(relation(files),)
             )
             for n in range(3)
@@ -419,7 +421,7 @@ def test_queries_of_one_owner_leave_a_child_to_others(tmp_path: Path, files: Pat
         running = [asyncio.create_task(fault_of(made, query)) for query in heavy]
         await asyncio.wait(running, timeout=0.5)
         for n in range(2):
-            light = engine.Query(text=f"select {n} as a", owner="bob")
+            light = engine.EngineQuery(text=f"select {n} as a", owner="bob")
             assert await asyncio.wait_for(collected(made, light), 20) == [{"a": n}]
         assert not any(task.done() for task in running)
         for task in running:
@@ -497,7 +499,7 @@ def test_a_child_that_starts_while_the_engine_closes_does_not_outlive_it(tmp_pat
 
     async def work() -> None:
         made = engine.WorkerEngine(workers=1, spill_directory=tmp_path, disk=held)
-        running = asyncio.create_task(fault_of(made, engine.Query(text="select 1 as a")))
+        running = asyncio.create_task(fault_of(made, engine.EngineQuery(text="select 1 as a")))
         assert await asyncio.to_thread(held.asked.wait, 20)
         await made.close()
         held.may.set()
@@ -519,7 +521,7 @@ def test_a_child_that_cannot_be_started_leaves_no_folder(
     async def work(made: engine.WorkerEngine) -> None:
         for _ in range(2):
             with pytest.raises(FileNotFoundError):
-                await made.run(engine.Query(text="select 1 as a"))
+                await made.run(engine.EngineQuery(text="select 1 as a"))
 
     with_engine(tmp_path, work)
     assert list((tmp_path / "spill").iterdir()) == []
@@ -530,7 +532,9 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
 ) -> None:
     async def work() -> None:
         made = engine.WorkerEngine(workers=2, spill_directory=tmp_path, disk=KeepingDisk())
-        queries = [engine.Query(text="select 1 as a", owner=owner) for owner in ("alice", "bob")]
+        queries = [
+            engine.EngineQuery(text="select 1 as a", owner=owner) for owner in ("alice", "bob")
+        ]
         running = [await made.run(query) for query in queries]
         process_ids = made.process_ids
         for results in running:
@@ -552,7 +556,7 @@ def test_an_engine_closes_all_children_though_a_folder_cannot_be_removed(
 def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         for number in range(5):
-            query = engine.Query(text=f"select {number} as a")
+            query = engine.EngineQuery(text=f"select {number} as a")
             assert await collected(made, query) == [{"a": number}]
             (process_id,) = made.process_ids
             os.kill(process_id, 9)
@@ -565,9 +569,9 @@ def test_a_child_that_died_at_rest_costs_no_query(tmp_path: Path) -> None:
 
 def test_the_event_loop_goes_on_while_a_query_runs(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
-        await collected(made, engine.Query(text="select 1 as a"))
-        query = engine.Query(
-            text=HEAVY, relations=(relation(files),), limits=engine.Limits(seconds=1.0)
+        await collected(made, engine.EngineQuery(text="select 1 as a"))
+        query = engine.EngineQuery(
+            text=HEAVY, relations=(relation(files),), limits=engine.QueryBounds(seconds=1.0)
         )
         running = asyncio.create_task(fault_of(made, query))
         steps = 0
@@ -605,10 +609,10 @@ def test_a_sort_beyond_the_memory_pool_spills_and_answers(tmp_path: Path, memory
     made_relation = wide_relation(tmp_path)
 
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text='select "id" from t order by "text"',
             relations=(made_relation,),
-            limits=engine.Limits(memory_bytes=memory_mib << 20),
+            limits=engine.QueryBounds(memory_bytes=memory_mib << 20),
         )
         table, finished = await engine.collect(await made.run(query))
         assert finished.rows == WIDE_ROWS
@@ -626,11 +630,11 @@ def test_what_a_killed_query_spilled_to_disk_goes_with_its_process(
     spill = tmp_path / "spill"
 
     async def work(made: engine.WorkerEngine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text='select * from t order by "text"',
             query_id="big",
             relations=(made_relation,),
-            limits=engine.Limits(memory_bytes=24 << 20),
+            limits=engine.QueryBounds(memory_bytes=24 << 20),
         )
         results = await made.run(query)
         async for _ in results.batches():
@@ -645,7 +649,7 @@ def test_what_a_killed_query_spilled_to_disk_goes_with_its_process(
         await results.close()
         while holds_files(spill):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.01)
-        assert await collected(made, engine.Query(text="select 2 as a")) == [{"a": 2}]
+        assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
         await made.close()
         assert list(spill.iterdir()) == []
 
@@ -662,10 +666,10 @@ def holds_files(folder: Path) -> bool:
 
 def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text='select count(*) from t a join t b on a."id" = b."id" join t c on b."v" = c."v"',
             relations=(relation(files),),
-            limits=engine.Limits(memory_bytes=1 << 10),
+            limits=engine.QueryBounds(memory_bytes=1 << 10),
         )
         assert (await fault_of(made, query)).kind == "resources"
 
@@ -674,10 +678,10 @@ def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) ->
 
 def test_more_rows_than_allowed_are_a_fault(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text="select * from t",
             relations=(relation(files),),
-            limits=engine.Limits(rows_max=100),
+            limits=engine.QueryBounds(rows_max=100),
         )
         assert (await fault_of(made, query)).kind == "resources"
 
@@ -690,7 +694,7 @@ def test_footers_tell_columns_with_their_field_ids(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1]], schema=pa.schema([field])), path)
 
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(purpose="footers", paths=(str(path),))
+        query = engine.EngineQuery(purpose="footers", paths=(str(path),))
         (row,) = await collected(made, query)
         schema = pa.ipc.read_schema(pa.py_buffer(row["schema"]))
         assert row["path"] == str(path)
@@ -702,7 +706,7 @@ def test_footers_tell_columns_with_their_field_ids(tmp_path: Path) -> None:
 
 def test_an_explained_plan_shows_no_path(tmp_path: Path, files: Path) -> None:
     async def work(made: engine.Engine) -> None:
-        query = engine.Query(
+        query = engine.EngineQuery(
             text='select * from t where "id" = 5', relations=(relation(files),), purpose="explain"
         )
         text = "\n".join(row["plan"] for row in await collected(made, query))
@@ -724,7 +728,7 @@ def test_nested_values_come_back_as_json_text(tmp_path: Path) -> None:
 
     async def work(made: engine.Engine) -> None:
         made_relation = engine.Relation(name="t", schema=ipc.encode_schema(schema), groups=(group,))
-        query = engine.Query(text='select "n" from t', relations=(made_relation,))
+        query = engine.EngineQuery(text='select "n" from t', relations=(made_relation,))
         found = await collected(made, query)
         assert found == [{"n": '{"a":["x",null],"b":1}'}, {"n": None}]
 
@@ -747,7 +751,9 @@ def test_a_child_starts_though_its_disk_is_full_and_leaves_no_folder(
     async def work() -> None:
         made = engine.WorkerEngine(workers=1, spill_directory=tmp_path / "full", disk=FullDisk())
         try:
-            query = engine.Query(text='select count(*) as "n" from t', relations=(relation(files),))
+            query = engine.EngineQuery(
+                text='select count(*) as "n" from t', relations=(relation(files),)
+            )
             (row,) = await collected(made, query)
             assert row["n"] > 0
         finally:

@@ -312,7 +312,7 @@ def test_a_statement_that_writes_opens_one_view_for_all_its_names(
         views = []
 
         @contextmanager
-        def counted(self: places.Places, principal: Any) -> Iterator[places.View]:
+        def counted(self: places.Places, principal: Any) -> Iterator[places.CatalogView]:
             views.append(principal)
             with opened(self, principal) as view:
                 yield view

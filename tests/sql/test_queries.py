@@ -27,7 +27,7 @@ NUMBER = outcomes.Column(name="N", type="fixed", precision=19, scale=0)
 def lived(
     folder: Path,
     story: Callable[[served.Parts, sessions.Session], Awaitable[None]],
-    limits: queries.Limits | None = None,
+    limits: queries.ResultLimits | None = None,
 ) -> None:
     async def live(parts: served.Parts) -> None:
         try:
@@ -42,7 +42,7 @@ def lived(
         asyncio.run(live(parts))
 
 
-def submit(parts: served.Parts, session: sessions.Session, text: str) -> queries.Query:
+def submit(parts: served.Parts, session: sessions.Session, text: str) -> queries.SubmittedQuery:
     return parts.queries.submit(session, queries.Submission(text=text))
 
 
@@ -185,7 +185,7 @@ def test_old_answers_are_swept_and_requests_of_dead_sessions_with_them(tmp_path:
         parts.queries.sweep()
         assert parts.queries._requests == {}
 
-    lived(tmp_path, story, queries.Limits(result_seconds=10))
+    lived(tmp_path, story, queries.ResultLimits(result_seconds=10))
 
 
 def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_memory_for_answers_is_bounded_and_the_newest_answer_stays(tmp_path: Pat
         assert kept == made[-len(kept) :]
         assert parts.queries._kept.total("inline") <= 200_000
 
-    lived(tmp_path, story, queries.Limits(inline_bytes_max=200_000))
+    lived(tmp_path, story, queries.ResultLimits(inline_bytes_max=200_000))
 
 
 def another(parts: served.Parts, session: sessions.Session) -> sessions.Session:
@@ -223,7 +223,7 @@ def test_many_results_of_one_principal_displace_no_result_of_another(tmp_path: P
         assert parts.queries.find(bobs, kept.id) is kept
         assert [query for query in many if parts.queries.find(session, query.id)] == many[-7:]
 
-    lived(tmp_path, story, queries.Limits(results_max=8))
+    lived(tmp_path, story, queries.ResultLimits(results_max=8))
 
 
 def test_a_growing_result_displaces_no_smaller_ones_of_another_principal(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_growing_result_displaces_no_smaller_ones_of_another_principal(tmp_pat
         assert refused.error.code == "000625"
         assert parts.queries.find(bobs, kept.id) is kept
 
-    lived(tmp_path, story, queries.Limits(results_bytes_max=8_000_000))
+    lived(tmp_path, story, queries.ResultLimits(results_bytes_max=8_000_000))
 
 
 def test_too_many_running_statements_refuse_the_next(

@@ -51,7 +51,9 @@ class House:
             principal_of=lambda name, context: self.known.get(name),
             now_ms=lambda: self.now_ms,
             new_id=lambda: f"{next(self.ids) * 7919:013x}" + "0" * 19,
-            limits=sessions.Limits(token_seconds=1200, master_seconds=3600, idle_seconds=600),
+            limits=sessions.SessionLifetimes(
+                token_seconds=1200, master_seconds=3600, idle_seconds=600
+            ),
         )
         return self.made
 

@@ -1097,6 +1097,6 @@ def test_results_come_in_the_arrow_types_of_their_columns(tmp_path: Path) -> Non
 
 
 def test_limits_have_defaults_that_bound_every_statement() -> None:
-    limits = planning.Limits()
+    limits = planning.StatementLimits()
     assert limits.timeout_seconds > 0
     assert limits.memory_bytes > 0

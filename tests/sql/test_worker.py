@@ -39,7 +39,7 @@ class Child:
             self.ours.sendall(piece)
 
     def ask(self, text: str, **more: Any) -> None:
-        self.send(frames.Kind.QUERY, msgspec.msgpack.encode(engine.Query(text=text, **more)))
+        self.send(frames.Kind.QUERY, msgspec.msgpack.encode(engine.EngineQuery(text=text, **more)))
 
     def receive(self) -> tuple[frames.Kind, bytes]:
         kind, size_bytes = frames.HEADER.unpack(self._exactly(frames.HEADER.size))
@@ -213,7 +213,7 @@ class Panic(BaseException):
 def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def start(planner: Any, query: engine.Query) -> Any:
+    async def start(planner: Any, query: engine.EngineQuery) -> Any:
         raise Panic("panicked at /build/src/lib.rs:7")
 
     async def talk() -> None:
@@ -222,7 +222,7 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
         reader, writer = await asyncio.open_connection(sock=ours)
         incoming = frames.Incoming(reader)
         for _ in range(2):
-            query = msgspec.msgpack.encode(engine.Query(text="select 1"))
+            query = msgspec.msgpack.encode(engine.EngineQuery(text="select 1"))
             writer.writelines(frames.encode(frames.Kind.QUERY, query))
             kind, payload = await asyncio.wait_for(incoming.next(), 20)
             assert kind is frames.Kind.FAULT

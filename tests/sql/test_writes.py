@@ -173,13 +173,13 @@ def order(
     tmp_path: Path,
     fields: Sequence[pa.Field[Any]],
     *,
-    checks: Sequence[engine.Check] = (),
+    checks: Sequence[engine.ColumnConstraint] = (),
     **more: Any,
 ) -> engine.Write:
     return engine.Write(
         directory=str(tmp_path),
         schema=ipc.encode_schema(pa.schema(list(fields))),
-        checks=tuple(checks) or tuple(engine.Check(name=field.name) for field in fields),
+        checks=tuple(checks) or tuple(engine.ColumnConstraint(name=field.name) for field in fields),
         **more,
     )
 
@@ -266,19 +266,19 @@ def test_integers_fill_a_decimal_to_its_last_digit_and_not_beyond(
     ("array", "field", "check", "code"),
     [
         (pa.array([1, None]), pa.field("a", pa.int64()),
-         engine.Check(name="A", required=True), "100072"),
+         engine.ColumnConstraint(name="A", required=True), "100072"),
         (pa.array(["abcd"]), pa.field("a", pa.string()),
-         engine.Check(name="A", length_max=3), "100078"),
+         engine.ColumnConstraint(name="A", length_max=3), "100078"),
         (pa.array(["äöüß"]), pa.field("a", pa.string()),
-         engine.Check(name="A", length_max=3), "100078"),
-        (pa.array([2**40]), pa.field("a", pa.int32()), engine.Check(name="A"), "100039"),
+         engine.ColumnConstraint(name="A", length_max=3), "100078"),
+        (pa.array([2**40]), pa.field("a", pa.int32()), engine.ColumnConstraint(name="A"), "100039"),
         (pa.array([Decimal("99999999999999999999")]), pa.field("a", pa.int64()),
-         engine.Check(name="A"), "100039"),
-        (pa.array([1.0, -1e300]), pa.field("a", pa.float32()), engine.Check(name="A"), "100039"),
+         engine.ColumnConstraint(name="A"), "100039"),
+        (pa.array([1.0, -1e300]), pa.field("a", pa.float32()), engine.ColumnConstraint(name="A"), "100039"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused_before_they_are_written(
-    tmp_path: Path, array: Any, field: Any, check: engine.Check, code: str
+    tmp_path: Path, array: Any, field: Any, check: engine.ColumnConstraint, code: str
 ) -> None:
     with pytest.raises(engine.EngineFault) as caught:
         write(order(tmp_path, [field], checks=[check]), pa.table([array], names=["a"]))

@@ -22,8 +22,8 @@ from storage.model import (
     ObjectAttributes,
     ObjectInfo,
     Precondition,
-    Repeat,
     Repeated,
+    SharedBytes,
 )
 from storage.objects import Removal
 from storage.opening import Storage
@@ -120,7 +120,7 @@ def test_a_range_of_a_body_is_exactly_that(storage: Storage, data: bytes) -> Non
 def test_read_is_bounded(storage: Storage) -> None:
     info = put(storage, "k", b"0123456789")
     assert storage.objects.read(info, limit_bytes=10) == b"0123456789"
-    with pytest.raises(errors.BodyTooLarge):
+    with pytest.raises(errors.SizeLimitExceeded):
         storage.objects.read(info, limit_bytes=9)
     assert storage.objects.read(info, ByteRange(start=1, stop=3), limit_bytes=2) == b"12"
 
@@ -615,7 +615,7 @@ def put_repeating(
         repeated=Repeated(
             key=other,
             repeats=tuple(
-                Repeat(start=start, other=other_start, length=length)
+                SharedBytes(start=start, other=other_start, length=length)
                 for start, other_start, length in repeats
             ),
         ),
@@ -683,7 +683,7 @@ def test_plan_put_of_a_body_that_repeats_one_of_another_state_is_stored_whole(
         now_ms=folders.START_MS,
         repeated=Repeated(
             key="old",
-            repeats=(Repeat(start=0, other=0, length=100_000),),
+            repeats=(SharedBytes(start=0, other=0, length=100_000),),
         ),
     )
     run(storage.index.commit(planned))

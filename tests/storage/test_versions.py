@@ -489,7 +489,7 @@ def test_a_page_of_an_old_version_reads_no_row_before_it(storage: Storage) -> No
                     read += 1
                     yield row
 
-        rows = versions.Rows(Counting(), storage.buckets.get("raw").bucket_id)  # type: ignore[arg-type] # a Reading of two methods
+        rows = versions.VersionRows(Counting(), storage.buckets.get("raw").bucket_id)  # type: ignore[arg-type] # a Reading of two methods
         ((_, (value, newest)),) = list(rows.walk(start + b"\x00"))
     assert (records.decode_object(value).version_id, newest) == (written[0], False)
     assert read == 2

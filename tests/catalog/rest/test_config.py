@@ -44,7 +44,7 @@ def test_what_is_advertised_is_built_and_what_is_built_is_advertised(house: hous
 
 @pytest.mark.parametrize("row", UNBUILT, ids=lambda row: row.name)
 def test_an_operation_that_is_not_built_says_so_by_its_name(
-    house: houses.House, row: rows.Row
+    house: houses.House, row: rows.RestRow
 ) -> None:
     path = row.path.removeprefix("/v1/{prefix}/")
     for name in ("{namespace}", "{table}", "{view}", "{function}", "{plan-id}"):

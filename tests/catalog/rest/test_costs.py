@@ -31,7 +31,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return asked
 
-    scan = index.View.scan
+    scan = index.ReadView.scan
 
     def scanned(*values: Any, **more: Any) -> Iterator[tuple[bytes, bytes]]:
         counted["scans"] += 1
@@ -44,9 +44,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     # The sweep reads the index each second, beside any request.
     monkeypatch.setattr(sweep.Sweep, "once", nothing)
-    monkeypatch.setattr(index.View, "get", counting("gets", index.View.get))
-    monkeypatch.setattr(index.View, "first", counting("firsts", index.View.first))
-    monkeypatch.setattr(index.View, "scan", scanned)
+    monkeypatch.setattr(index.ReadView, "get", counting("gets", index.ReadView.get))
+    monkeypatch.setattr(index.ReadView, "first", counting("firsts", index.ReadView.first))
+    monkeypatch.setattr(index.ReadView, "scan", scanned)
     monkeypatch.setattr(index.Index, "get", counting("gets", index.Index.get))
     return counted
 

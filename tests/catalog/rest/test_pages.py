@@ -42,7 +42,7 @@ def test_entries_that_come_and_go_meanwhile_neither_repeat_nor_hide_others() -> 
 @pytest.mark.parametrize("size", ["0", "-1", "x", "", "1.5", "²"])
 @pytest.mark.parametrize("token", [{}, {"pageToken": ""}])
 def test_a_page_size_is_a_positive_number(size: str, token: dict[str, str]) -> None:
-    with pytest.raises(errors.InvalidArgument):
+    with pytest.raises(errors.InvalidCatalogRequest):
         pages.cut(NAMES, {**token, "pageSize": size}, listing="x")
 
 

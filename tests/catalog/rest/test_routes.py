@@ -9,7 +9,7 @@ from catalog.rest import rows
 
 @pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.name)
 @pytest.mark.parametrize("prefix", ["lake", None])
-def test_every_operation_is_found_by_its_own_path(row: rows.Row, prefix: str | None) -> None:
+def test_every_operation_is_found_by_its_own_path(row: rows.RestRow, prefix: str | None) -> None:
     words = {
         "{prefix}": prefix,
         "{namespace}": "a\x1fb.c",

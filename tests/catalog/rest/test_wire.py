@@ -12,7 +12,7 @@ from catalog.rest import errors, wire
 
 @pytest.mark.parametrize("body", [b"", b"x", b"[]", b"1", b'{"a":', b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_json_object_is_refused(body: bytes) -> None:
-    with pytest.raises(errors.MalformedBody):
+    with pytest.raises(errors.MalformedJson):
         wire.parse_object(body)
 
 
@@ -26,7 +26,7 @@ def test_members_are_read_by_their_type() -> None:
     assert wire.get_namespace({"namespace": ["a", "b"]}) == ("a", "b")
     ident = wire.get_ident({"x": {"namespace": ["a"], "name": "t"}}, "x", table_bucket="lake")
     assert ident.dotted() == "a.t"
-    with pytest.raises(errors.MalformedBody):
+    with pytest.raises(errors.MalformedJson):
         wire.get_flag({"stage-create": "true"}, "stage-create")
     for source in ({}, {"namespace": "a"}, {"namespace": [1]}, {"namespace": None}):
         with pytest.raises(metadata_errors.BadUpdate):
@@ -86,5 +86,5 @@ def test_a_body_of_more_values_than_the_bound_is_refused_before_it_is_decoded() 
         b'{"a":[' + b"[],[]," * 50_000 + b"1]}",
         b'{"a":' + b'{"":[' * 150_000,
     ):
-        with pytest.raises(errors.MalformedBody, match="more than 150000 JSON values"):
+        with pytest.raises(errors.MalformedJson, match="more than 150000 JSON values"):
             wire.parse_object(beyond)

@@ -60,13 +60,13 @@ def fitting(name: str) -> Any:
     raise AssertionError(shape.type)
 
 
-def faults(operation: str, members: dict[str, Any]) -> tuple[errors.Fault, ...]:
+def faults(operation: str, members: dict[str, Any]) -> tuple[errors.Violation, ...]:
     with pytest.raises(errors.ValidationFailed) as caught:
         check.check_members(SERVICE, SERVICE.operations[operation], members)
     return caught.value.faults
 
 
-def members_of(operation: shapes.Operation) -> dict[str, Any]:
+def members_of(operation: shapes.OperationModel) -> dict[str, Any]:
     return fitting(operation.input) if operation.input is not None else {}
 
 

@@ -20,7 +20,7 @@ VALUES = {
 }
 
 
-def path_of(operation: shapes.Operation, *, safe: str) -> str:
+def path_of(operation: shapes.OperationModel, *, safe: str) -> str:
     """A path as a client builds it: each label quoted, but for the characters in safe."""
     parts = [
         part if isinstance(part, str) else urllib.parse.quote(VALUES[part.name], safe=safe)

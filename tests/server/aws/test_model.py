@@ -14,16 +14,16 @@ from server.aws import model, shapes
 
 
 @pytest.fixture(scope="module")
-def service() -> shapes.Service:
+def service() -> shapes.ServiceModel:
     return model.load("s3tables")
 
 
-def test_load_s3tables_has_its_57_operations(service: shapes.Service) -> None:
+def test_load_s3tables_has_its_57_operations(service: shapes.ServiceModel) -> None:
     assert len(service.operations) == 57
     assert service.name == "S3Tables"
 
 
-def test_load_agrees_with_botocores_own_loader(service: shapes.Service) -> None:
+def test_load_agrees_with_botocores_own_loader(service: shapes.ServiceModel) -> None:
     said = botocore.loaders.Loader().load_service_model("s3tables", "service-2")
     assert service.operations.keys() == said["operations"].keys()
     assert service.shapes.keys() == said["shapes"].keys()
@@ -46,7 +46,7 @@ def test_load_agrees_with_botocores_own_loader(service: shapes.Service) -> None:
         )
 
 
-def test_every_input_uses_only_what_the_kit_reads(service: shapes.Service) -> None:
+def test_every_input_uses_only_what_the_kit_reads(service: shapes.ServiceModel) -> None:
     seen: set[str] = set()
 
     def walk(name: str) -> None:
@@ -70,7 +70,7 @@ def test_every_input_uses_only_what_the_kit_reads(service: shapes.Service) -> No
     }  # fmt: skip
 
 
-def test_every_pattern_is_one_that_python_reads_alike(service: shapes.Service) -> None:
+def test_every_pattern_is_one_that_python_reads_alike(service: shapes.ServiceModel) -> None:
     for shape in service.shapes.values():
         if shape.pattern is not None:
             re.compile(shape.pattern)

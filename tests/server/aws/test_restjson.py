@@ -146,7 +146,7 @@ def test_the_first_of_a_repeated_query_parameter_counts_and_a_blank_one_is_there
     ],
 )
 def test_a_body_that_is_no_json_object_is_malformed(body: bytes, message: str) -> None:
-    with pytest.raises(errors.MalformedBody) as caught:
+    with pytest.raises(errors.MalformedDocument) as caught:
         restjson.parse_members(
             SERVICE, SERVICE.operations["CreateTableBucket"], labels={}, pairs=(), body=body
         )
@@ -159,7 +159,7 @@ def test_a_body_nested_too_deep_is_malformed() -> None:
         deep = {"type": "list", "element": deep}
     field = {"id": 1, "name": "a", "required": True, "type": deep}
     body = {"metadata": {"iceberg": {"schemaV2": {"type": "struct", "fields": [field]}}}}
-    with pytest.raises(errors.MalformedBody):
+    with pytest.raises(errors.MalformedDocument):
         restjson.parse_members(
             SERVICE,
             SERVICE.operations["CreateTable"],
@@ -191,7 +191,7 @@ def test_a_body_nested_too_deep_is_malformed() -> None:
 def test_garbage_bodies_give_members_or_the_one_error(operation: str, body: bytes) -> None:
     said = SERVICE.operations[operation]
     labels = {part.name: "x" for part in said.route if not isinstance(part, str)}
-    with contextlib.suppress(errors.MalformedBody, errors.ValidationFailed):
+    with contextlib.suppress(errors.MalformedDocument, errors.ValidationFailed):
         members = restjson.parse_members(SERVICE, said, labels=labels, pairs=(), body=body)
         check.check_members(SERVICE, said, members)
 

@@ -19,8 +19,8 @@ ELSEWHERE = {
     kit_errors.KitError, kit_errors.ClientDisconnected, kit_errors.MalformedXML,
     kit_errors.FaceNotServed, kit_errors.NoSuchRoute, kit_errors.MethodNotAllowed,
     access_errors.AccessError, access_errors.MalformedPolicy, access_errors.MalformedARN,
-    access_errors.NoSuchAccessKey, access_errors.WrongPassword, access_errors.InvalidToken,
-    access_errors.ExpiredToken, access_errors.CorruptKeys, errors.AwsError,
+    access_errors.NoSuchAccessKey, access_errors.WrongPassword, access_errors.InvalidJWT,
+    access_errors.ExpiredJWT, access_errors.CorruptKeys, errors.AwsError,
 }  # fmt: skip
 """What is no answer, or is another's: a face with a table of its own, or the door's."""
 

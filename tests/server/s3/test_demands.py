@@ -12,7 +12,7 @@ from server.s3 import fields, guard, operations, rows
 
 WRITTEN = fields.Written()
 TAGGED = fields.Written(tags={"a": "1"})
-SOURCE = fields.Source(bucket="src", key="s")
+SOURCE = fields.CopySource(bucket="src", key="s")
 B = {"bucket": "b"}
 K = {"bucket": "b", "key": "k"}
 U = {**K, "upload_id": "u"}

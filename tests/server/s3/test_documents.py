@@ -19,8 +19,8 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_tagging,
 )
 REFUSALS = (
-    errors.MalformedXml,
-    errors.NotImplementedHere,
+    errors.UnexpectedXml,
+    errors.S3FeatureNotImplemented,
     errors.InvalidTag,
     kit_errors.MalformedXML,
 )
@@ -35,8 +35,8 @@ def test_deletes_keep_keys_as_they_are() -> None:
     assert documents.parse_deletes(body) == documents.Deletes(
         quiet=True,
         targets=(
-            documents.Target(key=" a & b ", version_id="null"),
-            documents.Target(key="c", etag="1"),
+            documents.ObjectToDelete(key=" a & b ", version_id="null"),
+            documents.ObjectToDelete(key="c", etag="1"),
         ),
     )
 
@@ -61,7 +61,7 @@ def test_a_bucket_may_come_with_no_body_at_all() -> None:
 
 def test_a_bucket_of_a_kind_that_is_not_done_is_refused_by_name() -> None:
     body = b"<CreateBucketConfiguration><Location/></CreateBucketConfiguration>"
-    with pytest.raises(errors.NotImplementedHere) as raised:
+    with pytest.raises(errors.S3FeatureNotImplemented) as raised:
         documents.parse_create_bucket(body)
     assert raised.value.fields == {"Element": "Location"}
 
@@ -82,7 +82,7 @@ def test_a_part_number_out_of_bounds_is_malformed(number: str) -> None:
         "<CompleteMultipartUpload><Part><ETag>a</ETag>"
         f"<PartNumber>{number}</PartNumber></Part></CompleteMultipartUpload>"
     ).encode()
-    with pytest.raises(errors.MalformedXml):
+    with pytest.raises(errors.UnexpectedXml):
         documents.parse_complete(body)
 
 

@@ -56,7 +56,7 @@ def test_digests_that_contradict_each_other_are_an_invalid_request(
 
 
 def test_a_checksum_algorithm_that_is_not_done_is_refused_by_name() -> None:
-    with pytest.raises(errors.NotImplementedHere):
+    with pytest.raises(errors.S3FeatureNotImplemented):
         integrity(x_amz_checksum_xxhash64="AAAAAAAAAAA=")
 
 

@@ -63,7 +63,7 @@ class FirstSegmentGuard(guards.PlainGuard):
 
 
 def seen_check(key: str) -> guard.ContentCheck:
-    def judge(seen: guard.Content) -> None:
+    def judge(seen: guard.BodyEnds) -> None:
         assert (seen.whole is not None) == (seen.size_bytes <= 99)
         fits = (seen.head, seen.tail) == (b"AB", b"YZ") and seen.whole in (None, b"ABYZ")
         if not fits:

@@ -49,7 +49,7 @@ def identify_row(
     headers: dict[str, str] | None = None,
     *,
     host_bucket: str | None = None,
-) -> tuple[routes.Row, Any]:
+) -> tuple[routes.S3Row, Any]:
     path, _, query = target.partition("?")
     return rows.TABLE.identify(
         method=method,
@@ -212,7 +212,7 @@ def test_identify_reads_the_query(method: str, target: str, expected: object) ->
     [("POST", "/"), ("POST", "/b/k"), ("PATCH", "/b/k"), ("DELETE", "/b?versions"), ("PUT", "/")],
 )
 def test_a_method_that_the_resource_lacks_is_not_allowed(method: str, target: str) -> None:
-    with pytest.raises(errors.MethodNotAllowed):
+    with pytest.raises(errors.ResourceMethodNotAllowed):
         identify(method, target)
 
 
@@ -364,7 +364,7 @@ def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
 def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
     header: str, value: str
 ) -> None:
-    with pytest.raises(errors.NotImplementedHere) as raised:
+    with pytest.raises(errors.S3FeatureNotImplemented) as raised:
         identify("PUT", "/b/k", {header: value})
     assert raised.value.fields == {"Header": header}
 

@@ -25,7 +25,7 @@ LOOPS = pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
 class Answering:
     """An application that answers each request with the next of some responses."""
 
-    def __init__(self, *responses: asgi.Response, files: asgi.Files | None = None) -> None:
+    def __init__(self, *responses: asgi.Response, files: asgi.FileReader | None = None) -> None:
         self.responses = list(responses)
         self.files = files or disk.Disk()
         self.raised: list[BaseException] = []

@@ -160,7 +160,7 @@ class Parts:
     index: indexes.Index
     sessions: sessions.Sessions
     queries: queries.Queries
-    face: face.Face
+    face: face.SqlFace
     ring: tokens.KeyRing
     shelf: shelves.Shelf
 
@@ -194,12 +194,12 @@ def _parts(
     clock: Clock,
     program: application.Program,
     *,
-    session_limits: sessions.Limits | None = None,
-    query_limits: queries.Limits | None = None,
+    session_limits: sessions.SessionLifetimes | None = None,
+    query_limits: queries.ResultLimits | None = None,
     answer_within_seconds: float = 40.0,
     shelf_memory_bytes_max: int = limits.RESULTS_MEMORY_BYTES_MAX,
 ) -> Parts:
-    proofs = credentials.Credentials(
+    proofs = credentials.Authenticator(
         principals=program.principals, ring=program.ring, now_ms=clock.now_ms
     )
     canned = FakeStatements()
@@ -227,8 +227,8 @@ def _parts(
         new_id=programs.random_id,
         limits=query_limits,
     )
-    snowflake = face.Face(
-        face.Services(
+    snowflake = face.SqlFace(
+        face.SqlServices(
             sessions=all_sessions,
             queries=all_queries,
             read_binds=compiler.Compiler(children=0).read_binds,

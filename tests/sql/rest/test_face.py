@@ -332,7 +332,7 @@ def test_an_old_token_says_whether_renewal_helps(tmp_path: Path) -> None:
 
 
 def test_an_idle_session_expires_but_its_master_token_brings_it_back(tmp_path: Path) -> None:
-    limits = sessions.Limits(idle_seconds=60)
+    limits = sessions.SessionLifetimes(idle_seconds=60)
     with served.serve(tmp_path, session_limits=limits) as face:
 
         async def use(call: served.Call) -> outcomes.Outcome:
@@ -351,7 +351,7 @@ def test_an_idle_session_expires_but_its_master_token_brings_it_back(tmp_path: P
 
 
 def test_a_running_statement_keeps_its_session_from_being_idle(tmp_path: Path) -> None:
-    with served.serve(tmp_path, session_limits=sessions.Limits(idle_seconds=60)) as face:
+    with served.serve(tmp_path, session_limits=sessions.SessionLifetimes(idle_seconds=60)) as face:
         gate = Gate(face, "wait")
         client = raw.connected(face)
         query_id = client.query("wait", asyncExec=True).data["queryId"]
@@ -545,7 +545,7 @@ def test_closing_a_session_ends_what_it_waits_for_but_not_what_is_asynchronous(
 
 
 def test_the_statement_timeout_is_kept_by_the_server(tmp_path: Path) -> None:
-    with served.serve(tmp_path, query_limits=queries.Limits(timeout_seconds=1)) as face:
+    with served.serve(tmp_path, query_limits=queries.ResultLimits(timeout_seconds=1)) as face:
         gate = Gate(face, "wait")
         client = raw.connected(face)
         answer = client.query("wait", parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 3600})
@@ -613,7 +613,7 @@ def test_json_chunks_are_rows_joined_by_commas(face: served.Served) -> None:
 
 
 def test_an_answer_that_is_no_longer_kept_is_not_computed_again(tmp_path: Path) -> None:
-    with served.serve(tmp_path, query_limits=queries.Limits(results_max=2)) as face:
+    with served.serve(tmp_path, query_limits=queries.ResultLimits(results_max=2)) as face:
         client = raw.connected(face)
         first = client.query("select 1", request_id="first").data["queryId"]
         for _ in range(3):
@@ -624,7 +624,7 @@ def test_an_answer_that_is_no_longer_kept_is_not_computed_again(tmp_path: Path) 
 
 
 def test_a_result_beyond_the_limit_is_refused_with_its_reason(tmp_path: Path) -> None:
-    limits = queries.Limits(results_bytes_max=100_000)
+    limits = queries.ResultLimits(results_bytes_max=100_000)
     with served.serve(tmp_path, query_limits=limits) as face:
         rows = pa.record_batch([pa.array(range(300_000))], names=["N"])
         face.statements.table("select many", [NUMBER], rows)
@@ -634,7 +634,7 @@ def test_a_result_beyond_the_limit_is_refused_with_its_reason(tmp_path: Path) ->
 
 
 def test_chunks_beyond_memory_wait_in_files_that_go_with_their_result(tmp_path: Path) -> None:
-    limits = queries.Limits(results_max=2)
+    limits = queries.ResultLimits(results_max=2)
     with served.serve(tmp_path, query_limits=limits, shelf_memory_bytes_max=2_000_000) as face:
         rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
         face.statements.table("select many", [NUMBER], rows)
@@ -785,7 +785,7 @@ def test_an_asynchronous_result_outlives_its_session_until_it_is_read(tmp_path: 
 
 def test_the_oldest_results_give_way_while_a_new_one_grows(tmp_path: Path) -> None:
     # 900,000 numbers of 8 bytes: one result has room, two have not.
-    limits = queries.Limits(results_bytes_max=8_000_000)
+    limits = queries.ResultLimits(results_bytes_max=8_000_000)
     with served.serve(tmp_path, shelf_memory_bytes_max=0, query_limits=limits) as face:
         client, first = chunked(face)
         rows = pa.record_batch([pa.array(range(900_000))], names=["N"])

@@ -1,7 +1,7 @@
-"""rule: one function call while it is bound.
+"""rule: builders of function calls, and the call that a builder binds.
 
-A builder gets bound arguments from a Call. Some arguments are words, not values (DATEADD's first),
-so each is bound only when the builder requests it.
+A builder gets bound arguments from a FunctionCall. Some arguments are words, not values (DATEADD's
+first), so each is bound only when the builder requests it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from sql.dialect.bound import Bound
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """name: upper case. nodes: argument trees. bind: tree -> Bound in the call's scope.
+class FunctionCall:
+    """One call of a function while it is bound.
+
+    name: upper case. nodes: argument trees. bind: tree -> Bound in the call's scope.
 
     over: "" or " OVER (...)" for the engine. order: WITHIN GROUP's or the call's own ORDER BY.
     rows: the most rows that an aggregate can see, when known.
@@ -125,7 +127,7 @@ def _nested(detail: str) -> errors.SqlError:
     )
 
 
-Builder: TypeAlias = Callable[[Call], Bound]
+Builder: TypeAlias = Callable[[FunctionCall], Bound]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
