@@ -128,7 +128,7 @@ class Appends:
         writer, which also reads the table's files; manifests of other tables that it may not read
         stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if the branch
         moved, MetadataFileMissing, ForeignFileRefused if such a manifest must be read,
-        InvalidArgument for a file that is not live or fits no spec, and the errors of
+        InvalidCatalogRequest for a file that is not live or fits no spec, and the errors of
         `Tables.commit`.
         """
         change = _Change(

@@ -155,7 +155,7 @@ class Container:
         return None if value is None else value.decode(errors="replace")
 
     def records(self, read: Read, bounds: Bounds) -> Iterator[Any]:
-        """Yield the result of read for each record. Raises InvalidAvro, BeyondBounds."""
+        """Yield the result of read for each record. Raises InvalidAvro, AvroBeyondBounds."""
         codec = self.text("avro.codec") or "null"
         if codec not in CODECS:
             raise InvalidAvro(f"unknown Avro codec {codec[:100]}")
@@ -231,7 +231,7 @@ def compile_reader(
     adapt: by a record's position (`""` is the root, `data_file` a field of it), the adapter of its
     values by field id; fields without an id are left out. Other records become tuples.
     isolated: a broken file may crash this process. plain: as in Bounds. Raises InvalidAvro,
-    BeyondBounds.
+    AvroBeyondBounds.
     """
     plan = _Plan(adapt=adapt, isolated=isolated, plain=plain, nodes=itertools.count(1))
     try:
@@ -523,7 +523,7 @@ def _read_map(read_value: Read) -> Read:
 
 
 def _decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
-    """Return a block's bytes. Raises BeyondBounds before they are more than bytes_max."""
+    """Return a block's bytes. Raises AvroBeyondBounds before they are more than bytes_max."""
     try:
         if codec == "null":
             data = block

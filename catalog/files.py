@@ -84,7 +84,7 @@ class Files:
     ) -> None:
         """Name a new file, received with its MD5. A refused body is discarded.
 
-        The guard checks the key as for a client's PUT. Raises InvalidArgument for a key
+        The guard checks the key as for a client's PUT. Raises InvalidCatalogRequest for a key
         that it refuses, and the errors of `Objects.put`.
         """
         key = _key_of(uri, table_bucket)

@@ -252,7 +252,7 @@ _ACTIONS: Final[Mapping[guard.Access, str]] = {
 def layout_mode(info: storage_model.BucketInfo) -> Layout:
     """Return how strictly a table bucket checks writes: by names, unless set otherwise.
 
-    Raises NotImplementedHere for an unknown mode, so that no bucket is checked less than its
+    Raises S3FeatureNotImplemented for an unknown mode, so that no bucket is checked less than its
     setting says.
     """
     match info.settings.get(LAYOUT, "names"):

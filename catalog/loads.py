@@ -88,7 +88,7 @@ def are_large(updates: Iterable[Any]) -> bool:
 
 
 def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:
-    """Return the sources of the updates' snapshots. Raises InvalidArgument.
+    """Return the sources of the updates' snapshots. Raises InvalidCatalogRequest.
 
     read: returns the bytes of an object that a summary names.
     """

@@ -235,7 +235,7 @@ class Namespaces:
         """Drop a namespace with all its tables and views, as one commit.
 
         check: raises for a table or view that may not be dropped; then nothing is. Raises
-        NoSuchNamespace, NamespaceNotEmpty for namespaces in it, InvalidArgument for too many
+        NoSuchNamespace, NamespaceNotEmpty for namespaces in it, InvalidCatalogRequest for too many
         tables and views.
         """
         place = self._store.place(table_bucket)

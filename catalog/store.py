@@ -543,7 +543,7 @@ class CatalogStore:
             raise missing from None
 
     def read_object(self, uri: str, *, bytes_max: int) -> bytes:
-        """Return the bytes of any object here. Raises InvalidArgument if it is not there."""
+        """Return the bytes of any object here. Raises InvalidCatalogRequest if it is not there."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         try:
             info = self.objects.head(bucket, key)

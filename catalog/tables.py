@@ -560,7 +560,7 @@ class Tables:
     async def report_metrics(self, ident: idents.TableIdent, report: bytes, *, by: str) -> None:
         """Keep a client's report; the oldest of more than METRICS_KEPT_MAX go.
 
-        Raises NoSuchTable, InvalidArgument for one that is too large.
+        Raises NoSuchTable, InvalidCatalogRequest for one that is too large.
         """
         if len(report) > METRICS_BYTES_MAX:
             raise errors.InvalidCatalogRequest(

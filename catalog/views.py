@@ -367,7 +367,7 @@ def location_of(pointer: records.Pointer) -> str:
 
 
 def _check_size(ident: idents.TableIdent, data: bytes) -> None:
-    """Raise InvalidArgument for metadata that would take too long to decode again."""
+    """Raise InvalidCatalogRequest for metadata that would take too long to decode again."""
     bound = ""
     if len(data) > store.VIEW_METADATA_BYTES_MAX:
         bound = f"{store.VIEW_METADATA_BYTES_MAX} bytes"

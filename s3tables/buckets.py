@@ -119,7 +119,7 @@ async def delete_table_bucket(resources: Resources, call: calls.Call) -> Members
 
 
 def _look(resources: Resources, bucket: storage_model.BucketInfo) -> emptiness.Empty:
-    """Return when the table bucket was empty. Raises BucketNotEmpty."""
+    """Return when the table bucket was empty. Raises TableBucketNotEmpty."""
     object_changes = resources.index.object_changes(bucket.bucket_id)  # before the view is opened
     with resources.index.view() as view:
         emptiness.check_empty(view, bucket)

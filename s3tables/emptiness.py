@@ -52,7 +52,7 @@ def read_purges(reading: batch.Reading, bucket: storage_model.BucketInfo) -> Map
 
 
 def check_no_namespace(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
-    """Raise BucketNotEmpty if the table bucket has a namespace."""
+    """Raise TableBucketNotEmpty if the table bucket has a namespace."""
     place = records.Place(bucket=bucket)
     start = records.pointer_range(place, "namespace", records.ROOT_NAMESPACE_ID)
     for _ in reading.scan(batch.Store.POINTERS, start, records.stop_after(start)):
@@ -66,7 +66,7 @@ def check_unchanged(
     *,
     object_changes: int,
 ) -> None:
-    """Raise Changed, or BucketNotEmpty, unless a table bucket is as it was when it was empty.
+    """Raise Changed, or TableBucketNotEmpty, unless a table bucket is as it was when it was empty.
 
     reading: the transaction that deletes it. object_changes: as counted now. Reads two rows.
     """
@@ -77,7 +77,7 @@ def check_unchanged(
 
 
 def check_empty(reading: batch.Reading, bucket: storage_model.BucketInfo) -> None:
-    """Raise BucketNotEmpty if deleting the table bucket would lose a namespace or a file.
+    """Raise TableBucketNotEmpty if deleting the table bucket would lose a namespace or a file.
 
     Only the first file of a deleted table is examined: locations never overlap, so the same answer
     holds for all files below one.

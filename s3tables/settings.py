@@ -15,7 +15,8 @@ STORAGE_CLASS: Final = "STANDARD"
 
 
 def check_storage(members: Mapping[str, Any]) -> None:
-    """Raise BadRequest for a contradiction, NotImplementedHere for an unknown feature."""
+    """Raise BadRequest for a contradiction, and S3TablesFeatureNotImplemented for a feature that
+    Boathouse does not have."""
     encryption = members.get("encryptionConfiguration")
     if encryption is not None:
         algorithm = encryption["sseAlgorithm"]

@@ -182,7 +182,7 @@ class Objects:
         *,
         limit_bytes: int = READ_BYTES_MAX,
     ) -> bytes:
-        """Return an object's bytes, blocking; for small ones. Raises BodyTooLarge, BodyMissing."""
+        """Return the bytes of a small object; blocks. Raises SizeLimitExceeded, BodyMissing."""
         size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
         if size_bytes > limit_bytes:
             raise errors.SizeLimitExceeded(

@@ -159,7 +159,7 @@ def test_compatibility_names_every_snowflake_endpoint_as_the_code_has_it() -> No
     found = section("Snowflake protocol")
     said = states(found, 2)
     assert set(said) == {kind.__name__ for kind in typing.get_args(sql_routes.Operation)} - {
-        "Unknown"
+        "UnknownRoute"
     }
     assert set(said.values()) == {"yes"}
     for name, route, *_ in found:

@@ -371,6 +371,20 @@ def test_local_names_say_what_they_hold() -> None:
     assert unplain == WITH_UNPLAIN_NAMES
 
 
+def test_a_public_class_name_means_one_thing() -> None:
+    """No public class name is defined twice in the product, not even in other letter case.
+
+    A module's name tells floors apart where both words are read; a reader of `Table(...)` in a
+    traceback, a search or a `match` sees the class alone.
+    """
+    modules_by_name: dict[str, list[str]] = {}
+    for path in modules():
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules_by_name.setdefault(node.name.casefold(), []).append(label(path))
+    assert {name: paths for name, paths in modules_by_name.items() if len(paths) > 1} == {}
+
+
 def test_prose_names_the_actor() -> None:
     """Docstrings and comments say "the client" or "the writer thread", never "whoever"."""
     unplain = {label(path) for path in modules() if UNPLAIN_WORDS.search(prose_of(path))}

@@ -51,10 +51,10 @@ class Idempotency:
         work: Work,
         replay: Replay,
     ) -> asgi.Response:
-        """Do work once for a key, or answer by replay. key None: just do it.
+        """Do work once for a key; a repeated request gets the stored answer. key None: do work.
 
-        operation: what is asked of what, as text. Raises IdempotencyKeyReused, InvalidArgument,
-        and whatever work raises.
+        operation: the operation and its resource, as text. Raises IdempotencyKeyReused,
+        InvalidCatalogRequest, and the errors of work.
         """
         if key is None:
             return await work(None)

@@ -26,7 +26,7 @@ _DIGEST_BYTES = 8
 def span(parameters: Mapping[str, str], *, listing: str) -> tuple[str, int]:
     """Return the name after which a page starts, and how many names `cut` needs.
 
-    Raises InvalidPageToken, InvalidArgument.
+    Raises InvalidPageToken, InvalidCatalogRequest.
     """
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")
@@ -41,7 +41,7 @@ def cut(
     """Return one page of names and the token of the next, None if there is none.
 
     names: at least those that `span` requires, in UTF-8 byte order. listing: identifies the
-    listing, such as by the parent's name. Raises InvalidPageToken, InvalidArgument.
+    listing, such as by the parent's name. Raises InvalidPageToken, InvalidCatalogRequest.
     """
     size = _page_size(parameters.get("pageSize"))
     token = parameters.get("pageToken")

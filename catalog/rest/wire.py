@@ -36,7 +36,7 @@ JOINED_BYTES_MAX: Final = 1024 * 1024
 
 
 def parse_object(body: bytes) -> reading.Json:
-    """Return a request's JSON object. Raises MalformedBody."""
+    """Return a request's JSON object. Raises MalformedJson."""
     if documents.has_too_many_values(body):
         raise errors.MalformedJson(
             f"Malformed request: the body holds more than {limits.JSON_VALUES_MAX} JSON values"
@@ -58,7 +58,7 @@ def get_texts(source: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def get_flag(source: Mapping[str, Any], name: str) -> bool:
-    """Return a member that is true or false; false if it is absent. Raises MalformedBody."""
+    """Return a member that is true or false; false if it is absent. Raises MalformedJson."""
     value = source.get(name)
     if value is None:
         return False

@@ -92,7 +92,7 @@ def issue(
 
 
 def verify(ring: KeyRing, token: str, *, types: Collection[TokenType], now_ms: int) -> Claims:
-    """Return the claims of a token of this server. Raises InvalidToken, ExpiredToken."""
+    """Return the claims of a token of this server. Raises InvalidJWT, ExpiredJWT."""
     if len(token) > limits.TOKEN_BYTES_MAX:
         raise errors.InvalidJWT("the token is too long")
     try:
@@ -194,7 +194,7 @@ def vended_secret_key(ring: KeyRing, token_id: str) -> str:
 
 
 def scopes_of(claims: Claims) -> tuple[model.Scope, ...]:
-    """Return the scopes of a session token. Raises InvalidToken if it has none."""
+    """Return the scopes of a session token. Raises InvalidJWT if it has none."""
     listed = claims.extra.get("scp")
     if not isinstance(listed, list):
         raise errors.InvalidJWT("the token has no scope")

@@ -1,7 +1,7 @@
 """rule: the XML bodies that S3 requests carry, as values.
 
 Names are taken without their namespace: some clients leave it out. What is not the document that
-the operation takes is MalformedXml; what asks for more than Boathouse does is refused by name.
+the operation takes is UnexpectedXml; what asks for more than Boathouse does is refused by name.
 """
 
 from __future__ import annotations

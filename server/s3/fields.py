@@ -365,7 +365,7 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
 
 
 def check_headers_done(headers: preconditions.HeaderView) -> None:
-    """Raise NotImplementedHere if a header asks for something that Boathouse does not do."""
+    """Raise S3FeatureNotImplemented if a header asks for something that Boathouse does not do."""
     for name, value in headers.items():
         if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
             raise _header_not_done(name)

@@ -32,7 +32,7 @@ class CredentialChecker(Protocol):
         """Return who has this name (or access key) and secret. Raises WrongPassword."""
 
     def check_token(self, token: str) -> access.Principal:
-        """Return whom a token of ours stands for. Raises InvalidToken or ExpiredToken."""
+        """Return whom a token of ours stands for. Raises InvalidJWT or ExpiredToken."""
 
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
         """Return a user's stored name and public keys; any letter case of the name will do."""

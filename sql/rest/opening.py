@@ -1,7 +1,7 @@
 """wiring: joins the Snowflake face from what runs statements and from the floors below.
 
-Nothing starts here: the sweeper of sessions begins with the first login. `Face.stop` ends it all,
-and comes before whatever runs the statements is closed.
+Nothing starts here: the sweeper of sessions begins with the first login. The caller awaits
+`SqlFace.stop` before it closes what runs the statements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """rule: which operation of the Snowflake protocol a request is, by method and path.
 
 Paths arrive with double slashes collapsed (a driver asks `/monitoring/queries//<id>`). Bodies are
-not looked at. What the protocol has and Boathouse does not is `Unknown` like anything else.
+not looked at. What the protocol has and Boathouse does not is `UnknownRoute` like anything else.
 """
 
 from __future__ import annotations
