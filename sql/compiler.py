@@ -1,12 +1,14 @@
-"""engine: statements read and bound where they hold up no other request.
+"""engine: parses and binds statements; large ones in child processes.
 
-sqlglot and the binder are pure Python: some tens of microseconds for each token. A small statement
-is read here, on the event loop; a large one, or one that turns out to have many columns, in a child
-process (`sql.compiling_child`), which has a bound on its memory and on the seconds of each step and
-is killed beyond them. A thread would do neither, and would keep the interpreter from the loop.
+sqlglot and the binder are pure Python and take some tens of microseconds for each token. A small
+statement is parsed and bound on the event loop. A large one, or one whose tables have many columns,
+goes to a child process (`sql.compiling_child`). The child's memory and the seconds of each step are
+bounded, and the server kills a child that exceeds a bound. A thread could not be killed, and would
+keep the interpreter from the event loop.
 
-Children are started at first use, are few, and are shared out by owner as those of `sql.engine`
-are. With `children=0` large statements are read in threads, without these bounds.
+A child starts when it is first needed. The few children are shared between principals by the same
+rule as those of `sql.engine`. With `children=0` threads take large statements, without these
+bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from sql.dialect import compilation, operations, parse, resolve, shapes, sqltype
 
 
 class Compiler:
-    """Reads statements. Mutable: it holds the children."""
+    """Parses and binds statements. Mutable: it holds the children."""
 
     def __init__(
         self,
@@ -47,11 +49,11 @@ class Compiler:
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """The children that live now."""
+        """The process ids of the running children."""
         return tuple(child.process_id for child in self._children)
 
     async def compile(self, text: str, *, owner: str) -> Compilation:
-        """Return the one statement of text, parsed; raises SqlError. Close it."""
+        """Return the one statement of text, parsed; raises SqlError. The caller closes it."""
         compiled = Compilation(compiler=self, text=text, owner=owner)
         await compiled.parse()
         return compiled
@@ -71,7 +73,7 @@ class Compiler:
             self.give_back(child, owner)
 
     async def read_binds(self, document: bytes, *, owner: str) -> Mapping[str, bindings.Binding]:
-        """Return the binds of a request from their JSON, which is large; raises SqlError."""
+        """Return the binds of a request from their JSON, decoded in a child; raises SqlError."""
         if not self._has_children:
             return await asyncio.to_thread(inputs.read_large, document)
         child = await self.take(owner)
@@ -98,7 +100,10 @@ class Compiler:
         return self._has_children
 
     async def take(self, owner: str) -> _Child:
-        """Return a child for owner alone, to be given back."""
+        """Return a child for owner alone; the caller gives it back.
+
+        Raises SqlError if too many statements wait for a child.
+        """
         try:
             await self._turns.take(owner)
         except engine.EngineFault as fault:
@@ -117,7 +122,7 @@ class Compiler:
         return child
 
     def give_back(self, child: _Child, owner: str) -> None:
-        """Let others have a child; one that has grown large, or was not let finish, is ended."""
+        """Take a child back for other owners; end one that has grown large or has not answered."""
         if child.is_alive and child.resident_bytes <= limits.READER_KEPT_BYTES_MAX:
             self._idle.append(child)
         else:
@@ -127,7 +132,10 @@ class Compiler:
 
 
 class Compilation:
-    """One statement being read: here, or in a child that it has until it is closed. Mutable."""
+    """One statement while it is parsed and bound, in this process or in a child. Mutable.
+
+    It holds its child until it is closed.
+    """
 
     def __init__(self, *, compiler: Compiler, text: str, owner: str) -> None:
         self._compiler = compiler
@@ -140,7 +148,7 @@ class Compilation:
 
     @property
     def operation(self) -> operations.Operation:
-        """The statement. Its tree is for this class alone."""
+        """The parsed statement. Only this class uses its tree."""
         assert self._operation is not None
         return self._operation
 
@@ -158,7 +166,7 @@ class Compilation:
             await self._move()
 
     async def needs(self, environment: shapes.Environment) -> compilation.Needs:
-        """Return what must be looked up first; raises SqlError."""
+        """Return the tables that the statement uses, which binding needs; raises SqlError."""
         self._environment = environment
         if self._child is None and self._statement is not None:
             return self._statement.needs(environment)
@@ -166,7 +174,7 @@ class Compilation:
         return needs
 
     async def bind_count(self, environment: shapes.Environment) -> int:
-        """Return how many values the placeholders want; raises SqlError."""
+        """Return the number of values that the placeholders take; raises SqlError."""
         if self._child is None and self._statement is not None:
             return self._statement.bind_count(environment)
         count: int = await self._ask("bind_count", await _packed(environment))
@@ -175,7 +183,8 @@ class Compilation:
     async def bind_query(self, environment: shapes.Environment) -> resolve.BoundQuery:
         """Return the statement's query bound; raises SqlError.
 
-        The environment's columns_max is that of a statement bound here; a child has all.
+        environment: its columns_max bounds a statement that is bound in this process; in a child
+        the bound is COLUMNS_MAX.
         """
         return await self._bind("bind_query", environment)
 
@@ -186,7 +195,7 @@ class Compilation:
         return await self._bind("bind_into", environment, targets)
 
     async def close(self) -> None:
-        """Give the child back, if there is one. What was read stays. Idempotent."""
+        """Give the child back, if there is one; results remain valid. Idempotent."""
         child, self._child = self._child, None
         if child is not None:
             self._compiler.give_back(child, self._owner)
@@ -228,7 +237,7 @@ class Compilation:
 
 
 def is_small(text: str) -> bool:
-    """Say whether reading text takes some milliseconds at most."""
+    """Return whether parsing text takes some milliseconds at most."""
     if len(text) <= limits.TOKENS_HERE_MAX:
         return True
     if len(text) > limits.TEXT_HERE_LENGTH_MAX:
@@ -237,7 +246,7 @@ def is_small(text: str) -> bool:
 
 
 TOKENS = re.compile(r"\w+|[^\w\s]")
-"""About what the tokenizer finds, and rather more, as texts and comments are not known here."""
+"""Counts at least as many tokens as the tokenizer does: it also splits strings and comments."""
 
 
 def _is_small(environment: shapes.Environment) -> bool:
@@ -258,7 +267,7 @@ def _check_length(text: str) -> None:
 
 
 class _Child:
-    """One process and the socket that leads to it. Mutable."""
+    """A child process and the socket to it. Mutable."""
 
     def __init__(
         self,
@@ -288,8 +297,9 @@ class _Child:
         )
 
     async def ask(self, step: str, *arguments: Any) -> Any:
-        """Return a step's result; raises SqlError. The child ends if it takes too long."""
-        self._is_asked = True  # until the answer is here: one that is not waited for ends the child
+        """Return a step's result; raises SqlError. A step that takes too long ends the child."""
+        # True until the answer is here: if the caller stops waiting, the child is ended.
+        self._is_asked = True
         try:
             async with asyncio.timeout(self._seconds_max):
                 body = await self._answer(pickle.dumps((step, arguments), protocol=5))
@@ -349,6 +359,6 @@ async def _start_child(growth_bytes: int, seconds_max: float) -> _Child:
             )
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
     except BaseException:
-        ours.close()  # a child that had started leaves
+        ours.close()  # a child that has started ends when its socket closes
         raise
     return _Child(process, reader, writer, seconds_max)

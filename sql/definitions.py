@@ -1,7 +1,7 @@
-"""engine: CREATE and DROP of tables and schemas, CTAS among them.
+"""engine: CREATE and DROP of tables and schemas, CTAS included.
 
-Each is one commit of the catalog, which remembers that it is done: a repeated request is answered
-as the first one was.
+Each statement is one commit of the catalog. The commit stores a receipt, so that a repeated request
+gets the first one's answer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sql.dialect import names, operations, resolve, sqltypes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
-    """A table that CREATE TABLE asks for, as the catalog was in the statement's view.
+class _NewTable:
+    """The table that CREATE TABLE names, as the catalog was in the statement's view.
 
-    existing: a table of that name. adopts: it has no metadata yet, and gets its first.
-    is_done: the statement was carried out before.
+    existing: a table of that name. adopts: existing has no metadata yet, and the statement creates
+    its first. is_done: an earlier request with this receipt executed the statement.
     """
 
     ident: idents.TableIdent
@@ -31,7 +31,7 @@ class _Wanted:
 
 
 class Definitions:
-    """Makes and drops tables and schemas. Owns nothing but what it is given."""
+    """Creates and drops tables and schemas. Stateless."""
 
     def __init__(
         self,
@@ -53,25 +53,26 @@ class Definitions:
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
     ) -> outcomes.Outcome:
+        """Create a table, with the rows of a query for CTAS; raises SqlError."""
         session = execution.session
         shown = statement.name[-1].folded
-        done = f"Table {shown} successfully created."
-        meant = None
+        success = f"Table {shown} successfully created."
+        query_names = None
         if statement.query is None:
             with self._places.view(session.principal) as catalog:
-                wanted = self._wanted(execution, statement, catalog)
+                table = self._look_up(execution, statement, catalog)
         else:
-            wanted, meant = await self._planning.look_up(
-                execution, functools.partial(self._wanted, execution, statement)
+            table, query_names = await self._planning.look_up(
+                execution, functools.partial(self._look_up, execution, statement)
             )
-        existing, receipt, adopts = wanted.existing, wanted.receipt, wanted.adopts
-        if wanted.is_done:  # only its answer was lost
-            return outcomes.status(done)
+        existing, receipt, adopts = table.existing, table.receipt, table.adopts
+        if table.is_done:  # the client did not get the first request's answer
+            return outcomes.status(success)
         if existing is not None and not adopts:
             loaded = await self._tables.fetch_at(existing.ident, existing.pointer)
             rows = await writes.find_rows_committed(loaded, execution.query_id)
             if rows is not None and statement.query is not None:
-                return outcomes.status(done, stats=outcomes.Stats(rows_inserted=rows))
+                return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows))
             if statement.if_not_exists:
                 return outcomes.status(f"{shown} already exists, statement succeeded.")
             if statement.replace:
@@ -80,50 +81,52 @@ class Definitions:
         if statement.query is None:
             new_table = await threads.for_columns(len(statement.columns), _new_table, statement)
             await self._create(
-                wanted.ident,
+                table.ident,
                 new_table,
                 principal=session.principal,
                 adopts=adopts,
                 receipt=receipt,
             )
-            return outcomes.status(done)
-        created = await self._create_as(execution, meant, statement, wanted.ident, adopts=adopts)
-        return outcomes.status(done, stats=outcomes.Stats(rows_inserted=created))
+            return outcomes.status(success)
+        rows_inserted = await self._create_as(
+            execution, query_names, statement, table.ident, adopts=adopts
+        )
+        return outcomes.status(success, stats=outcomes.Stats(rows_inserted=rows_inserted))
 
-    def _wanted(
+    def _look_up(
         self,
         execution: planning.Execution,
         statement: operations.CreateTable,
         catalog: places.CatalogView,
-    ) -> _Wanted:
-        """Return what a CREATE TABLE finds in the catalog; raises SqlError."""
+    ) -> _NewTable:
+        """Return the table of a CREATE TABLE as the catalog has it; raises SqlError."""
         session = execution.session
-        place = catalog.schema_of(statement.name, database=session.database, schema=session.schema)
-        if not place.namespace:
+        schema = catalog.schema_of(statement.name, database=session.database, schema=session.schema)
+        if not schema.namespace:
             raise errors.unsupported("CREATE TABLE in INFORMATION_SCHEMA")
         ident = idents.TableIdent(
-            table_bucket=place.database,
-            namespace=place.namespace,
+            table_bucket=schema.database,
+            namespace=schema.namespace,
             name=statement.name[-1].stored,
         )
-        hidden = catalog.no_table(place, statement.name)
+        hidden = catalog.no_table(schema, statement.name)
         catalog.check_new_table(ident, missing=hidden if len(statement.name) > 1 else None)
-        receipt = self._replays.receipt(place.database, execution.query_id, by=execution.by)
+        receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
-            return _Wanted(ident=ident, receipt=receipt, is_done=True)
-        existing = catalog.find_table(place, statement.name[-1])
+            return _NewTable(ident=ident, receipt=receipt, is_done=True)
+        existing = catalog.find_table(schema, statement.name[-1])
         adopts = existing is not None and existing.pointer.metadata_location is None
         if existing is not None and adopts:
-            # Another API made the table without metadata; here it gets its first.
-            taken = errors.already_exists("Object", statement.name[-1].folded)
-            catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=taken)
+            # A client of another API created the table without metadata.
+            already_exists = errors.already_exists("Object", statement.name[-1].folded)
+            catalog.check_table(existing, rights.COMMIT_ACTIONS, missing=already_exists)
             ident = existing.ident
-        return _Wanted(ident=ident, receipt=receipt, existing=existing, adopts=adopts)
+        return _NewTable(ident=ident, receipt=receipt, existing=existing, adopts=adopts)
 
     async def _create(
         self,
         ident: idents.TableIdent,
-        wanted: writes.NewTable,
+        new_table: writes.NewTable,
         *,
         principal: access_model.Principal,
         adopts: bool,
@@ -132,10 +135,10 @@ class Definitions:
     ) -> tables.LoadedTable:
         return await self._tables.create(
             ident,
-            schema=wanted.schema,
-            partition_spec=wanted.partition_spec,
-            sort_order=wanted.sort_order,
-            properties=wanted.properties,
+            schema=new_table.schema,
+            partition_spec=new_table.partition_spec,
+            sort_order=new_table.sort_order,
+            properties=new_table.properties,
             stage=stage,
             adopts=adopts,
             by=principal.arn,
@@ -147,19 +150,19 @@ class Definitions:
     async def _create_as(
         self,
         execution: planning.Execution,
-        meant: planning.Names | None,
+        query_names: planning.Names | None,
         statement: operations.CreateTable,
         ident: idents.TableIdent,
         *,
         adopts: bool,
     ) -> int:
-        """CTAS: the table and its first snapshot are one commit."""
-        bound_query, opened = await self._planning.bound(execution, meant)
+        """Create a table with the rows of a query in one commit; return the number of rows."""
+        bound_query, query_tables = await self._planning.bound(execution, query_names)
         width = len(bound_query.columns)
         columns = await threads.for_columns(width, _new_columns, statement, bound_query)
-        wanted = await threads.for_columns(width, writes.new_table, statement, columns)
+        new_table = await threads.for_columns(width, writes.new_table, statement, columns)
         loaded = await self._create(
-            ident, wanted, principal=execution.session.principal, adopts=adopts, stage=True
+            ident, new_table, principal=execution.session.principal, adopts=adopts, stage=True
         )
         fields = list(loaded.metadata.current_schema()["fields"])
         target = writes.WriteTarget(
@@ -169,10 +172,10 @@ class Definitions:
             judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
         )
         targets = [column.type for column in columns]
-        environment = await self._planning.environment(execution, opened.shapes)
+        environment = await self._planning.environment(execution, query_tables.shapes)
         bound_query = await execution.compiled.bind_into(environment, targets)
         text = await threads.for_columns(width, writes.plan_text, bound_query, target, fields)
-        query = await self._planning.query(execution, bound_query, opened, text=text)
+        query = await self._planning.query(execution, bound_query, query_tables, text=text)
         staged = await self._writes.stage(query, target, by=execution.by)
         await self._writes.commit(
             staged, principal=execution.session.principal, query_id=execution.query_id
@@ -182,26 +185,28 @@ class Definitions:
     async def drop_table(
         self, execution: planning.Execution, statement: operations.DropTable
     ) -> outcomes.Outcome:
+        """Drop a table; raises SqlError."""
         session = execution.session
         shown = statement.name[-1].folded
-        gone = f"Drop statement executed successfully ({shown} already dropped)."
-        done = outcomes.status(f"{shown} successfully dropped.")
+        success = outcomes.status(f"{shown} successfully dropped.")
         try:
             with self._places.view(session.principal) as catalog:
-                place = catalog.schema_of(
+                schema = catalog.schema_of(
                     statement.name, database=session.database, schema=session.schema
                 )
-                receipt = self._replays.receipt(place.database, execution.query_id, by=execution.by)
-                if place.namespace and self._replays.is_done(receipt):
-                    return done
-                missing = catalog.no_table(place, statement.name, kind="Table")
-                table = catalog.find_table(place, statement.name[-1])
+                receipt = self._replays.receipt(
+                    schema.database, execution.query_id, by=execution.by
+                )
+                if schema.namespace and self._replays.is_done(receipt):
+                    return success
+                missing = catalog.no_table(schema, statement.name, kind="Table")
+                table = catalog.find_table(schema, statement.name[-1])
                 if table is None:
                     raise missing
                 catalog.check_table(table, rights.DROP_ACTIONS, missing=missing)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                return outcomes.status(gone)
+                return _already_dropped(shown)
             raise
         await self._tables.drop(
             table.ident,
@@ -210,11 +215,12 @@ class Definitions:
             judge=self._places.judge(session.principal, rights.DROP_ACTIONS),
             receipt=receipt,
         )
-        return done
+        return success
 
     async def create_schema(
         self, execution: planning.Execution, statement: operations.CreateSchema
     ) -> outcomes.Outcome:
+        """Create a schema, and make it the session's current one; raises SqlError."""
         session = execution.session
         database = session.database
         if len(statement.name) > 2:
@@ -245,10 +251,13 @@ class Definitions:
     async def drop_schema(
         self, execution: planning.Execution, statement: operations.DropSchema
     ) -> outcomes.Outcome:
-        """Drop a schema with all its tables, as Snowflake does unless RESTRICT is said."""
+        """Drop a schema with all its tables; raises SqlError.
+
+        CASCADE and RESTRICT differ for foreign keys alone in Snowflake, and Boathouse has none.
+        """
         session = execution.session
         shown = statement.name[-1].folded
-        done = outcomes.status(f"{shown} successfully dropped.")
+        success = outcomes.status(f"{shown} successfully dropped.")
         receipt = None
         try:
             with self._places.view(session.principal) as catalog:
@@ -258,15 +267,14 @@ class Definitions:
                 if database is not None:
                     receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
                     if self._replays.is_done(receipt):
-                        return done
-                place = catalog.schema(statement.name, database=session.database)
-                if not place.namespace:
+                        return success
+                schema = catalog.schema(statement.name, database=session.database)
+                if not schema.namespace:
                     raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
-                catalog.check_drop_schema(statement.name, place)
+                catalog.check_drop_schema(statement.name, schema)
         except errors.SqlError as error:
             if statement.if_exists and error.code == "002003":
-                text = f"Drop statement executed successfully ({shown} already dropped)."
-                return outcomes.status(text)
+                return _already_dropped(shown)
             raise
 
         def check(ident: idents.TableIdent, pointer: records.Pointer) -> None:
@@ -274,20 +282,24 @@ class Definitions:
             self._places.check_drop(session.principal, table)
 
         await self._namespaces.drop_whole(
-            place.database,
-            place.namespace,
+            schema.database,
+            schema.namespace,
             check=check,
             by=execution.by,
             via="sql",
             receipt=receipt,
         )
-        if (session.database, session.schema) == (place.database, place.name):
+        if (session.database, session.schema) == (schema.database, schema.name):
             session.schema = None
-        return done
+        return success
+
+
+def _already_dropped(shown: str) -> outcomes.Outcome:
+    return outcomes.status(f"Drop statement executed successfully ({shown} already dropped).")
 
 
 def _new_table(statement: operations.CreateTable) -> writes.NewTable:
-    """Return what a CREATE TABLE that lists its columns asks for; raises SqlError."""
+    """Return the table of a CREATE TABLE that lists its columns; raises SqlError."""
     columns = [
         writes.NewColumn(
             name=column.name.stored,
@@ -303,7 +315,7 @@ def _new_table(statement: operations.CreateTable) -> writes.NewTable:
 def _new_columns(
     statement: operations.CreateTable, query: resolve.BoundQuery
 ) -> list[writes.NewColumn]:
-    """Return the columns of CTAS: the statement's where it gives them, else the query's."""
+    """Return the columns of CTAS: those that the statement lists, or else those of its query."""
     named_columns = statement.columns
     if named_columns and len(named_columns) != len(query.columns):
         raise errors.SqlError(

@@ -1,7 +1,7 @@
-"""engine: a query from its tree to what the engine is asked.
+"""engine: from a query's tree to the engine's query.
 
-Names are looked up with the caller's rights, tables are pinned to one snapshot each, the dialect
-binds, and the engine gets just the files that can matter.
+It looks names up with the caller's rights, pins each table to one snapshot, has the dialect bind
+the query, and gives the engine only the files that the query's filters do not exclude.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatementLimits:
-    """What one statement may use."""
+    """Bounds of one statement: its time, and the memory of its query."""
 
     timeout_seconds: int = 1200
     memory_bytes: int = 2 << 30
@@ -46,7 +46,7 @@ class StatementLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """One statement being run."""
+    """One statement while it runs."""
 
     session: sessions.Session
     query_id: str
@@ -59,16 +59,21 @@ class Execution:
 
     @property
     def by(self) -> str:
+        """The ARN of the statement's principal, as commits record it."""
         return self.session.principal.arn
 
     @property
     def zone(self) -> str:
+        """The name of the session's time zone."""
         return str(self.session.parameter("TIMEZONE"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryTables:
-    """The tables of a query, looked up. tables: by use; None where it is no stored table."""
+    """The tables of a query, one for each use. tables: None for a view of INFORMATION_SCHEMA.
+
+    ready: the relations of those views, by use.
+    """
 
     shapes: tuple[shapes.TableShape, ...]
     tables: tuple[relations.PinnedTable | None, ...]
@@ -77,9 +82,10 @@ class QueryTables:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """What the names of a query mean, read in one view of the catalog.
+    """The tables that the names of a query refer to, read in one view of the catalog.
 
-    fault: why one of them means nothing to the caller; raised when the query is bound.
+    fault: the error of a name that refers to no table that the caller may read; `Planning.bound`
+    raises it.
     """
 
     needs: compilation.Needs
@@ -88,7 +94,7 @@ class Names:
 
 
 class Planning:
-    """Binds queries and plans them. Owns nothing but what it is given."""
+    """Binds queries and plans them. Stateless."""
 
     def __init__(
         self,
@@ -110,10 +116,10 @@ class Planning:
     async def look_up(
         self, execution: Execution, read: Callable[[places.CatalogView], _Read]
     ) -> tuple[_Read, Names]:
-        """Return what read returns, and what the names of the statement's query mean.
+        """Return read's result, and the tables that the names of the query refer to.
 
-        Both see the catalog in one view, so that one statement sees each commit whole or not at
-        all. read: what else the statement reads there; it raises what it raises.
+        Both read one view of the catalog, so that the statement sees all or nothing of each commit.
+        read: reads what else the statement needs there; its errors propagate.
         """
         needs = await execution.compiled.needs(await self.environment(execution))
 
@@ -122,46 +128,47 @@ class Planning:
                 return read(catalog), self._names(execution, needs, catalog)
 
         if any(_lists_names(use, execution.session) for use in needs.uses):
-            # A database may hold very many names, and each is judged.
+            # A database may have very many tables, and each one's rights are checked.
             return await asyncio.to_thread(look)
         return look()
 
     async def bound(
-        self, execution: Execution, meant: Names | None = None
+        self, execution: Execution, query_names: Names | None = None
     ) -> tuple[resolve.BoundQuery, QueryTables]:
-        """Return the statement's query bound to its tables, and these.
+        """Return the statement's query bound to its tables, and the tables.
 
-        meant: its names, looked up before.
+        query_names: the query's names if they are looked up already.
         """
-        opened = await self._open(execution, meant)
-        environment = await self.environment(execution, opened.shapes)
-        return await execution.compiled.bind_query(environment), opened
+        query_tables = await self._open(execution, query_names)
+        environment = await self.environment(execution, query_tables.shapes)
+        return await execution.compiled.bind_query(environment), query_tables
 
     async def bound_into(
         self,
         execution: Execution,
-        meant: Names,
+        query_names: Names,
         loaded: tables.LoadedTable,
         fields: Sequence[Mapping[str, Any]],
         target: writes.WriteTarget,
     ) -> tuple[resolve.BoundQuery, engine.EngineQuery]:
-        """Return the statement's rows as columns of a table take them, and the query for them.
+        """Return the statement's query bound to the types of a table's columns, and the engine's
+        query for its rows.
 
-        meant: the names of its query, looked up before.
+        query_names: the query's names. fields: the columns that the query fills, in its order.
         """
         targets = await threads.for_columns(len(fields), _types_of, loaded, fields)
-        opened = await self._open(execution, meant)
-        environment = await self.environment(execution, opened.shapes)
+        query_tables = await self._open(execution, query_names)
+        environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_into(environment, targets)
         text = await threads.for_columns(
             len(target.fields), writes.plan_text, query, target, fields
         )
-        return query, await self.query(execution, query, opened, text=text)
+        return query, await self.query(execution, query, query_tables, text=text)
 
     async def environment(
         self, execution: Execution, tables: tuple[shapes.TableShape, ...] = ()
     ) -> shapes.Environment:
-        """Return what the dialect knows beside the text."""
+        """Return the input of binding beside the text: context, tables, binds and variables."""
         if sum(binding.rows for binding in execution.bindings.values()) > limits.BINDS_HERE_MAX:
             return await asyncio.to_thread(self._environment, execution, tables)
         return self._environment(execution, tables)
@@ -190,27 +197,27 @@ class Planning:
             columns_max=limits.COLUMNS_HERE_MAX,
         )
 
-    async def _open(self, execution: Execution, meant: Names | None) -> QueryTables:
-        """Load every table of a query, as it was in the view that its names were looked up in."""
-        if meant is None:
-            _, meant = await self.look_up(execution, lambda _: None)
-        if meant.fault is not None:
-            raise meant.fault
-        session, needs = execution.session, meant.needs
+    async def _open(self, execution: Execution, query_names: Names | None) -> QueryTables:
+        """Load every table of a query, as it was in the view in which its name was looked up."""
+        if query_names is None:
+            _, query_names = await self.look_up(execution, lambda _: None)
+        if query_names.fault is not None:
+            raise query_names.fault
+        session, needs = execution.session, query_names.needs
         loaded: dict[names.Name, tables.LoadedTable] = {}
         stored: list[relations.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
         for use in needs.uses:
             name = f"{use.index}:{names.dotted(use.name)}"
-            place = meant.meanings[use.name]
-            if isinstance(place, information_schema.Gathered):
-                shape, ready[use.index] = await self._described.relation(place, name)
+            named = query_names.meanings[use.name]
+            if isinstance(named, information_schema.Gathered):
+                shape, ready[use.index] = await self._described.relation(named, name)
                 described.append(shape)
                 stored.append(None)
                 continue
             if use.name not in loaded:
-                loaded[use.name] = await self._tables.fetch_at(place.ident, place.pointer)
+                loaded[use.name] = await self._tables.fetch_at(named.ident, named.pointer)
             reader = self._readers.of(session.principal, loaded[use.name])
             table = await relations.find_snapshot(reader, use.moment)
             ends = await self._relations.bounds(table) if needs.wants_bounds else None
@@ -233,19 +240,19 @@ class Planning:
     def _find(
         self, execution: Execution, uses: Sequence[shapes.TableUse], catalog: places.CatalogView
     ) -> dict[names.Name, places.FoundTable | information_schema.Gathered]:
-        """Return what each name of a query means. Raises SqlError."""
+        """Return the table that each name of a query refers to. Raises SqlError."""
         session = execution.session
         meanings: dict[names.Name, places.FoundTable | information_schema.Gathered] = {}
         for use in uses:
             if use.function:
                 raise errors.unsupported(f"table function {use.function}")
-            place = catalog.schema_of(use.name, database=session.database, schema=session.schema)
-            if not place.namespace and use.moment is not None:
+            schema = catalog.schema_of(use.name, database=session.database, schema=session.schema)
+            if not schema.namespace and use.moment is not None:
                 raise errors.unsupported("AT or BEFORE on INFORMATION_SCHEMA")
             if use.name in meanings:
                 continue
-            if not place.namespace:
-                meanings[use.name] = self._described.gather(catalog, use.name[-1], place)
+            if not schema.namespace:
+                meanings[use.name] = self._described.gather(catalog, use.name[-1], schema)
                 continue
             table = catalog.table(use.name, database=session.database, schema=session.schema)
             transactions.check_not_waiting(session, table.ident)
@@ -256,17 +263,19 @@ class Planning:
         self,
         execution: Execution,
         query: resolve.BoundQuery,
-        opened: QueryTables,
+        query_tables: QueryTables,
         *,
         text: str | None = None,
         purpose: Literal["run", "describe", "explain"] = "run",
     ) -> engine.EngineQuery:
-        """Return what the engine is asked. text: instead of the bound one.
+        """Return the engine's query. text: the engine's SQL, if not the bound query's own.
 
-        The statement is bound by now, so another may be read in its place.
+        The statement is bound by now, so its compilation gives back its child.
         """
         await execution.compiled.close()
-        relations = await self._relations_of(execution, query, opened, empty=purpose == "describe")
+        relations = await self._relations_of(
+            execution, query, query_tables, empty=purpose == "describe"
+        )
         if any(binding.is_array for binding in execution.bindings.values()):
             rows = await asyncio.to_thread(_bound_relation, execution.bindings, execution.zone)
             relations = (*relations, rows)
@@ -284,12 +293,18 @@ class Planning:
         )
 
     async def _relations_of(
-        self, execution: Execution, query: resolve.BoundQuery, opened: QueryTables, *, empty: bool
+        self,
+        execution: Execution,
+        query: resolve.BoundQuery,
+        query_tables: QueryTables,
+        *,
+        empty: bool,
     ) -> tuple[engine.Relation, ...]:
         relations = []
-        for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
+        tables_by_use = zip(query_tables.shapes, query_tables.tables, strict=True)
+        for index, (shape, table) in enumerate(tables_by_use):
             if table is None:
-                relations.append(opened.ready[index])
+                relations.append(query_tables.ready[index])
             elif empty:
                 relation = await threads.for_columns(
                     len(shape.columns),
@@ -314,14 +329,14 @@ class Planning:
     def _seconds(self, execution: Execution) -> float:
         name = "STATEMENT_TIMEOUT_IN_SECONDS"
         requested = int(execution.parameters.get(name) or execution.session.parameter(name))
-        ours = self._limits.timeout_seconds
-        return float(min(requested, ours) if requested else ours)
+        seconds_max = self._limits.timeout_seconds
+        return float(min(requested, seconds_max) if requested else seconds_max)
 
 
 def _types_of(
     loaded: tables.LoadedTable, fields: Sequence[Mapping[str, Any]]
 ) -> list[sqltypes.SqlType]:
-    """Return the types of a table's columns as they were declared."""
+    """Return the declared types of a table's columns."""
     declared = tabletypes.declared_types(loaded.metadata.properties)
     return [tabletypes.sql_type(column["type"], declared.get(column["id"])) for column in fields]
 
@@ -336,6 +351,6 @@ def _bound_relation(binding_by_name: Mapping[str, bindings.Binding], zone: str) 
 
 
 def _lists_names(use: shapes.TableUse, session: sessions.Session) -> bool:
-    """Say whether a name may be a view of INFORMATION_SCHEMA, which lists a whole database."""
+    """Return whether a name may be a view of INFORMATION_SCHEMA, which lists a whole database."""
     schema = use.name[-2].folded if len(use.name) > 1 else (session.schema or "")
     return schema.lower() == places.INFORMATION_SCHEMA

@@ -1,11 +1,11 @@
-"""engine: one statement from text to answer.
+"""engine: one statement from its text to its outcome.
 
-A text becomes one operation of the dialect's closed set; each operation has one method here, or in
-`sql.definitions`. Queries are planned by `sql.planning`; DML and DDL end in one commit of the
-catalog. What is not built is refused by name before anything happened.
+The dialect parses a text into one operation of a closed set; each operation has one method here or
+in `sql.definitions`. `sql.planning` plans queries; DML and DDL end in one commit of the catalog. A
+statement that Boathouse does not implement is refused by its name before it changes anything.
 
-BEGIN holds one DML statement back until COMMIT (`sql.transactions`). DDL commits what waits first,
-as Snowflake does.
+After BEGIN, one DML statement waits for COMMIT (`sql.transactions`). DDL first commits the waiting
+statement, as in Snowflake.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ DEFAULT_SCHEMA = "public"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class About:
-    """What the context functions tell of the server."""
+    """The server's values for the context functions CURRENT_VERSION and CURRENT_REGION."""
 
     version: str
     region: str
 
 
 class Statements:
-    """Runs statements. Owns nothing but what it is given."""
+    """Runs statements. Stateless: sessions hold all state."""
 
     def __init__(
         self,
@@ -107,7 +107,10 @@ class Statements:
         describe_only: bool,
         query_id: str,
     ) -> outcomes.Outcome:
-        """Run text and return its answer; raises SqlError. Cancelling the call ends the work."""
+        """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
+
+        describe_only: return the columns of the result, and change nothing.
+        """
         compiled = await self._compiler.compile(text, owner=session.principal.name)
         try:
             operation = compiled.operation
@@ -117,7 +120,7 @@ class Statements:
             await transactions.check_not_lost(session, operation, self._writes)
             return await self._run(execution, operation)
         except engine.EngineFault as fault:
-            raise _told(fault, query_id) from fault
+            raise _sql_error(fault, query_id) from fault
         except (
             catalog_errors.CatalogError,
             metadata_errors.MetadataError,
@@ -217,8 +220,8 @@ class Statements:
     # Queries
 
     async def _query(self, execution: planning.Execution) -> outcomes.Outcome:
-        query, opened = await self._planning.bound(execution)
-        constant = await self._known_row(execution, query, opened)
+        query, query_tables = await self._planning.bound(execution)
+        constant = await self._row_without_engine(execution, query, query_tables)
         if constant is not None:
             return outcomes.Outcome(
                 columns=_columns(query, constant.schema),
@@ -227,14 +230,14 @@ class Statements:
                 bind_count=query.bind_count,
             )
         if execution.describe_only:
-            results = await self._start(execution, query, opened, purpose="describe")
+            results = await self._start(execution, query, query_tables, purpose="describe")
             await results.close()
             return outcomes.Outcome(
                 columns=_columns(query, results.schema),
                 statement_type_id=outcomes.StatementType.SELECT,
                 bind_count=query.bind_count,
             )
-        results = await self._start(execution, query, opened)
+        results = await self._start(execution, query, query_tables)
         return outcomes.Outcome(
             columns=_columns(query, results.schema),
             batches=_batches(results, execution.query_id),
@@ -246,19 +249,25 @@ class Statements:
         self,
         execution: planning.Execution,
         bound_query: resolve.BoundQuery,
-        opened: planning.QueryTables,
+        query_tables: planning.QueryTables,
         *,
         purpose: Literal["run", "describe", "explain"] = "run",
     ) -> engine.Results:
-        query = await self._planning.query(execution, bound_query, opened, purpose=purpose)
+        query = await self._planning.query(execution, bound_query, query_tables, purpose=purpose)
         return await self._engine.run(query)
 
-    async def _known_row(
-        self, execution: planning.Execution, query: resolve.BoundQuery, opened: planning.QueryTables
+    async def _row_without_engine(
+        self,
+        execution: planning.Execution,
+        query: resolve.BoundQuery,
+        query_tables: planning.QueryTables,
     ) -> pa.RecordBatch | None:
-        """Return the one row of a query that needs no engine: constants, or a table's size."""
+        """Return the row of a query that needs no engine: constants, or a table's row count.
+
+        None if the query needs the engine.
+        """
         values = query.constants
-        table = None if query.counted is None else opened.tables[query.counted]
+        table = None if query.counted is None else query_tables.tables[query.counted]
         if table is not None:
             count = await self._relations.count_rows(table)
             values = None if count is None else (count,) * len(query.columns)
@@ -271,28 +280,32 @@ class Statements:
     async def _explain(self, execution: planning.Execution) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
         kind = outcomes.StatementType.EXPLAIN
-        bound_query, opened = await self._planning.bound(execution)
+        bound_query, query_tables = await self._planning.bound(execution)
         if execution.describe_only:
             return outcomes.Outcome(columns=(column,), statement_type_id=kind)
-        results = await self._start(execution, bound_query, opened, purpose="explain")
+        results = await self._start(execution, bound_query, query_tables, purpose="explain")
         table, _ = await engine.collect(results)
-        lines = [*await self._file_lines(opened, bound_query), *table["plan"].to_pylist()]
+        lines = [*await self._file_lines(query_tables, bound_query), *table["plan"].to_pylist()]
         return outcomes.Outcome(
             columns=(column,), rows=[("\n".join(map(str, lines)),)], statement_type_id=kind
         )
 
     async def _file_lines(
-        self, opened: planning.QueryTables, bound_query: resolve.BoundQuery
+        self, query_tables: planning.QueryTables, bound_query: resolve.BoundQuery
     ) -> list[str]:
         lines = []
-        for index, (shape, table) in enumerate(zip(opened.shapes, opened.tables, strict=True)):
+        for index, (shape, table) in enumerate(
+            zip(query_tables.shapes, query_tables.tables, strict=True)
+        ):
             if table is None:
                 continue
-            kept, every = await self._relations.count_files(
+            files, files_in_all = await self._relations.count_files(
                 table, bound_query.filters.get(index, ())
             )
             name = ".".join(names.shown(part) for part in shape.path)
-            lines.append(f"Table {name}: snapshot {table.snapshot_id}, {kept} of {every} files")
+            lines.append(
+                f"Table {name}: snapshot {table.snapshot_id}, {files} of {files_in_all} files"
+            )
         return lines
 
     # INSERT
@@ -314,7 +327,7 @@ class Statements:
                 else rights.COMMIT_ACTIONS,
             )
 
-        table, meant = await self._planning.look_up(execution, find_target)
+        table, query_names = await self._planning.look_up(execution, find_target)
         loaded = await self._tables.fetch_at(table.ident, table.pointer)
         width = len(loaded.metadata.current_schema()["fields"])
         written, fields = await threads.for_columns(
@@ -329,9 +342,9 @@ class Statements:
                 array_bind_supported=True,
             )
         rows = await writes.find_rows_committed(loaded, execution.query_id)
-        if rows is not None:  # only its answer was lost
-            again = outcomes.Stats(rows_inserted=rows)
-            answer = outcomes.changed_rows(outcomes.StatementType.INSERT, again, inserted=rows)
+        if rows is not None:  # the client did not get the first request's answer
+            stats = outcomes.Stats(rows_inserted=rows)
+            answer = outcomes.changed_rows(outcomes.StatementType.INSERT, stats, inserted=rows)
             environment = await self._planning.environment(execution)
             return _with_binds(answer, await execution.compiled.bind_count(environment))
         transactions.check_may_write(session)
@@ -341,7 +354,7 @@ class Statements:
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
         bound_query, query = await self._planning.bound_into(
-            execution, meant, loaded, fields, target
+            execution, query_names, loaded, fields, target
         )
         staged = await self._writes.stage(query, target, by=execution.by)
         await self._commit_or_wait(execution, staged)
@@ -374,8 +387,8 @@ class Statements:
                 kind = outcomes.StatementType.USE_DATABASE
             case _:
                 with self._places.view(session.principal) as catalog:
-                    place = catalog.visible_schema(statement.name, database=session.database)
-                session.database, session.schema = place.database, place.name
+                    schema = catalog.visible_schema(statement.name, database=session.database)
+                session.database, session.schema = schema.database, schema.name
                 kind = outcomes.StatementType.USE_SCHEMA
         return outcomes.status("Statement executed successfully.", kind)
 
@@ -389,8 +402,8 @@ class Statements:
     async def _set_variables(
         self, execution: planning.Execution, statement: operations.SetVariables
     ) -> outcomes.Outcome:
-        query, opened = await self._planning.bound(execution)
-        table, _ = await engine.collect(await self._start(execution, query, opened))
+        query, query_tables = await self._planning.bound(execution)
+        table, _ = await engine.collect(await self._start(execution, query, query_tables))
         row = [column[0].as_py() for column in table.columns]
         variables = execution.session.variables
         for ident, kind, value in zip(statement.names, query.types, row, strict=True):
@@ -419,15 +432,15 @@ class Statements:
     ) -> outcomes.Outcome:
         """Set and unset parameters. Turning AUTOCOMMIT on commits the open transaction."""
         explicit = execution.session.parameters
-        read = {name: parameters.parse(name, value) for name, value in statement.set}
+        parsed = {name: parameters.parse(name, value) for name, value in statement.set}
         for name in statement.unset:
             if name not in parameters.PARAMETERS:
                 raise errors.unknown_parameter(name)
         autocommit = parameters.PARAMETERS["AUTOCOMMIT"]
         default = autocommit.default if "AUTOCOMMIT" in statement.unset else False
-        if read.get("AUTOCOMMIT", default) and not execution.session.parameter("AUTOCOMMIT"):
+        if parsed.get("AUTOCOMMIT", default) and not execution.session.parameter("AUTOCOMMIT"):
             await self._commit_waiting(execution)
-        explicit.update(read)
+        explicit.update(parsed)
         for name in statement.unset:
             explicit.pop(name, None)
         return outcomes.status(
@@ -453,7 +466,7 @@ class Statements:
         return outcomes.status("Statement executed successfully.", outcomes.StatementType.BEGIN)
 
     async def _commit_waiting(self, execution: planning.Execution) -> None:
-        """End the transaction, if there is one, with what waits in it."""
+        """End the transaction, if there is one, and commit its waiting statement."""
         session = execution.session
         transaction, held = transactions.current(session), session.held
         session.transaction = None
@@ -466,7 +479,7 @@ class Statements:
                 query_id=transaction.query_id,
             )
         finally:
-            # Until here a record that is written meanwhile goes on saying what was held.
+            # A session record that is written before this line still has the waiting statement.
             if session.held is held:
                 session.held = None
 
@@ -504,7 +517,7 @@ async def _batches(results: engine.Results, query_id: str) -> AsyncIterator[pa.R
         async for batch in results.batches():
             yield batch
     except engine.EngineFault as fault:
-        raise _told(fault, query_id) from fault
+        raise _sql_error(fault, query_id) from fault
     finally:
         await results.close()
 
@@ -513,8 +526,8 @@ async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:
     yield batch
 
 
-def _told(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
-    """Return fault as the client hears it; the log keeps the engine's own words."""
+def _sql_error(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
+    """Return the client's error for fault; the log keeps the engine's message."""
     if fault.kind in ("plan", "internal", "crashed", "panicked"):
         log = logging.getLogger("boathouse.sql.engine")
         log.warning("query %s: %s: %s", query_id, fault.kind, fault.message)
@@ -540,7 +553,7 @@ def _with_binds(answer: outcomes.Outcome, count: int) -> outcomes.Outcome:
 
 
 def _forms(session: sessions.Session) -> formats.Forms:
-    """Return how the session wants values as text; AUTO and nothing mean Snowflake's default."""
+    """Return the session's text formats of values; AUTO and "" mean Snowflake's default."""
     default = formats.DEFAULT
 
     def form(name: str, otherwise: str) -> str:
