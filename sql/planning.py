@@ -311,7 +311,7 @@ class Planning:
                     self._relations.empty,
                     table,
                     shape.relation,
-                    zone=call.zone,
+                    zone=execution.zone,
                 )
                 relations.append(relation)
             else:

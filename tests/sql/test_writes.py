@@ -274,7 +274,8 @@ def test_integers_fill_a_decimal_to_its_last_digit_and_not_beyond(
         (pa.array([2**40]), pa.field("a", pa.int32()), engine.ColumnConstraint(name="A"), "100039"),
         (pa.array([Decimal("99999999999999999999")]), pa.field("a", pa.int64()),
          engine.ColumnConstraint(name="A"), "100039"),
-        (pa.array([1.0, -1e300]), pa.field("a", pa.float32()), engine.ColumnConstraint(name="A"), "100039"),
+        (pa.array([1.0, -1e300]), pa.field("a", pa.float32()),
+         engine.ColumnConstraint(name="A"), "100039"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused_before_they_are_written(
