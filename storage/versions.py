@@ -239,7 +239,7 @@ class VersionRows:
 
 
 def entry_of(text: str) -> bytes:
-    """Return the entry of `VersionRows` at which the versions of a key, or below a prefix, begin."""
+    """Return the entry of `VersionRows` where the versions of a key or below a prefix begin."""
     return keys.encode_chunk(text.encode("utf-8", "surrogatepass"))
 
 

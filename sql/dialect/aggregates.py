@@ -62,7 +62,7 @@ def _summed(operand: Bound) -> Bound:
     return rewrites.as_number(operand)
 
 
-def total(call: Call) -> Bound:
+def total(call: FunctionCall) -> Bound:
     """SUM."""
     operand = _summed(call.arg(0))
     kind = operand.type

@@ -227,13 +227,13 @@ WORD_DELIMITERS = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
 """What parts the words of INITCAP where the call does not say it."""
 
 
-def _initcap(call: Call) -> Bound:
+def _initcap(call: FunctionCall) -> Bound:
     parts = [call.text(0), call.text(1) if len(call.nodes) > 1 else bounds.text(WORD_DELIMITERS)]
     exact = ", ".join(rewrites.as_arrow(part, sqltypes.TEXT) for part in parts)
     return builders.text_result(f"_initcap({exact})", parts)
 
 
-def _concat(call: Call) -> Bound:
+def _concat(call: FunctionCall) -> Bound:
     return rewrites.concat(call.args, call.context.forms)
 
 
