@@ -114,7 +114,7 @@ class Definitions:
         receipt = self._replays.receipt(schema.database, execution.query_id, by=execution.by)
         if self._replays.is_done(receipt):
             return _NewTable(ident=ident, receipt=receipt, is_done=True)
-        existing = catalog.find_table(schema, statement.name[-1])
+        existing = catalog.find_table(schema, statement.name[-1], exactly=True)
         adopts = existing is not None and existing.pointer.metadata_location is None
         if existing is not None and adopts:
             # A client of another API created the table without metadata.
@@ -200,7 +200,7 @@ class Definitions:
                 if schema.namespace and self._replays.is_done(receipt):
                     return success
                 missing = catalog.no_table(schema, statement.name, kind="Table")
-                table = catalog.find_table(schema, statement.name[-1])
+                table = catalog.find_table(schema, statement.name[-1], exactly=True)
                 if table is None:
                     raise missing
                 catalog.check_table(table, rights.DROP_ACTIONS, missing=missing)
@@ -268,7 +268,7 @@ class Definitions:
                     receipt = self._replays.receipt(database, execution.query_id, by=execution.by)
                     if self._replays.is_done(receipt):
                         return success
-                schema = catalog.schema(statement.name, database=session.database)
+                schema = catalog.schema(statement.name, database=session.database, exactly=True)
                 if not schema.namespace:
                     raise errors.unsupported("DROP SCHEMA INFORMATION_SCHEMA")
                 catalog.check_drop_schema(statement.name, schema)

@@ -179,8 +179,11 @@ class CatalogView:
             raise _no_database(ident.folded)
         return database
 
-    def schema(self, name: names.Name, *, database: str | None) -> Schema:
-        """Return the schema that a name of one or two parts means; database: the session's."""
+    def schema(self, name: names.Name, *, database: str | None, exactly: bool = False) -> Schema:
+        """Return the schema that a name of one or two parts means.
+
+        database: the session's. exactly: as for `find_table`.
+        """
         ident = name[-1]
         if len(name) == 2:
             database = self._find_database(name[0])
@@ -192,7 +195,7 @@ class CatalogView:
             if len(name) == 2 and not self._may_know_database(database):
                 raise self.hidden(name, database=database)
             return Schema(database=database, name=INFORMATION_SCHEMA, namespace=())
-        namespace = self._find_namespace(database, ident)
+        namespace = self._find_namespace(database, ident, exactly=exactly)
         if namespace is None:
             raise self.hidden(name, database=database)
         return Schema(database=database, name=idents.dotted(namespace), namespace=namespace)
@@ -209,14 +212,23 @@ class CatalogView:
         return Schema(database=database, name=schema, namespace=namespace)
 
     def has_schema(self, database: str, ident: names.Ident) -> bool:
-        """Say whether a database has a schema that ident means, seen or not."""
+        """Say whether a database has a schema of exactly that name, seen or not."""
         is_information = bool(names.find(ident, [INFORMATION_SCHEMA]))
-        return is_information or self._find_namespace(database, ident) is not None
+        return is_information or self._find_namespace(database, ident, exactly=True) is not None
 
     def find_table(
-        self, place: Schema, ident: names.Ident, *, kind: Literal["table", "view"] = "table"
+        self,
+        place: Schema,
+        ident: names.Ident,
+        *,
+        kind: Literal["table", "view"] = "table",
+        exactly: bool = False,
     ) -> FoundTable | None:
-        """Return the table, or the Iceberg view, that ident means in a schema, or None."""
+        """Return the table, or the Iceberg view, that ident means in a schema, or None.
+
+        exactly: an unquoted name means none that is stored in mixed case, as what creates or drops
+        must not: there it is another name.
+        """
         for spelling in names.spellings(ident):
             table = self.find(
                 idents.TableIdent(
@@ -226,7 +238,7 @@ class CatalogView:
             )
             if table is not None:
                 return table
-        if ident.quoted:
+        if ident.quoted or exactly:
             return None
         stored = self._table_names(place.database, place.namespace, limits.NAMES_COMPARED_MAX, kind)
         positions = names.find(ident, stored)
@@ -416,7 +428,9 @@ class CatalogView:
             return []
         return self._store.names(self._reading, place, kind, row.row.namespace_id, limit=names_max)
 
-    def _find_namespace(self, database: str, ident: names.Ident) -> idents.Namespace | None:
+    def _find_namespace(
+        self, database: str, ident: names.Ident, *, exactly: bool = False
+    ) -> idents.Namespace | None:
         place = self._place(database)
         if place is None:
             return None
@@ -424,6 +438,8 @@ class CatalogView:
             namespace = tuple(spelling.split("."))
             if self._store.find_namespace(self._reading, place, namespace) is not None:
                 return namespace
+        if exactly:
+            return None
         stored = sorted(itertools.islice(self._namespaces(database), limits.NAMES_COMPARED_MAX))
         positions = names.find(ident, [idents.dotted(namespace) for namespace in stored])
         return stored[positions[0]] if positions else None

@@ -702,6 +702,34 @@ def test_turning_autocommit_on_commits_the_open_transaction(tmp_path: Path, on: 
     sql_house.in_house(tmp_path, work)
 
 
+def test_an_unquoted_name_creates_and_drops_nothing_of_mixed_case(tmp_path: Path) -> None:
+    async def work(house: sql_house.House) -> None:
+        await house.run('create table "Foo" (a int)')
+        await house.run('insert into "Foo" values (1)')
+        assert await code_of(house, "drop table foo") == "002003"
+        (told,) = await house.rows("drop table if exists foo")
+        assert told == ("Drop statement executed successfully (FOO already dropped).",)
+        assert await house.rows("select a from foo") == [(1,)]  # read, for want of another
+
+        await house.run("create table foo (a int)")
+        await house.run("insert into foo values (2)")
+        assert await house.rows("select a from foo") == [(2,)]
+        await house.run("drop table foo")
+        await house.run("drop table if exists foo")
+        assert await house.rows('select a from "Foo"') == [(1,)]
+
+        await house.run('create schema "Bar"')
+        await house.run('create table "Bar".t (a int)')
+        assert await code_of(house, "drop schema bar") == "002003"
+        await house.run("drop schema if exists bar")
+        await house.run("create schema bar")
+        await house.run("drop schema bar")
+        await house.run("drop schema if exists bar")
+        assert await house.rows('select a from "Bar".t') == []
+
+    sql_house.in_house(tmp_path, work)
+
+
 def restarted(house: sql_house.House, record: bytes) -> None:
     """Give the house the session that a record on disk says."""
     fields = sessions._decode(record)
