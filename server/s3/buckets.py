@@ -142,10 +142,6 @@ async def refuse_absent(
     raise errors.NotConfigured(code, message, BucketName=operation.bucket)
 
 
-async def preflight(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    raise errors.CorsNotEnabled("CORSResponse: CORS is not enabled for this bucket.")
-
-
 def _check_region(constraint: str | None, region: str) -> None:
     """Raise unless a bucket can be created with this constraint at an endpoint of the region.
 

@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from server import xmltext
-from server.s3 import errors, fields
+from server.s3 import cors, errors, fields
 from storage import model
 
 _PART_FIELDS = frozenset({"ETag", "PartNumber"})
+_CORS_FIELDS = (
+    "ID", "AllowedMethod", "AllowedOrigin", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"
+)  # fmt: skip
 _TARGET_FIELDS = frozenset({"Key", "VersionId", "ETag"})
 _CHECKSUM_FIELDS: Mapping[str, str] = {
     f"Checksum{name.upper()}": name for name in fields.CHECKSUM_BYTES
@@ -103,7 +106,7 @@ def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
     return parts
 
 
-def parse_tagging(data: bytes) -> dict[str, str]:
+def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, str]:
     """Return the tags that PutObjectTagging sets; raises InvalidTag for those it may not."""
     root = _root(data, "Tagging")
     tag_set = root.child("TagSet")
@@ -115,7 +118,56 @@ def parse_tagging(data: bytes) -> dict[str, str]:
         if tag.name != "Tag" or name is None or value is None:
             raise _malformed()
         pairs.append((name.text, value.text))
-    return fields.check_tags(pairs)
+    return fields.check_tags(pairs, tags_max=tags_max)
+
+
+def parse_cors(data: bytes) -> tuple[cors.Rule, ...]:
+    """Return the rules of PutBucketCors; raises InvalidRequest for one that S3 does not take."""
+    if len(data) > cors.BYTES_MAX:
+        raise errors.InvalidRequest(f"A CORS configuration has at most {cors.BYTES_MAX} bytes")
+    root = _root(data, "CORSConfiguration")
+    rules = tuple(_cors_rule(child) for child in root.children)
+    if not 1 <= len(rules) <= cors.RULES_MAX:
+        raise _malformed()
+    return rules
+
+
+def _cors_rule(element: xmltext.Element) -> cors.Rule:
+    texts: dict[str, list[str]] = {name: [] for name in _CORS_FIELDS}
+    for child in element.children:
+        if child.name not in texts:
+            raise _malformed()
+        texts[child.name].append(child.text.strip())
+    methods, origins = texts["AllowedMethod"], texts["AllowedOrigin"]
+    ages, ids = texts["MaxAgeSeconds"], texts["ID"]
+    if element.name != "CORSRule" or not methods or not origins or len(ages) > 1 or len(ids) > 1:
+        raise _malformed()
+    for method in methods:
+        if method not in cors.METHODS:
+            raise errors.InvalidRequest(
+                "Found unsupported HTTP method in CORS config. Unsupported method is " + method
+            )
+    for name in ("AllowedOrigin", "AllowedHeader"):
+        for pattern in texts[name]:
+            if pattern.count(cors.STAR) > 1:
+                raise errors.InvalidRequest(
+                    f'{name} "{pattern}" can not have more than one wildcard.'
+                )
+    for name in (*origins, *texts["AllowedHeader"], *texts["ExposeHeader"]):
+        if not (name.isascii() and name.isprintable() and name):
+            raise _malformed()
+    if ages and not (ages[0].isascii() and ages[0].isdigit() and len(ages[0]) <= 9):
+        raise _malformed()
+    if ids and len(ids[0]) > 255:
+        raise errors.InvalidRequest("The ID of a CORS rule has at most 255 characters")
+    return cors.Rule(
+        id=ids[0] if ids else "",
+        methods=tuple(methods),
+        origins=tuple(origins),
+        headers=tuple(texts["AllowedHeader"]),
+        expose=tuple(texts["ExposeHeader"]),
+        max_age_seconds=int(ages[0]) if ages else None,
+    )
 
 
 def _target(element: xmltext.Element) -> ObjectToDelete:

@@ -132,4 +132,8 @@ class FileMissing(S3Error):
 
 
 class CorsNotEnabled(S3Error):
-    """A preflight request meets a bucket without CORS rules."""
+    """A bucket has no CORS rule that allows what a preflight request asks."""
+
+
+class PreflightIncomplete(S3Error):
+    """A preflight request does not say from where, or what, the browser wants to send."""

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
+from collections.abc import Awaitable
 
 from server import asgi, calls, dispatch
 from server.access import decide
 from server.access import model as access_model
 from server.auth import verify
-from server.s3 import engines, errors, fields, guard, routes, rows, wire_errors
+from server.s3 import (
+    cors,
+    engines,
+    errors,
+    fields,
+    guard,
+    operations,
+    routes,
+    rows,
+    wire_errors,
+)
+from storage import errors as storage_errors
 from storage import opening
 
 
@@ -66,6 +78,8 @@ class S3Face:
         source_owner = headers.get("x-amz-source-expected-bucket-owner")
         if owner is not None or source_owner is not None:
             operation = self._expecting(row, owner, source_owner)
+        if b"origin" in request.headers.joined:
+            operation = self._crossing(operation)
         return calls.Call(operation, value, request, guard.Rulings(self._guard))
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
@@ -76,11 +90,51 @@ class S3Face:
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
         """Return S3's answer to an error."""
-        return wire_errors.encode(
+        response = wire_errors.encode(
             error,
             resource=urllib.parse.unquote(request.raw_path, errors="replace"),
             request_id=request.request_id,
         )
+        if b"origin" in request.headers.joined:
+            return self._allow_origin(response, request)
+        return response
+
+    def _crossing(self, operation: calls.Operation) -> calls.Operation:
+        """Return an operation whose answer a page of another origin may read, if rules allow."""
+        handler = operation.handler
+        if handler is None:
+            return operation
+
+        async def wait(outcome: Awaitable[asgi.Response], request: asgi.Request) -> asgi.Response:
+            return self._allow_origin(await outcome, request)
+
+        def handle(
+            services: engines.S3Services, call: calls.Call
+        ) -> asgi.Response | Awaitable[asgi.Response]:
+            outcome = handler(services, call)
+            if isinstance(outcome, asgi.Response):
+                return self._allow_origin(outcome, call.request)
+            return wait(outcome, call.request)
+
+        return dataclasses.replace(operation, handler=handle)
+
+    def _allow_origin(self, response: asgi.Response, request: asgi.Request) -> asgi.Response:
+        """Return an answer with the headers that the bucket's CORS rules give it."""
+        if request.method == "OPTIONS":
+            return response  # its handler judged the origin
+        wanted = cors.parse_wanted(request.headers.joined, request.method)
+        if wanted is None:
+            return response
+        try:
+            host_bucket = dispatch.bucket_of_host(request.host, self._domain)
+            name, _ = operations.locate(request.raw_path, host_bucket)
+            bucket = self.services.buckets.get(name)
+        except (errors.InvalidUri, storage_errors.NoSuchBucket):
+            return response
+        headers = cors.allow(cors.rules_of(bucket.settings.get(cors.SETTING)), wanted)
+        if headers is None:
+            return response
+        return response._replace(headers=(*response.headers, *headers))
 
     def _expecting(
         self, row: routes.S3Row, owner: str | None, source_owner: str | None

@@ -33,6 +33,9 @@ USER_METADATA_BYTES_MAX = 2048
 TAGS_MAX = 10
 
 
+BUCKET_TAGS_MAX = 50
+
+
 TAG_KEY_CHARS_MAX = 128
 
 
@@ -539,10 +542,11 @@ def parse_checksum_type(headers: preconditions.HeaderView) -> model.ChecksumType
     raise errors.InvalidRequest("Value for x-amz-checksum-type header is invalid.")
 
 
-def check_tags(tags: Sequence[tuple[str, str]]) -> dict[str, str]:
+def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> dict[str, str]:
     """Return the tags by key; raises TooManyTags, or InvalidTag for one that breaks a rule."""
-    if len(tags) > TAGS_MAX:
-        raise errors.TooManyTags(f"Object tags cannot be greater than {TAGS_MAX}")
+    if len(tags) > tags_max:
+        what = "Object" if tags_max == TAGS_MAX else "Bucket"
+        raise errors.TooManyTags(f"{what} tags cannot be greater than {tags_max}")
     values: dict[str, str] = {}
     for name, value in tags:
         if not name or len(name) > TAG_KEY_CHARS_MAX:

@@ -47,6 +47,14 @@ class CreateBucket:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PutConfiguration:
+    """Replace one configuration of a bucket; the body is the document."""
+
+    bucket: str
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ListObjects:
     bucket: str
     prefix: str = ""
@@ -369,6 +377,12 @@ def parse_put_versioning(
 ) -> PutBucketVersioning:
     fields.check_headers_done(headers)
     return PutBucketVersioning(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
+def parse_put_configuration(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> PutConfiguration:
+    return PutConfiguration(bucket=bucket, integrity=fields.parse_integrity(headers))
 
 
 def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:

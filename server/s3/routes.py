@@ -23,6 +23,9 @@ Parse: TypeAlias = Callable[[str, str, operations.Query, operations.Headers], An
 Condition: TypeAlias = Callable[[str, operations.Query, operations.Headers], bool]
 """Says by bucket, query and headers whether a row is meant, where scope and method do not tell."""
 
+_WITHOUT_SUBRESOURCE: Final = frozenset({"HEAD", "OPTIONS"})
+"""Methods that mean the object or bucket itself, whatever the query names. A browser asks by
+OPTIONS for the URL that it wants to send something else to."""
 _NO_QUERY: Final[operations.Query] = MappingProxyType({})
 
 
@@ -86,7 +89,7 @@ class RouteTable:
             else _NO_QUERY
         )
         subresource = ""
-        if query and method != "HEAD":
+        if query and method not in _WITHOUT_SUBRESOURCE:
             for name in query:
                 if (scope, name) in self._subresources:
                     subresource = name

@@ -16,6 +16,8 @@ from server import asgi, calls
 from server.auth import callers
 from server.s3 import (
     buckets,
+    configurations,
+    cors,
     deletes,
     demands,
     engines,
@@ -117,8 +119,49 @@ def _preflight(scope: routes.Scope) -> routes.S3Row:
         scope,
         parse=operations.parse_target,
         demands=calls.demand_nothing,
-        handler=buckets.preflight,
+        handler=configurations.preflight,
         status=None,
+        # A browser sends it without the signature of the request that is to follow.
+        authentication=callers.Authentication.NONE,
+    )
+
+
+def _delete_configuration(name: str, subresource: str, setting: str, action: str) -> routes.S3Row:
+    """Return the row that removes a configuration."""
+    return _row(
+        name,
+        "DELETE",
+        "bucket",
+        subresource,
+        parse=operations.parse_target,
+        demands=demands.on_bucket(action),
+        handler=functools.partial(configurations.delete_configuration, setting),
+    )
+
+
+def _put_configuration(name: str, subresource: str, action: str, handler: Handler) -> routes.S3Row:
+    """Return the row that replaces a configuration by the document in its body."""
+    return _row(
+        name,
+        "PUT",
+        "bucket",
+        subresource,
+        parse=operations.parse_put_configuration,
+        demands=demands.on_bucket(action),
+        handler=handler,
+    )
+
+
+def _get_configuration(name: str, subresource: str, action: str, handler: Handler) -> routes.S3Row:
+    """Return the row that shows a configuration."""
+    return _row(
+        name,
+        "GET",
+        "bucket",
+        subresource,
+        parse=operations.parse_target,
+        demands=demands.on_bucket(action),
+        handler=handler,
     )
 
 
@@ -414,12 +457,23 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         handler=listing.list_object_versions,
     ),
     _preflight("bucket"),
-    _absent(
-        "GetBucketCors",
-        "cors",
-        "NoSuchCORSConfiguration",
-        "The CORS configuration does not exist",
-        action="s3:GetBucketCORS",
+    _get_configuration("GetBucketCors", "cors", "s3:GetBucketCORS", configurations.get_bucket_cors),
+    _put_configuration("PutBucketCors", "cors", "s3:PutBucketCORS", configurations.put_bucket_cors),
+    _delete_configuration("DeleteBucketCors", "cors", cors.SETTING, "s3:PutBucketCORS"),
+    _get_configuration(
+        "GetBucketTagging",
+        "tagging",
+        "s3:GetBucketTagging",
+        configurations.get_bucket_tagging,
+    ),
+    _put_configuration(
+        "PutBucketTagging",
+        "tagging",
+        "s3:PutBucketTagging",
+        configurations.put_bucket_tagging,
+    ),
+    _delete_configuration(
+        "DeleteBucketTagging", "tagging", configurations.TAGS, "s3:PutBucketTagging"
     ),
     _absent(
         "GetBucketEncryption",
@@ -469,12 +523,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         action="s3:GetReplicationConfiguration",
     ),
     _absent(
-        "GetBucketTagging",
-        "tagging",
-        "NoSuchTagSet",
-        "The TagSet does not exist",
-    ),
-    _absent(
         "GetBucketWebsite",
         "website",
         "NoSuchWebsiteConfiguration",
@@ -510,8 +558,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketAnalyticsConfiguration", "GET", "bucket", "analytics"),
     _unimplemented("PutBucketAnalyticsConfiguration", "PUT", "bucket", "analytics"),
     _unimplemented("DeleteBucketAnalyticsConfiguration", "DELETE", "bucket", "analytics"),
-    _unimplemented("PutBucketCors", "PUT", "bucket", "cors"),
-    _unimplemented("DeleteBucketCors", "DELETE", "bucket", "cors"),
     _unimplemented("PutBucketEncryption", "PUT", "bucket", "encryption"),
     _unimplemented("DeleteBucketEncryption", "DELETE", "bucket", "encryption"),
     _unimplemented(
@@ -581,8 +627,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketRequestPayment", "GET", "bucket", "requestPayment"),
     _unimplemented("PutBucketRequestPayment", "PUT", "bucket", "requestPayment"),
     _unimplemented("CreateSession", "GET", "bucket", "session"),
-    _unimplemented("PutBucketTagging", "PUT", "bucket", "tagging"),
-    _unimplemented("DeleteBucketTagging", "DELETE", "bucket", "tagging"),
     _unimplemented("PutBucketWebsite", "PUT", "bucket", "website"),
     _unimplemented("DeleteBucketWebsite", "DELETE", "bucket", "website"),
     _unimplemented("GetObjectAcl", "GET", "object", "acl"),

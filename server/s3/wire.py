@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from server import xmltext
+from server.s3 import cors
 from storage import checksums, model, records
 
 Headers = tuple[tuple[str, str], ...]
@@ -278,6 +279,23 @@ def tagging(tags: Mapping[str, str]) -> bytes:
         for name, value in sorted(tags.items())
     ]
     return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
+
+
+def cors_configuration(rules: Iterable[cors.Rule]) -> bytes:
+    """Return GetBucketCors's answer."""
+    rows = []
+    for rule in rules:
+        columns = (
+            ("ID", (rule.id,) if rule.id else ()),
+            ("AllowedMethod", rule.methods),
+            ("AllowedOrigin", rule.origins),
+            ("AllowedHeader", rule.headers),
+            ("MaxAgeSeconds", () if rule.max_age_seconds is None else (str(rule.max_age_seconds),)),
+            ("ExposeHeader", rule.expose),
+        )
+        elements = "".join(_element(name, value) for name, values in columns for value in values)
+        rows.append(f"<CORSRule>{elements}</CORSRule>")
+    return document("CORSConfiguration", "".join(rows))
 
 
 def versioning(status: model.Versioning | None) -> bytes:

@@ -204,6 +204,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     errors.Forbidden: S3WireError(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: S3WireError(status=404, code="NotConfigured", fields=_own),
     errors.CorsNotEnabled: S3WireError(status=403, code="AccessForbidden", fields=_own),
+    errors.PreflightIncomplete: S3WireError(status=400, code="BadRequest", fields=_own),
     errors.NotAForm: S3WireError(status=412, code="PreconditionFailed", fields=_own),
     errors.MalformedForm: S3WireError(status=400, code="MalformedPOSTRequest", fields=_own),
     errors.FormTooLarge: S3WireError(status=400, code="MaxPostPreDataLengthExceeded", fields=_own),

@@ -13,8 +13,8 @@ from server.s3 import errors, fields, operations, routes, rows
 from storage import conditions, model
 
 ABSENT = frozenset({
-    "GetBucketCors", "GetBucketEncryption", "GetBucketLifecycleConfiguration",
-    "GetBucketOwnershipControls", "GetBucketPolicy", "GetBucketReplication", "GetBucketTagging",
+    "GetBucketEncryption", "GetBucketLifecycleConfiguration",
+    "GetBucketOwnershipControls", "GetBucketPolicy", "GetBucketReplication",
     "GetBucketWebsite", "GetObjectLockConfiguration", "GetPublicAccessBlock",
 })  # fmt: skip
 """Configurations that clients ask for before they work; no bucket has one."""

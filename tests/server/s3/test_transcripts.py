@@ -19,6 +19,7 @@ import pytest
 from tests.kit import s3 as kit
 
 FOLDER = Path(__file__).resolve().parents[2] / "golden" / "s3"
+PREFLIGHT = {"origin": "http://elsewhere", "access-control-request-method": "GET"}
 CRC32 = base64.b64encode(zlib.crc32(b"hello").to_bytes(4, "big")).decode()
 ETAG = f'"{hashlib.md5(b"hello").hexdigest()}"'
 EMPTY_MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
@@ -84,7 +85,7 @@ STORY = (
     case("get-bucket-policy-absent", "GET /golden?policy"),
     case("put-bucket-policy-not-implemented", "PUT /golden?policy", body=b"{}"),
     case("post-object-without-a-form", "POST /golden"),
-    case("preflight", "OPTIONS /golden/k", {"origin": "http://elsewhere"}, signed=False),
+    case("preflight", "OPTIONS /golden/k", PREFLIGHT, signed=False),
     case(
         "put-object",
         "PUT /golden/dir/a%20key",
