@@ -107,6 +107,10 @@ class Entering(Reading, Protocol):
         self, store: Store, start: bytes, stop: bytes, count: int
     ) -> list[tuple[bytes, bytes]]: ...
 
+    def take_columns(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> tuple[list[bytes], list[bytes]]: ...
+
 
 Derivation: TypeAlias = Callable[[Reading], Sequence[Write]]
 """Returns further writes, given a view with the Batch's own writes and those of earlier

@@ -124,13 +124,23 @@ class ReadView:
         self, store: Store, start: bytes, stop: bytes, count: int
     ) -> list[tuple[bytes, bytes]]:
         """Return the first count rows with start <= key < stop, ascending."""
+        return list(zip(*self.take_columns(store, start, stop, count), strict=True))
+
+    def take_columns(
+        self, store: Store, start: bytes, stop: bytes, count: int
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Return keys and values of the first count rows with start <= key < stop, ascending.
+
+        Each column is read on its own: that costs less than a tuple for each row.
+        """
         with self._transaction.cursor(db=self._databases[store]) as cursor:
             if not cursor.set_range(start):
-                return []
-            rows = list(itertools.islice(cursor, count))
-        if rows and rows[-1][0] >= stop:
-            del rows[bisect.bisect_left(rows, (stop,)) :]
-        return rows
+                return [], []
+            keys = list(itertools.islice(cursor.iternext(keys=True, values=False), count))
+            if keys and keys[-1] >= stop:
+                del keys[bisect.bisect_left(keys, stop) :]
+            cursor.set_range(start)
+            return keys, list(itertools.islice(cursor.iternext(keys=False), len(keys)))
 
     def scan(
         self, store: Store, start: bytes, stop: bytes | None = None, *, reverse: bool = False

@@ -168,12 +168,17 @@ def take(
         return None
     scope = _SCOPE.pack(bucket_id, ROOT)
     end = _SCOPE.pack(bucket_id, ROOT + 1) if stop is None else scope + stop.translate(_UP)
-    rows = entering.take(store, scope + start.translate(_UP), end, count)
-    names = b"".join([row[_SCOPE.size :] for row, _ in rows]).translate(_DOWN).split(_ENDED)
-    if len(names) != len(rows) + 1:  # a marker has no END, which it shares with the next key
+    addresses, values = entering.take_columns(store, scope + start.translate(_UP), end, count)
+    if not addresses:
+        return []
+    # All addresses at once: between two keys stand the END of one and the scope of the next. A key
+    # has no END, so this divides nothing else, and a marker, which has no END, is missed.
+    lead = scope.translate(_DOWN)
+    joined = b"".join(addresses).translate(_DOWN)
+    names = joined[len(lead) : -1].split(_ENDED + lead)
+    if len(names) != len(values) or not joined.endswith(_ENDED):
         return None
-    names.pop()  # behind the last END is nothing
-    return list(zip(names, [value for _, value in rows], strict=True))
+    return list(zip(names, values, strict=True))
 
 
 def _walk_node(

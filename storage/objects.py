@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -82,6 +83,9 @@ HIDDEN_MAX = 1000
 READ_BYTES_MAX = 64 << 20
 COMPARISONS_MAX = 4
 """Bodies with which one write is compared, byte for byte, before it is refused as a conflict."""
+_value: Final = operator.itemgetter(1)
+"""The value of a row, for whole pages of them."""
+
 InBucket: TypeAlias = str | BucketInfo
 """A bucket's name, or a bucket that was looked up before, which saves a lookup."""
 
@@ -848,7 +852,9 @@ class _ShownRows(_Rows):
         return next(self.walk(row[0]), None)
 
     def _are_shown(self, rows: Sequence[tuple[bytes, bytes]]) -> bool:
-        return not any(map(self._is_hidden, [value for _, value in rows]))
+        if not records.any_flagged(map(_value, rows)):
+            return True
+        return not any(map(self._is_hidden, map(_value, rows)))
 
 
 class _Born(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ Never reads the index: bytes in, values out. A record that cannot be decoded rai
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -166,6 +167,7 @@ class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
+_flags = operator.itemgetter(1)
 _encoder = msgspec.msgpack.Encoder()
 _objects = msgspec.msgpack.Decoder(ObjectRecord)
 _listed = msgspec.msgpack.Decoder(_ListedRecord)
@@ -258,6 +260,11 @@ def sequence(value: bytes) -> int:
 def versioning(value: bytes) -> Versioning | None:
     """Return the versioning in a bucket's record, without decoding it."""
     return _VERSIONING_OF_FLAG[value[1] & FLAGS_VERSIONING]
+
+
+def any_flagged(values: Iterable[bytes]) -> bool:
+    """Return whether one of some records has a flag, without decoding them."""
+    return any(map(_flags, values))
 
 
 def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 import email.utils
 import functools
-import itertools
 import re
 import urllib.parse
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from server import xmltext
 from server.s3 import cors
@@ -32,6 +32,12 @@ SECONDS_REMEMBERED = 1024
 
 ROWS_REMEMBERED = 8192
 """Rows of listings whose text is kept: readers of tables list the same folders again and again."""
+
+CHECKSUMS_REMEMBERED = 64
+"""Combinations of checksums whose text is kept; hardly any client mixes more."""
+
+OWNERS_REMEMBERED = 2
+"""Ways to show an owner for which rows are kept: not at all, and one account."""
 
 RECORD_BYTES_REMEMBERED_MAX = 1024
 """The longest record of an object whose row is kept."""
@@ -514,14 +520,40 @@ def _contents(
     keys = [key for key, _ in objects]
     if b"".join(keys).translate(None, _UNRESERVED_BYTES):
         keys = [encode_key(key.decode(), encode=encode).encode() for key in keys]
-    values = [value for _, value in objects]
-    remembered = max(map(len, values), default=0) <= RECORD_BYTES_REMEMBERED_MAX
-    rows = map(_remembered_row if remembered else _row, values, itertools.repeat(shown_owner))
     # Three pieces per object, put in place a whole column at a time.
     pieces = [b"<Contents><Key>"] * (3 * len(keys))
     pieces[1::3] = keys
-    pieces[2::3] = rows
+    pieces[2::3] = _rows_of(shown_owner).find([value for _, value in objects])
     return b"".join(pieces)
+
+
+class _Rows:
+    """What listings show of objects behind their keys, by their records, where owners are shown in
+    one way. Mutable; bounded. A page of rows that are remembered is found without a call for each.
+    """
+
+    def __init__(self, shown_owner: str) -> None:
+        self._shown_owner = shown_owner
+        self._rows: dict[bytes, bytes] = {}
+
+    def find(self, values: Sequence[bytes]) -> list[bytes]:
+        """Return the rows of some records."""
+        remembered = list(map(self._rows.get, values))
+        if None not in remembered:
+            return cast("list[bytes]", remembered)
+        if len(self._rows) + len(values) > ROWS_REMEMBERED:
+            self._rows.clear()
+        rows = []
+        for value, row in zip(values, remembered, strict=True):
+            if row is None:
+                row = _row(value, self._shown_owner)
+                if len(value) <= RECORD_BYTES_REMEMBERED_MAX:
+                    self._rows[value] = row
+            rows.append(row)
+        return rows
+
+
+_rows_of = functools.lru_cache(OWNERS_REMEMBERED)(_Rows)
 
 
 def _row(value: bytes, shown_owner: str) -> bytes:
@@ -535,7 +567,8 @@ def _row(value: bytes, shown_owner: str) -> bytes:
     ).encode()
 
 
-def _listed_checksum(algorithms: Sequence[str], checksum_type: model.ChecksumType) -> str:
+@functools.lru_cache(CHECKSUMS_REMEMBERED)
+def _listed_checksum(algorithms: tuple[str, ...], checksum_type: model.ChecksumType) -> str:
     """Return what a listing shows of an object's checksums."""
     rows = "".join(
         f"<ChecksumAlgorithm>{name.upper()}</ChecksumAlgorithm>"
@@ -543,9 +576,6 @@ def _listed_checksum(algorithms: Sequence[str], checksum_type: model.ChecksumTyp
     )
     shown_type = checksum_type if algorithms else "FULL_OBJECT"
     return f"{rows}<ChecksumType>{shown_type}</ChecksumType>"
-
-
-_remembered_row = functools.lru_cache(ROWS_REMEMBERED)(_row)
 
 
 def _common_prefixes(prefixes: Sequence[str], *, encode: bool) -> str:

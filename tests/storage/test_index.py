@@ -408,6 +408,8 @@ def test_take_gives_the_first_rows_of_a_scan(index: Index) -> None:
                 for count in (1, 2, 9):
                     expected = list(view.scan(STORE, start, stop))[:count]
                     assert view.take(STORE, start, stop, count) == expected
+                    keys, values = view.take_columns(STORE, start, stop, count)
+                    assert list(zip(keys, values, strict=True)) == expected
 
 
 def test_stores_do_not_share_keys(index: Index) -> None:
