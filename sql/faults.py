@@ -69,7 +69,9 @@ def _of_plan(message: str, query_id: str) -> errors.SqlError:
 UNGROUPED = re.compile(r'column "(.+?)" must appear in the GROUP BY')
 DISTINCT = re.compile(r"\b(\w+)\(DISTINCT\) aggregations are not available")
 COLUMN = re.compile(r"([^.#]+)#\d+\.([^.#]+)")
-SUBQUERY = re.compile(r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref)\b")
+SUBQUERY = re.compile(
+    r"\b(?:ScalarSubquery|InSubquery|Exists|OuterReference|outer_ref|scalar_subquery_to_join)\b"
+)
 
 
 def _pattern_fault(text: str) -> tuple[str, str]:

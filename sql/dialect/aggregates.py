@@ -39,7 +39,7 @@ def count(call: FunctionCall) -> Bound:
     operands = call.args
     if len(operands) == 1:
         return _count(f"{'DISTINCT ' if call.distinct else ''}{operands[0].sql}", call, operands)
-    present = " AND ".join(f"({operand.sql} IS NOT NULL)" for operand in operands)
+    present = " AND ".join(f"({rewrites.shared(operand).sql} IS NOT NULL)" for operand in operands)
     if not call.distinct:
         return _count(f"CASE WHEN {present} THEN 1 END", call, operands)
     row = ", ".join(operand.sql for operand in operands)
@@ -181,7 +181,7 @@ def boolean_of(engine_name: str) -> builders.Builder:
 
 
 def boolxor_agg(call: FunctionCall) -> Bound:
-    operand = rewrites.as_boolean(call.arg(0))
+    operand = rewrites.shared(rewrites.as_boolean(call.arg(0)))
     present = f"count({operand.sql}){call.over}"
     true = f"count(CASE WHEN {operand.sql} THEN 1 END){call.over}"
     sql = f"(CASE WHEN {present} > 0 THEN {true} = 1 END)"
@@ -223,7 +223,7 @@ def best_by(direction: str) -> builders.Builder:
     """MAX_BY and MIN_BY: the first argument where the second is greatest or least."""
 
     def build(call: FunctionCall) -> Bound:
-        value, key = call.arg(0), call.arg(1)
+        value, key = call.arg(0), rewrites.shared(call.arg(1))
         if call.over:
             raise call.refuse("OVER")
         present = f"CASE WHEN {key.sql} IS NOT NULL THEN {value.sql} END"

@@ -31,6 +31,8 @@ class Bound:
     """One expression. literal: its value, when it is a constant. origin: (table use, column).
 
     chain: "sum" or "product" when sql is a parenthesis that one more term of that kind may open.
+    terms: of a sum that is added at twice the width, its text before the cast to its type.
+    is_volatile: each occurrence of sql in the engine's text has a value of its own.
     """
 
     sql: str
@@ -41,6 +43,8 @@ class Bound:
     literal: Any = UNKNOWN
     origin: tuple[int, int] | None = None
     chain: str = ""
+    terms: str = ""
+    is_volatile: bool = False
 
     @property
     def is_literal(self) -> bool:
@@ -58,6 +62,7 @@ def derived(
         nullable=any(part.nullable for part in operands) if nullable is None else nullable,
         aggregate=any(part.aggregate for part in operands),
         window=any(part.window for part in operands),
+        is_volatile=any(part.is_volatile for part in operands),
     )
 
 

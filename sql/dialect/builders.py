@@ -118,6 +118,7 @@ class FunctionCall:
             nullable=nullable,
             aggregate=not self.over or any(part.aggregate for part in parts),
             window=bool(self.over) or any(part.window for part in parts),
+            is_volatile=any(part.is_volatile for part in parts),
         )
 
 

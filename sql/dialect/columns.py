@@ -35,9 +35,11 @@ def ident(node: Any) -> names.Ident:
 
 
 def table_name(node: exp.Table) -> names.Name:
-    """Return the parts of a table's name."""
-    parts = [node.args.get("catalog"), node.args.get("db"), node.this]
-    return tuple(ident(part) for part in parts if part)
+    """Return the parts of a table's name. Between two dots stands the schema PUBLIC."""
+    database, schema = node.args.get("catalog"), node.args.get("db")
+    if database and not schema:
+        return ident(database), names.PUBLIC, ident(node.this)
+    return tuple(ident(part) for part in (database, schema, node.this) if part)
 
 
 def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlType:

@@ -122,7 +122,7 @@ def _placeholder(node: exp.Placeholder, scope: NameResolver) -> Bound:
 def _parameter(node: exp.Parameter, scope: NameResolver) -> Bound:
     name = node.this.name
     if name.isdecimal():
-        return scope.column(exp.column(exp.to_identifier(f"${name}", quoted=True)))
+        return scope.column(exp.Column(this=node))
     value = scope.environment.variables.get(name.upper())
     if value is None:
         raise errors.SqlError(
@@ -281,7 +281,7 @@ def _concat(node: exp.DPipe, scope: NameResolver) -> Bound:
 def _between(node: exp.Between, scope: NameResolver) -> Bound:
     if node.args.get("symmetric"):
         raise errors.unsupported("BETWEEN SYMMETRIC")
-    operand = bind(node.this, scope)
+    operand = rewrites.shared(bind(node.this, scope))
     low = rewrites.compare(operand, bind(node.args["low"], scope), ">=")
     high = rewrites.compare(operand, bind(node.args["high"], scope), "<=")
     return bounds.derived(f"({low.sql} AND {high.sql})", sqltypes.BOOLEAN, [low, high])
@@ -313,6 +313,7 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Bound:
         listed = ", ".join(pair[1].sql for pair in pairs)
         sql = f"({pairs[0][0].sql} {word} ({listed}))"
         return bounds.derived(sql, sqltypes.BOOLEAN, [operands[0], *members])
+    rewrites.shared(operands[0])
     each = [rewrites.compare(operands[0], member, "=") for member in members]
     sql = bounds.joined([part.sql for part in each], "OR")
     sql = f"(NOT {sql})" if negated else sql
@@ -372,6 +373,7 @@ def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Bound
 def _like_many(
     value: Bound, patterns: Any, scope: NameResolver, *, escape: str | None, ignore_case: bool
 ) -> Bound:
+    rewrites.shared(value)
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
     parts = [
@@ -402,15 +404,15 @@ def _regexp(node: exp.RegexpLike, scope: NameResolver) -> Bound:
 
 
 def _case(node: exp.Case, scope: NameResolver) -> Bound:
-    operand = bind(node.this, scope) if node.this is not None else None
-    whens = []
-    for branch in node.args["ifs"]:
-        condition = bind(branch.this, scope)
-        if operand is not None:
-            condition = rewrites.compare(operand, condition, "=")
-        whens.append((rewrites.as_boolean(condition), bind(branch.args["true"], scope)))
+    whens = [
+        (bind(branch.this, scope), bind(branch.args["true"], scope)) for branch in node.args["ifs"]
+    ]
     default = node.args.get("default")
-    return rewrites.case(whens, None if default is None else bind(default, scope))
+    otherwise = None if default is None else bind(default, scope)
+    if node.this is not None:
+        return rewrites.switch(bind(node.this, scope), whens, otherwise, "=")
+    tests = [(rewrites.as_boolean(condition), result) for condition, result in whens]
+    return rewrites.case(tests, otherwise)
 
 
 def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Bound:

@@ -130,7 +130,7 @@ def _substring(call: FunctionCall) -> Bound:
         length = f", {count.sql}"
     if isinstance(start.literal, int) and start.literal >= 0:
         return builders.text_result(f"substr({value.sql}, {max(start.literal, 1)}{length})", parts)
-    places = (start.sql, f"character_length({value.sql})")
+    places = (start.sql, f"character_length({rewrites.shared(value).sql})")
     place = ", ".join(sqltypes.exactly(item, sqltypes.integer()) for item in places)
     return builders.text_result(f"substr({value.sql}, _place({place}){length})", parts)
 
@@ -179,6 +179,8 @@ def _position(call: FunctionCall) -> Bound:
     start = call.whole(2)
     if start < 1:
         raise call.refuse("a start below 1")
+    for part in (needle, value):
+        rewrites.shared(part)
     position = f"strpos(substr({value.sql}, {start}), {needle.sql})"
     sql = f"(CASE WHEN {position} = 0 THEN 0 ELSE {position} + {start - 1} END)"
     return builders.small_integer(sql, [needle, value])
@@ -410,14 +412,14 @@ def _mod(call: FunctionCall) -> Bound:
 
 
 def _sign(call: FunctionCall) -> Bound:
-    value = rewrites.as_number(call.arg(0))
+    value = rewrites.shared(rewrites.as_number(call.arg(0)))
     sql = f"(CASE WHEN {value.sql} > 0 THEN 1 WHEN {value.sql} < 0 THEN -1"
     sql += f" WHEN {value.sql} = 0 THEN 0 END)"
     return bounds.derived(sql, sqltypes.integer(1, -1, 1), [value])
 
 
 def _square(call: FunctionCall) -> Bound:
-    value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    value = rewrites.shared(rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL))
     return builders.real_result(f"({value.sql} * {value.sql})", [value])
 
 
@@ -433,7 +435,7 @@ def _random(call: FunctionCall) -> Bound:
     high = sqltypes.exactly(f"({half} - {bounds.real(2.0**31).sql})", sqltypes.integer())
     low = sqltypes.exactly(half, sqltypes.integer())
     sql = f"({high} * {1 << 32} + {low})"
-    return Bound(sql=sql, type=sqltypes.integer(), nullable=False)
+    return Bound(sql=sql, type=sqltypes.integer(), nullable=False, is_volatile=True)
 
 
 SHIFT_MAX = 62
@@ -461,12 +463,13 @@ def _bits(operator: str) -> builders.Builder:
 
 
 def _bitxor(call: FunctionCall) -> Bound:
-    either, both = _bits("|")(call), _bits("&")(call)
+    either, both = (rewrites.shared(_bits(operator)(call)) for operator in "|&")
     return bounds.derived(f"({either.sql} - {both.sql})", sqltypes.integer(), [either, both])
 
 
 def _div0(call: FunctionCall) -> Bound:
     dividend, divisor = (rewrites.as_number(item) for item in call.args)
+    rewrites.shared(divisor)
     # The divisor is made non-zero first: a CASE alone does not prevent the division.
     safe = bounds.derived(f"nullif({divisor.sql}, 0)", divisor.type, [divisor], nullable=True)
     quotient = rewrites.divide(dividend, safe)
@@ -500,7 +503,11 @@ def _nvl2(call: FunctionCall) -> Bound:
 
 def _nullif(call: FunctionCall) -> Bound:
     left, right = call.args
-    same = rewrites.compare(left, right, "=")
+    if left.is_volatile and sqltypes.same_in_engine(left.type, right.type):
+        return bounds.derived(
+            rewrites.call("nullif", left, right), left.type, [left, right], nullable=True
+        )
+    same = rewrites.compare(rewrites.shared(left), right, "=")
     kind = sqltypes.TEXT if left.type.kind == "null" else left.type
     return rewrites.case([(same, bounds.null(kind))], left)
 
@@ -519,9 +526,9 @@ def _decode(call: FunctionCall) -> Bound:
     value, *rest = call.args
     whens = []
     while len(rest) >= 2:
-        whens.append((rewrites.compare(value, rest[0], "IS NOT DISTINCT FROM"), rest[1]))
+        whens.append((rest[0], rest[1]))
         rest = rest[2:]
-    return rewrites.case(whens, rest[0] if rest else None)
+    return rewrites.switch(value, whens, rest[0] if rest else None, "IS NOT DISTINCT FROM")
 
 
 def _equal_null(call: FunctionCall) -> Bound:
@@ -631,7 +638,7 @@ def _last_query_id(call: FunctionCall) -> Bound:
 
 
 def _uuid_string(call: FunctionCall) -> Bound:
-    return Bound(sql="uuid()", type=sqltypes.TEXT, nullable=False)
+    return Bound(sql="uuid()", type=sqltypes.TEXT, nullable=False, is_volatile=True)
 
 
 FUNCTIONS: Mapping[str, builders.Function] = {

@@ -108,6 +108,7 @@ def extract(part: str, operand: Bound) -> Bound:
             phase="COMPILATION",
         )
     if part == "dayofweekiso":
+        rewrites.shared(moment)
         sql = f"(CASE WHEN date_part('dow', {moment.sql}) = 0 THEN 7"
         sql += f" ELSE date_part('dow', {moment.sql}) END)"
         return builders.small_integer(sql, [moment], 1, 7)
@@ -259,9 +260,8 @@ def difference(part: str, start: Bound, end: Bound) -> Bound:
     micros = rewrites.MICROSECONDS.get(part, 1)
     ends = [_micros(name, moment) for moment in (last, first)]
     sql = f"(({ends[0]} - {ends[1]}) / {micros})"
-    if part == "nanosecond":
-        sql = f"({sql} * 1000)"
-    return bounds.derived(sql, kind, parts)
+    count = bounds.derived(sql, kind, parts)
+    return rewrites.multiply(count, bounds.integer(1000)) if part == "nanosecond" else count
 
 
 def _ordinal(part: str, moment: Bound) -> str:
@@ -389,8 +389,11 @@ def _scaled_epoch(
 ) -> Bound:
     if not operand.type.is_integer or scale not in (0, 3, 6, 9):
         raise call.refuse("a scale")
-    operator, factor = {0: ("*", 10**6), 3: ("*", 10**3), 6: ("*", 1), 9: ("/", 10**3)}[scale]
-    micros = f"(arrow_cast({operand.sql}, 'Int64') {operator} {factor})"
+    if scale == 9:
+        micros = f"(arrow_cast({operand.sql}, 'Int64') / 1000)"
+    else:
+        exact = rewrites.multiply(operand, bounds.integer(10 ** (6 - scale)))
+        micros = sqltypes.exactly(exact.sql, sqltypes.integer())
     if target.kind == "timestamp_ltz":
         return rewrites.at_instant(micros, [operand])
     moment = bounds.derived(

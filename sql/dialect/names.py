@@ -39,6 +39,9 @@ class Ident:
 
 Name = tuple[Ident, ...]
 
+PUBLIC = Ident(text="PUBLIC")
+"""The schema that is meant by `database..table`."""
+
 
 def parse(identifier: str) -> Ident:
     """Return the identifier that a login's text spells: quoted if it stands in double quotes."""

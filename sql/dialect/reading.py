@@ -106,8 +106,10 @@ class TokenReader:
         return tuple(idents)
 
     def name(self) -> names.Name:
-        """Read one to three identifiers joined by dots."""
+        """Read one to three identifiers joined by dots; `a..b` is in the schema PUBLIC."""
         parts = [self.ident()]
+        if self.accept(".", "."):
+            return parts[0], names.PUBLIC, self.ident()
         while len(parts) < 3 and self.accept("."):
             parts.append(self.ident())
         return tuple(parts)

@@ -25,6 +25,16 @@ def call(name: str, *arguments: Bound) -> str:
     return f"{name}({', '.join(argument.sql for argument in arguments)})"
 
 
+def shared(operand: Bound) -> Bound:
+    """Return an operand that the engine's text will hold more than once.
+
+    Raises SqlError for one that would have another value each time.
+    """
+    if operand.is_volatile:
+        raise errors.unsupported("RANDOM or UUID_STRING where its value is used more than once")
+    return operand
+
+
 def as_arrow(operand: Bound, kind: sqltypes.SqlType) -> str:
     """Return operand in exactly the engine's type of kind; kernels accept no other."""
     return sqltypes.exactly(operand.sql, kind)
@@ -153,6 +163,7 @@ def _cast_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound
     if not shorter:
         return bounds.retyped(operand, sqltypes.text(target.length or source.length))
     if lenient:
+        shared(operand)
         sql = (
             f"(CASE WHEN character_length({operand.sql}) <= {target.length} THEN {operand.sql} END)"
         )
@@ -202,6 +213,7 @@ def _cast_to_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) ->
 
 
 def _cast_from_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
+    shared(operand)
     sql = f"CASE WHEN {operand.sql} THEN 1 WHEN NOT {operand.sql} THEN 0 END"
     one_bit = bounds.derived(f"({sql})", sqltypes.integer(1, 0, 1), [operand])
     return one_bit if target.kind == "fixed" and target.scale == 0 else cast(one_bit, target)
@@ -395,11 +407,22 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     if kind.is_integer:
         return bounds.chained(left, sign, right, kind)
     left, right = _widened(left), _widened(right)
-    if kind == left.type and kind.precision == sqltypes.PRECISION_MAX:
-        # No sum becomes wider than this, so that the engine's own type can stay.
-        return bounds.chained(left, sign, right, kind)
+    whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
+    if whole + kind.scale + 1 > sqltypes.PRECISION_MAX:
+        return _add_at_twice_the_width(left, sign, right, kind)
     result = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
     return _settled(result, kind)
+
+
+def _add_at_twice_the_width(left: Bound, sign: str, right: Bound, kind: sqltypes.SqlType) -> Bound:
+    """Return a sum that may have more than 38 digits; the cast to its type then fails.
+
+    A chain of such terms stays flat, however long it is.
+    """
+    first = left.terms or f"arrow_cast({left.sql}, '{double_width(left.type)}')"
+    terms = f"{first} {sign} arrow_cast({right.sql}, '{double_width(right.type)}')"
+    total = bounds.derived(sqltypes.exactly(f"({terms})", kind), kind, [left, right])
+    return dataclasses.replace(total, terms=terms)
 
 
 def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
@@ -515,7 +538,7 @@ def multiply(left: Bound, right: Bound) -> Bound:
         return bounds.chained(left, "*", right, kind)
     left, right = _widened(left), _widened(right)
     engine_scale = left.type.scale + right.type.scale
-    if engine_scale > kind.scale and left.type.precision + right.type.precision > 38:
+    if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
         sides = [f"arrow_cast({side.sql}, '{double_width(side.type)}')" for side in (left, right)]
         exact = sqltypes.exactly(f"({' * '.join(sides)})", kind)
@@ -744,8 +767,13 @@ def coalesce(operands: Sequence[Bound]) -> Bound:
     return bounds.derived(call("coalesce", *parts), kind, parts, nullable=nullable)
 
 
-def case(whens: Sequence[tuple[Bound, Bound]], otherwise: Bound | None) -> Bound:
-    """Return CASE WHEN ... THEN ... ELSE ... END over conditions that are booleans already."""
+def case(
+    whens: Sequence[tuple[Bound, Bound]], otherwise: Bound | None, *, operand: Bound | None = None
+) -> Bound:
+    """Return CASE WHEN ... THEN ... ELSE ... END over conditions that are booleans already.
+
+    operand: what the conditions, then values of its own type, are compared with.
+    """
     results = [result for _, result in whens] + ([otherwise] if otherwise is not None else [])
     parts, kind = unify(results, "CASE")
     branches = " ".join(
@@ -755,11 +783,29 @@ def case(whens: Sequence[tuple[Bound, Bound]], otherwise: Bound | None) -> Bound
     tail = f" ELSE {parts[-1].sql}" if otherwise is not None else ""
     nullable = otherwise is None or any(part.nullable for part in parts)
     return bounds.derived(
-        f"(CASE {branches}{tail} END)",
+        f"(CASE {'' if operand is None else operand.sql} {branches}{tail} END)",
         kind,
-        [*(condition for condition, _ in whens), *parts],
+        [*([] if operand is None else [operand]), *(condition for condition, _ in whens), *parts],
         nullable=nullable,
     )
+
+
+def switch(
+    operand: Bound, whens: Sequence[tuple[Bound, Bound]], otherwise: Bound | None, operator: str
+) -> Bound:
+    """Return the result of the first value that operand equals. operator: that compares them."""
+    if not operand.is_volatile:
+        tests = [(compare(operand, value, operator), result) for value, result in whens]
+        return case(tests, otherwise)
+    values = []
+    for value, _ in whens:
+        ours, theirs = comparable(operand, value)
+        if ours.sql != operand.sql or value.nullable:
+            shared(operand)
+        values.append(theirs)
+    # The engine's own form has its operand once.
+    tests = [(value, result) for value, (_, result) in zip(values, whens, strict=True)]
+    return case(tests, otherwise, operand=operand)
 
 
 def any_null(operands: Sequence[Bound]) -> str:
@@ -770,8 +816,9 @@ def extreme(operands: Sequence[Bound], name: str) -> Bound:
     """Return GREATEST or LEAST: NULL if an operand is."""
     parts, kind = unify(operands, name.upper())
     sql = call(name, *parts)
-    if any(part.nullable for part in parts):
-        sql = f"(CASE WHEN {any_null(parts)} THEN NULL ELSE {sql} END)"
+    nullable = [shared(part) for part in parts if part.nullable]
+    if nullable:
+        sql = f"(CASE WHEN {any_null(nullable)} THEN NULL ELSE {sql} END)"
     return bounds.derived(sql, kind, parts)
 
 

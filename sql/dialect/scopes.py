@@ -108,6 +108,7 @@ class QueryScope:
         self.bound_aliases: dict[str, Bound] = {}
         self._binding: set[str] = set()
         self.is_filtering = False
+        self.is_grouping = False
         self.is_correlated = False
 
     @property
@@ -144,6 +145,8 @@ class QueryScope:
 
     def column(self, node: exp.Column) -> Bound:
         """Return the column to which a name resolves; raises SqlError 000904 or 002026."""
+        if isinstance(node.this, exp.Parameter) and node.this.name.isdecimal():
+            return self._numbered(int(node.this.name), node.args.get("table"))
         if not isinstance(node.this, exp.Identifier):
             raise errors.unsupported(expressions.construct_name(node.this))
         wanted = columns.ident(node.this)
@@ -163,6 +166,16 @@ class QueryScope:
             passed.append(scope)
             scope = scope.parent
         raise errors.invalid_identifier(names.dotted((*path, wanted)))
+
+    def _numbered(self, number: int, table: Any) -> Bound:
+        """Return the column of FROM with that number from 1: `$1`, or `t.$1`."""
+        path = () if table is None else (columns.ident(table),)
+        sources = [source for source in self.sources if qualifies(path, source.path)]
+        if len(sources) > 1:
+            raise errors.ambiguous_column(f"${number}")
+        if not sources or not 1 <= number <= len(sources[0].columns):
+            raise errors.invalid_identifier(f"${number}")
+        return sources[0].columns[number - 1].bound
 
     def local(self, wanted: names.Ident, path: tuple[names.Ident, ...]) -> Bound | None:
         """Return the column of a name in this scope alone: a source's column, then an alias."""
@@ -187,7 +200,7 @@ class QueryScope:
     def from_aliases(self, wanted: names.Ident) -> Bound | None:
         name = wanted.folded
         if name in self.bound_aliases:
-            return self.bound_aliases[name]
+            return self._repeated(self.bound_aliases[name])
         if name not in self.aliases:
             return None
         if name in self._binding:
@@ -198,7 +211,11 @@ class QueryScope:
         finally:
             self._binding.discard(name)
         self.bound_aliases[name] = bound
-        return bound
+        return self._repeated(bound)
+
+    def _repeated(self, bound: Bound) -> Bound:
+        """Return what an alias stands for. In GROUP BY the engine knows it from the select list."""
+        return bound if self.is_grouping else rewrites.shared(bound)
 
     def common_table(self, name: str) -> tuple[str, Text] | None:
         scope: QueryScope | None = self
@@ -433,12 +450,31 @@ def order_by(tree: Any, scope: OutputScope) -> str:
         return ""
     items = []
     for item in order.expressions:
+        if is_all(order, scope.outputs):
+            places = range(1, len(scope.outputs) + 1)
+            items += [f"{place}{expressions.direction(item)}" for place in places]
+            continue
         place = ordinal(item.this, len(scope.outputs))
         if place is not None:
             items.append(f"{place}{expressions.direction(item)}")
         else:
             items.append(f"{expressions.bind(item.this, scope).sql}{expressions.direction(item)}")
     return f" ORDER BY {', '.join(items)}"
+
+
+def is_all(order: exp.Order, outputs: Sequence[Output]) -> bool:
+    """Say whether an ORDER BY is ORDER BY ALL: by each output in turn, but for a column ALL."""
+    if len(order.expressions) != 1:
+        return False
+    node = order.expressions[0].this
+    return (
+        isinstance(node, exp.Column)
+        and not node.args.get("table")
+        and isinstance(node.this, exp.Identifier)
+        and not node.this.args.get("quoted")
+        and node.name.upper() == "ALL"
+        and all(output.name != "ALL" for output in outputs)
+    )
 
 
 def ordinal(node: Any, count: int) -> int | None:

@@ -614,7 +614,11 @@ class SelectBinder:
 
     def _group_key(self, node: Any, items: list[Bound]) -> str | None:
         place = scopes.ordinal(node, len(items))
-        bound = items[place - 1] if place is not None else expressions.bind(node, self._scope)
+        self._scope.is_grouping = True
+        try:
+            bound = items[place - 1] if place is not None else expressions.bind(node, self._scope)
+        finally:
+            self._scope.is_grouping = False
         if bound.aggregate or bound.window:
             raise errors.SqlError(
                 "002036",
@@ -630,6 +634,10 @@ class SelectBinder:
             return ""
         written = []
         for item in order.expressions:
+            if scopes.is_all(order, outputs):
+                places = range(1, len(outputs) + 1)
+                written += [f"{place}{expressions.direction(item)}" for place in places]
+                continue
             place = self._order_place(item.this, items, outputs)
             if place is not None:
                 written.append(f"{place}{expressions.direction(item)}")

@@ -259,3 +259,104 @@ def test_a_number_or_its_text_is_an_instant_in_every_zone(tmp_path: Path, zone: 
         },
         f"alter session set timezone = '{zone}'",
     )
+
+
+def test_sums_and_products_of_more_than_38_digits_are_out_of_range(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            f"select {NINES} + 1": "100039",
+            f"select {NINES} + 1 - 1": (Decimal(NINES),),
+            f"select -{NINES} - 1": "100039",
+            f"select {5 * 10**37} * 3": "100039",
+            f"select {5 * 10**37} * -1": (Decimal(-5 * 10**37),),
+            "select a + a from w": "100039",
+            "select a - a + b from w": (Decimal("1.5"),),
+            "select b + 0.0000000001 from w": (Decimal("1.5000000001"),),
+            f"select {' + '.join(['b'] * 900)} from w": (Decimal(1350),),
+        },
+        "create table w (a number(38,0), b number(38,10))",
+        f"insert into w values ({9 * 10**37}, 1.5)",
+    )
+
+
+def test_times_in_small_units_do_not_wrap(tmp_path: Path) -> None:
+    start, end = "'1900-01-01'::timestamp", "'2262-05-01'::timestamp"
+    days = (datetime.date(2262, 5, 1) - datetime.date(1900, 1, 1)).days
+    answers(
+        tmp_path,
+        {
+            f"select datediff(nanosecond, {start}, {end})": (Decimal(days * 86_400 * 10**9),),
+            f"select datediff(microsecond, {start}, {end})": (days * 86_400 * 10**6,),
+            f"select to_timestamp({(1 << 63) - 1}, 0)": "100039",
+            f"select to_timestamp(v, 3) from (values ({(1 << 63) - 1})) t(v)": "100039",
+        },
+    )
+
+
+def test_a_value_that_would_be_drawn_twice_is_refused_or_drawn_once(tmp_path: Path) -> None:
+    rows = ", ".join(["(1)"] * 60)
+    thirds = "when 0 then 1 when 1 then 1 when -1 then 1 when 2 then 1 when -2 then 1"
+    answers(
+        tmp_path,
+        {
+            "select uuid_string() u, u = u": "000002",
+            "select random() r, r + 1": "000002",
+            "select a from t where random() between 1 and 2": "000002",
+            "select sign(random())": "000002",
+            "select greatest(nullif(random(), 0), 1)": "000002",
+            "select decode(random(), null, 1)": "000002",
+            "select u = u from (select uuid_string() u)": (True,),
+            f"select sum(case random() % 3 {thirds} end) from (values {rows}) t(a)": (60,),
+            f"select count(decode(random() % 2, 0, 1, 1, 1, -1, 1)) from (values {rows}) t(a)": (
+                60,
+            ),
+            "select nullif(random(), 5) is null, nullif(uuid_string(), 'a') is null": (
+                False,
+                False,
+            ),
+            f"select sum(n) from (select random() % 2 r, count(*) n from (values {rows}) t(a) "
+            "group by r)": (60,),
+            "select least(random(), null) is null": (True,),
+        },
+        "create table t (a int)",
+    )
+
+
+def test_a_subquery_that_cannot_be_joined_is_refused_by_its_own_number(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select (select max(b) from (values (1), (2)) u(b) where b <= t.a) from t": "002031",
+            "select (select max(b) from (values (1), (2)) u(b) where b = t.a) from t": (2,),
+        },
+        "create table t (a int)",
+        "insert into t values (2)",
+    )
+
+
+def test_columns_by_number_order_by_all_and_the_schema_public(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select $1, $2 from lake..t order by $1 desc": [(2, "x"), (1, "y")],
+            "select t.$2 from lake.public.t where $1 = 1": ("y",),
+            "select b.$2 from lake..t a join lake..t b on a.$1 = b.$1 + 1": ("y",),
+            "select $3 from lake..t": "000904",
+            "select $1 from lake..t a, lake..t b": "002026",
+            "select b, a from lake..t order by all": [("x", 2), ("y", 1)],
+            "select b, a from lake..t order by all desc": [("y", 1), ("x", 2)],
+            "select a, b from lake..t union all select 0, 'z' order by all": [
+                (0, "z"),
+                (1, "y"),
+                (2, "x"),
+            ],
+            "select 2 as a union all select 1 order by all": [(1,), (2,)],
+            'select a as "ALL", b from lake..t order by all': [(1, "y"), (2, "x")],
+            "drop table lake..t": ("T successfully dropped.",),
+        },
+        "create schema public",
+        "create table lake..t (a int, b varchar)",
+        "insert into lake..t values (1, 'y'), (2, 'x')",
+        "use schema ns",
+    )

@@ -224,8 +224,11 @@ def test_numbers_whose_digits_no_common_type_holds_are_compared_exactly(
 
 
 def test_numbers_of_many_digits_join_and_multiply_exactly() -> None:
-    joined = "select count(*) from t a join t b on a.w = b.m + 1 or a.n = b.w or a.m = b.m"
+    joined = "select count(*) from t a join t b on a.w = b.m - 1 or a.n = b.w or a.m = b.m"
     assert sql_text.answer(joined, {"t": TABLE}).cell == 2
+    with pytest.raises(engine.EngineFault) as out_of_range:
+        sql_text.answer("select m + 1 from t", {"t": TABLE})  # 39 digits
+    assert out_of_range.value.code == "100039"
     product = sql_text.answer("select m * m from t where m < 0", {"t": TABLE})
     assert product.cell == Decimal("0." + "9" * 36 + "8")  # (1 - e)^2 = 1 - 2e + e^2
     scaled = "select 1000000000000000::number(38, 10) * 1000::number(38, 10)"
