@@ -124,6 +124,7 @@ KIT_ERRORS: Final[ErrorTable] = {
     access_errors.MalformedARN: (400, "MalformedARN"),
     access_errors.AuditUnavailable: (503, "AuditUnavailable"),
     storage_errors.DiskFull: (507, "InsufficientStorage"),
+    storage_errors.DiskReadOnly: (503, "ServiceUnavailable"),
     auth_errors.AuthError: (401, "Unauthorized"),
     auth_errors.TooManyFailures: (429, "TooManyRequests"),
     auth_errors.PayloadError: (400, "BadRequest"),

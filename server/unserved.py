@@ -25,6 +25,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     access_errors.AccessDenied: (403, "AccessDenied"),
     access_errors.AuditUnavailable: (503, "ServiceUnavailable"),
     storage_errors.DiskFull: (507, "InsufficientStorage"),
+    storage_errors.DiskReadOnly: (503, "ServiceUnavailable"),
     auth_errors.AuthError: (403, "SignatureDoesNotMatch"),
     auth_errors.MissingCredentials: (403, "MissingAuthenticationToken"),
     auth_errors.MalformedAuthorization: (403, "IncompleteSignature"),

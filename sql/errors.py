@@ -341,6 +341,11 @@ def disk_full() -> SqlError:
     )
 
 
+def disk_read_only() -> SqlError:
+    """The disk takes no writes; queries that write nothing still run."""
+    return SqlError("000625", "58030", "The server's disk takes no writes; queries go on")
+
+
 def not_running(query_id: str) -> SqlError:
     """An abort of something that is not running; no error to the client."""
     return SqlError(

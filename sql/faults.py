@@ -191,5 +191,8 @@ OF_CATALOG: Final[errortables.Table[Fault]] = {
         "000625", "58030", f"{text[:1].upper()}{text[1:]}"
     ),
     storage_errors.DiskFull: lambda text: errors.disk_full(),
+    storage_errors.DiskReadOnly: lambda text: errors.disk_read_only(),
+    # The index took no write, for a reason that the server's log has.
+    storage_errors.CommitRefused: lambda text: errors.disk_read_only(),
 }
 """Error class -> a function from the error's sentence to Snowflake's error."""

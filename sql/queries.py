@@ -32,6 +32,7 @@ from sql import (
     controls,
     encode,
     errors,
+    faults,
     limits,
     outcomes,
     parameters,
@@ -378,8 +379,8 @@ class Queries:
             query.error = _without_frames(error)
         except access_errors.AccessDenied as error:
             query.error = errors.not_authorized(str(error))
-        except storage_errors.DiskFull:
-            query.error = errors.disk_full()
+        except (storage_errors.DiskFull, storage_errors.CommitRefused) as error:
+            query.error = faults.of_catalog(error)
         except asyncio.CancelledError:
             query.error = errors.canceled()
             if not query.is_cancelled:

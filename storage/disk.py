@@ -5,7 +5,9 @@ that stops at the n-th sync and loses or tears pending writes. `write_file` is t
 small durable file: write aside, fsync, move, fsync the directory. `transact` is where the index
 commits its transaction, because LMDB writes that file itself.
 
-A Disk does not interpret files and has no state; without room it raises `DiskFull`.
+A Disk does not interpret files and has no state; without room it raises `DiskFull`, and
+`DiskReadOnly` where the system takes no writes: a file system that was mounted read-only, as Linux
+does after a fault of the device, or a limit on the size of files.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from typing import Any, TypeVar
 from storage import errors
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+READ_ONLY = frozenset({errno.EROFS, errno.EFBIG})
+READ_ONLY_TEXTS = tuple(os.strerror(number) for number in READ_ONLY)
+"""How LMDB names them."""
 COPY_STEP_BYTES = 1 << 20
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -132,7 +137,8 @@ class Disk:
 
     def unlink(self, path: Path) -> None:
         """Remove a name; an absent one is ignored."""
-        path.unlink(missing_ok=True)
+        with _naming_full_disk(path):
+            path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
         """Remove a folder and all below it; an absent one is ignored."""
@@ -226,7 +232,9 @@ def _naming_full_disk(path: Path | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
-            raise
         where = f" for {path}" if path else ""
-        raise errors.DiskFull(f"the disk has no room left{where}") from error
+        if error.errno in FULL:
+            raise errors.DiskFull(f"the disk has no room left{where}") from error
+        if error.errno in READ_ONLY:
+            raise errors.DiskReadOnly(f"the disk takes no writes{where}: {error}") from error
+        raise

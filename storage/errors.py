@@ -81,6 +81,10 @@ class DiskFull(StorageError):
     """No room for the write; reads, listings and deletes still work."""
 
 
+class DiskReadOnly(DiskFull):
+    """The disk takes no writes, not even deletes: it is mounted read-only. Reads still work."""
+
+
 class BodyMissing(StorageError):
     """A record names a blob that does not exist."""
 

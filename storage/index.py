@@ -38,7 +38,7 @@ import msgspec
 from storage import batch as batches
 from storage import errors
 from storage.batch import Batch, Decision, Put, Store, Write
-from storage.disk import Disk
+from storage.disk import READ_ONLY_TEXTS, Disk
 
 Result = TypeVar("Result")
 
@@ -281,7 +281,8 @@ class Index:
                 self._disk.allocate(aside, self._reserve_bytes)
                 self._disk.move(aside, self._ballast)
             except errors.DiskFull:
-                self._disk.unlink(aside)
+                with contextlib.suppress(errors.DiskReadOnly):
+                    self._disk.unlink(aside)
         self._crowded = self._is_crowded()
 
     @property
@@ -408,7 +409,7 @@ class Index:
             if _is_full(error):
                 raise _NoRoom(str(error)) from error
             if isinstance(error, lmdb.Error):
-                failure = errors.CommitRefused(f"the index refused a write: {error}")
+                failure = _refusal(error, f"the index refused a write: {error}")
                 settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
             raise
@@ -424,7 +425,7 @@ class Index:
             if _is_full(error) or self._is_short_write(error):
                 raise _NoRoom(str(error)) from error
             if isinstance(error, lmdb.Error) and not self._is_poisoned():
-                failure = errors.CommitRefused(f"the disk failed the index: {error}")
+                failure = _refusal(error, f"the disk failed the index: {error}")
                 settled[:] = [_Settled(waiting=each, error=failure) for each in group]
                 return
             raise
@@ -514,7 +515,10 @@ class Index:
         if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
             self._crowded = self._is_crowded()
             return _Settled(waiting=waiting, error=refusal)
-        self._disk.unlink(self._ballast)
+        try:
+            self._disk.unlink(self._ballast)
+        except errors.DiskReadOnly as error:
+            return _Settled(waiting=waiting, error=error)
         self._crowded = True
         settled: list[_Settled] = []
         try:
@@ -877,6 +881,13 @@ def _bad_key(store: Store, key: bytes) -> errors.CommitRefused:
         store=store,
         key=key,
     )
+
+
+def _refusal(error: lmdb.Error, reason: str) -> errors.StorageError:
+    """Return what a committer gets whose write certainly did not happen."""
+    if any(text in str(error) for text in READ_ONLY_TEXTS):
+        return errors.DiskReadOnly(f"the disk takes no writes: {error}")
+    return errors.CommitRefused(reason)
 
 
 def _is_full(error: BaseException) -> bool:

@@ -58,6 +58,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     guard.LayoutRefused: (400, "ValidationException"),
     storage_errors.NoSuchBucket: (404, "NoSuchWarehouseException"),
     storage_errors.DiskFull: (507, "InsufficientStorageException"),
+    storage_errors.DiskReadOnly: (503, "ServiceUnavailableException"),
     # These commits certainly did not happen; a 500 would tell the client that they may have.
     storage_errors.CommitRefused: (503, "ServiceUnavailableException"),
     kit_errors.MalformedRequest: (400, "BadRequestException"),

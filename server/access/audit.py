@@ -244,6 +244,8 @@ class Audit:
         if decision.allow and self._fault is not None:
             self._wake.set()
             if not demand.action.partition(":")[2].lower().startswith(("delete", "abort")):
+                if isinstance(self._fault, storage_errors.DiskReadOnly):
+                    raise storage_errors.DiskReadOnly("the disk takes no writes of the audit log")
                 if isinstance(self._fault, storage_errors.DiskFull):
                     raise storage_errors.DiskFull("the disk has no room left for the audit log")
                 raise errors.AuditUnavailable(

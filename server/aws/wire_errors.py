@@ -93,6 +93,7 @@ COMMON: Final[Table] = {
     auth_errors.PayloadError: WireError(status=400, code="ValidationException"),
     auth_errors.PayloadHashMismatch: _BAD_SIGNATURE,
     storage_errors.DiskFull: WireError(status=507, code="InsufficientStorageException"),
+    storage_errors.DiskReadOnly: WireError(status=503, code="ServiceUnavailableException"),
 }
 
 

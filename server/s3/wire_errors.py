@@ -309,6 +309,11 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         code="InsufficientStorage",
         message="The server has no room for this write. Reads and deletes go on.",
     ),
+    storage_errors.DiskReadOnly: S3WireError(
+        status=503,
+        code="ServiceUnavailable",
+        message="The server's disk takes no writes. Reads go on.",
+    ),
     storage_errors.RangeNotSatisfiable: S3WireError(
         status=416,
         code="InvalidRange",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import resource
+import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,3 +147,66 @@ def test_a_full_disk_refuses_writes_at_every_face_and_everything_else_goes_on(
             s3.delete_object(Bucket="raw", Key=key)
         sql.rows("drop table t")
         assert len(sql.rows("show tables in ns")) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
+def test_a_disk_that_takes_no_writes_is_named_at_every_face_and_reads_go_on(
+    tmp_path: Path,
+) -> None:
+    running = server_kit.start(tmp_path / "data")
+    limits = resource.prlimit(running.pid, resource.RLIMIT_FSIZE)
+    try:
+        s3, s3tables = client(running, "s3"), client(running, "s3tables")
+        catalog = lake_client.catalog(running)
+        s3.create_bucket(Bucket="raw")
+        s3.put_object(Bucket="raw", Key="a", Body=b"a" * 300_000)
+        (arn,) = [bucket["arn"] for bucket in s3tables.list_table_buckets()["tableBuckets"]]
+        catalog.create_namespace("ns")
+        with lake_client.session(running, "ns") as sql:
+            sql.rows("create table t (a int)")
+            sql.rows("insert into t values (1), (2)")
+            # The limit also binds the spare cache in memory: the table's file is prepared before.
+            assert sql.rows("select sum(a), count(*) from t where a > 0") == [(3, 2)]
+            # The system refuses every write to a file, as it does on a read-only file system.
+            resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
+            for text in (
+                "insert into t values (3)",
+                "create table u as select * from t",
+                "create table w (a int)",
+                "create schema s",
+            ):
+                with pytest.raises(shell.ShellError, match=r"^000625 \(58030\): .*no writes"):
+                    sql.rows(text)
+            for size_bytes in (10, 300_000):
+                put = functools.partial(
+                    s3.put_object, Bucket="raw", Key="n", Body=b"y" * size_bytes
+                )
+                assert refused(put) == (503, "ServiceUnavailable")
+            assert refused(lambda: s3.create_multipart_upload(Bucket="raw", Key="n")) == (
+                503, "ServiceUnavailable",
+            )  # fmt: skip
+            assert refused(lambda: s3.delete_object(Bucket="raw", Key="a")) == (
+                503, "ServiceUnavailable",
+            )  # fmt: skip
+            assert refused(
+                lambda: s3tables.create_namespace(tableBucketARN=arn, namespace=["more"])
+            ) == (503, "ServiceUnavailableException")
+            with pytest.raises(iceberg_errors.ServiceUnavailableError, match="no writes"):
+                catalog.create_namespace("more")
+            assert health(running) != "ok"
+            assert metrics(running) == 200
+            assert sql.rows("select sum(a), count(*) from t where a > 0") == [(3, 2)]
+            assert len(s3.get_object(Bucket="raw", Key="a")["Body"].read()) == 300_000
+            assert s3.list_objects_v2(Bucket="raw")["KeyCount"] == 1
+            assert catalog.list_tables("ns") == [("ns", "t")]
+            resource.prlimit(running.pid, resource.RLIMIT_FSIZE, limits)
+            s3.delete_object(Bucket="raw", Key="a")
+            deadline = time.monotonic() + 20
+            while health(running) != "ok":
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            sql.rows("insert into t values (3)")
+            assert sql.rows("select sum(a) from t where a > 0") == [(6,)]
+    finally:
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, limits)
+        assert running.stop() == 0

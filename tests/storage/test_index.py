@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from storage import errors
@@ -561,6 +562,38 @@ def test_a_full_disk_gives_its_ballast_to_deletions_and_to_nothing_else(tmp_path
     assert (tmp_path / "i" / "reserve").stat().st_size == 1 << 20
     index.commit_now(Batch(writes=(put(b"c"),)))
     assert [key for key, _ in rows(index)] == [b"b", b"c"]
+    index.close()
+
+
+class ReadOnly(Counting):
+    """A disk that is full, and then takes no writes at all."""
+
+    def unlink(self, path: Path) -> None:
+        if self.failure is not None:
+            raise errors.DiskReadOnly("no writes")
+        super().unlink(path)
+
+
+@pytest.mark.parametrize("makes_room", [False, True])
+@pytest.mark.parametrize(
+    "failure",
+    [errors.DiskFull("no room"), lmdb.Error("mdb_txn_commit: Read-only file system")],
+)
+def test_a_disk_that_takes_no_writes_refuses_also_what_makes_room(
+    tmp_path: Path, failure: Exception, makes_room: bool
+) -> None:
+    disk = ReadOnly()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    index.commit_now(Batch(writes=(put(b"a"), put(b"b"))))
+    disk.failure = failure
+    is_read_only = makes_room or isinstance(failure, lmdb.Error)
+    with pytest.raises(errors.DiskReadOnly if is_read_only else errors.DiskFull):
+        index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=makes_room))
+    index.tend()
+    assert [key for key, _ in rows(index)] == [b"a", b"b"]
+    disk.failure = None
+    index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),)))
+    assert [key for key, _ in rows(index)] == [b"b"]
     index.close()
 
 
