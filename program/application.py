@@ -90,6 +90,31 @@ class Program:
     sql: late_sql.LateSql
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rights:
+    """What identifies callers and decides what they may do."""
+
+    root: rootkeys.RootKeys
+    ring: tokens.KeyRing
+    principals: principals.Principals
+    audit_log: audit.Audit
+    authoriser: decide.Authoriser
+    verifier: verify.Verifier
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Catalog:
+    """The engines of the catalog."""
+
+    store: catalog_store.CatalogStore
+    namespaces: namespaces.Namespaces
+    tables: tables.Tables
+    views: views.Views
+    guard: guard.TableGuard
+    sweep: sweeping.TableSweep
+    access: access.Access
+
+
 def build(
     settings: config.Config,
     storage: opening.Storage,
@@ -98,6 +123,75 @@ def build(
     new_id: storage_model.NewId,
 ) -> Program:
     """Build all floors, the lowest first. Nothing runs before the application's lifespan."""
+    rights = _build_rights(settings, storage, now_ms)
+    catalog = _build_catalog(settings, storage, rights.authoriser, now_ms, new_id)
+    counts = counters.Counters()
+    sql = late_sql.LateSql(
+        late_sql.Parts(
+            settings=settings,
+            storage=storage,
+            store=catalog.store,
+            namespaces=catalog.namespaces,
+            tables=catalog.tables,
+            principals=rights.principals,
+            ring=rights.ring,
+            access=catalog.access,
+            now_ms=now_ms,
+            new_id=new_id,
+        )
+    )
+    s3 = s3_face.S3Face(
+        storage=storage,
+        guard=catalog.guard,
+        authoriser=rights.authoriser,
+        verifier=rights.verifier,
+        root=rights.principals.root,
+        region=settings.region,
+        domain=settings.domain,
+    )
+    entry = exchange.Exchange(
+        faces={
+            "s3": s3,
+            "s3tables": s3tables_face.make_face(
+                _s3tables_resources(settings, storage, rights, catalog)
+            ),
+            "iceberg": _iceberg_face(settings, rights, catalog, now_ms, new_id),
+            "snowflake": sql,
+            "native": _native_face(storage, rights, catalog, counts),
+        },
+        verifier=rights.verifier,
+        authoriser=rights.authoriser,
+        now_ms=now_ms,
+        new_id=new_id,
+        monotonic_ns=time.monotonic_ns,
+        files=storage.disk,
+        domain=settings.domain,
+        counts=counts,
+        audit_log=rights.audit_log,
+    )
+    lag = looplag.LoopLag(
+        counts=counts,
+        request_codes=exchange.REQUEST_CODES,
+        monotonic=time.monotonic,
+    )
+    return Program(
+        application=Application(entry, _lifespan(settings, storage, rights, catalog, sql, lag)),
+        storage=storage,
+        root=rights.root,
+        ring=rights.ring,
+        principals=rights.principals,
+        catalog=catalog.store,
+        namespaces=catalog.namespaces,
+        tables=catalog.tables,
+        views=catalog.views,
+        s3=s3,
+        sql=sql,
+    )
+
+
+def _build_rights(
+    settings: config.Config, storage: opening.Storage, now_ms: storage_model.NowMs
+) -> _Rights:
     root = rootkeys.open_root(
         storage.path,
         disk=storage.disk,
@@ -108,12 +202,35 @@ def build(
     ring = rootkeys.open_ring(storage.path, disk=storage.disk, random_bytes=secrets.token_bytes)
     people = principals.Principals(account=settings.account, root=root, users=settings.users)
     log = audit.Audit(folder=storage.path / "audit", disk=storage.disk, now_ms=now_ms)
-    authoriser = decide.Authoriser(
-        now_ms=now_ms,
-        resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
-        record=log.record,
+    return _Rights(
+        root=root,
+        ring=ring,
+        principals=people,
+        audit_log=log,
+        authoriser=decide.Authoriser(
+            now_ms=now_ms,
+            resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+            record=log.record,
+        ),
+        verifier=verify.Verifier(
+            principals=people,
+            ring=ring,
+            now_ms=now_ms,
+            domain=settings.domain,
+            open_to_all=settings.no_auth,
+            sigv2_header=settings.sigv2_header,
+        ),
     )
-    catalog = catalog_store.CatalogStore(
+
+
+def _build_catalog(
+    settings: config.Config,
+    storage: opening.Storage,
+    authoriser: decide.Authoriser,
+    now_ms: storage_model.NowMs,
+    new_id: storage_model.NewId,
+) -> _Catalog:
+    store = catalog_store.CatalogStore(
         index=storage.index,
         buckets=storage.buckets,
         objects=storage.objects,
@@ -121,126 +238,106 @@ def build(
         now_ms=now_ms,
         new_id=new_id,
     )
-    all_namespaces = namespaces.Namespaces(store=catalog)
-    all_tables = tables.Tables(store=catalog)
-    all_views = views.Views(store=catalog)
-    table_guard = guard.TableGuard(
-        store=catalog, region=settings.region, account_id=settings.account
+    table_guard = guard.TableGuard(store=store, region=settings.region, account_id=settings.account)
+    return _Catalog(
+        store=store,
+        namespaces=namespaces.Namespaces(store=store),
+        tables=tables.Tables(store=store),
+        views=views.Views(store=store),
+        guard=table_guard,
+        sweep=sweeping.TableSweep(
+            store=store,
+            files=catalog_files.Files(
+                objects=storage.objects, blobs=storage.blobs, guard=table_guard
+            ),
+            day_ms=settings.lifecycle_day_seconds * 1000,
+        ),
+        access=access.Access(
+            store=store,
+            authoriser=authoriser,
+            region=settings.region,
+            account_id=settings.account,
+        ),
     )
-    table_sweep = sweeping.TableSweep(
-        store=catalog,
-        files=catalog_files.Files(objects=storage.objects, blobs=storage.blobs, guard=table_guard),
-        day_ms=settings.lifecycle_day_seconds * 1000,
-    )
-    catalog_access = access.Access(
-        store=catalog,
-        authoriser=authoriser,
+
+
+def _s3tables_resources(
+    settings: config.Config, storage: opening.Storage, rights: _Rights, catalog: _Catalog
+) -> resources.Resources:
+    return resources.Resources(
+        buckets=storage.buckets,
+        namespaces=catalog.namespaces,
+        tables=catalog.tables,
+        labels=labels.Labels(index=storage.index, buckets=storage.buckets),
+        index=storage.index,
+        authoriser=rights.authoriser,
+        access=catalog.access,
         region=settings.region,
         account_id=settings.account,
+        seeds=settings.bucket_seeds,
     )
-    counts = counters.Counters()
-    sql = late_sql.LateSql(
-        late_sql.Parts(
-            settings=settings,
-            storage=storage,
-            store=catalog,
-            namespaces=all_namespaces,
-            tables=all_tables,
-            principals=people,
-            ring=ring,
-            access=catalog_access,
-            now_ms=now_ms,
-            new_id=new_id,
-        )
-    )
-    verifier = verify.Verifier(
-        principals=people,
-        ring=ring,
-        now_ms=now_ms,
-        domain=settings.domain,
-        open_to_all=settings.no_auth,
-        sigv2_header=settings.sigv2_header,
-    )
-    s3 = s3_face.S3Face(
-        storage=storage,
-        guard=table_guard,
-        authoriser=authoriser,
-        verifier=verifier,
-        root=people.root,
+
+
+def _iceberg_face(
+    settings: config.Config,
+    rights: _Rights,
+    catalog: _Catalog,
+    now_ms: storage_model.NowMs,
+    new_id: storage_model.NewId,
+) -> rest_face.IcebergFace:
+    return rest_face.IcebergFace(
+        store=catalog.store,
+        namespaces=catalog.namespaces,
+        tables=catalog.tables,
+        views=catalog.views,
+        authoriser=rights.authoriser,
+        principals=rights.principals,
+        ring=rights.ring,
+        default_warehouse=settings.table_buckets[0],
         region=settings.region,
-        domain=settings.domain,
-    )
-    entry = exchange.Exchange(
-        faces={
-            "s3": s3,
-            "s3tables": s3tables_face.make_face(
-                resources.Resources(
-                    buckets=storage.buckets,
-                    namespaces=all_namespaces,
-                    tables=all_tables,
-                    labels=labels.Labels(index=storage.index, buckets=storage.buckets),
-                    index=storage.index,
-                    authoriser=authoriser,
-                    access=catalog_access,
-                    region=settings.region,
-                    account_id=settings.account,
-                    seeds=settings.bucket_seeds,
-                )
-            ),
-            "iceberg": rest_face.IcebergFace(
-                store=catalog,
-                namespaces=all_namespaces,
-                tables=all_tables,
-                views=all_views,
-                authoriser=authoriser,
-                principals=people,
-                ring=ring,
-                default_warehouse=settings.table_buckets[0],
-                region=settings.region,
-                account_id=settings.account,
-                now_ms=now_ms,
-                new_id=new_id,
-            ),
-            "snowflake": sql,
-            "native": native.NativeFace(
-                counts=counts,
-                version=config.VERSION,
-                refuses_writes=lambda: why_writes_are_refused(storage, log),
-                floors=(
-                    native.Floor(
-                        rows=catalog_native.ROWS,
-                        services=catalog_native.TablesServices(
-                            tables=all_tables, access=catalog_access, sweep=table_sweep
-                        ),
-                        wire_errors=catalog_native.WIRE_ERRORS,
-                    ),
-                ),
-                gauges=(lambda: sweeping.format_metrics(table_sweep.totals),),
-            ),
-        },
-        verifier=verifier,
-        authoriser=authoriser,
+        account_id=settings.account,
         now_ms=now_ms,
         new_id=new_id,
-        monotonic_ns=time.monotonic_ns,
-        files=storage.disk,
-        domain=settings.domain,
-        counts=counts,
-        audit_log=log,
     )
-    lag = looplag.LoopLag(
+
+
+def _native_face(
+    storage: opening.Storage, rights: _Rights, catalog: _Catalog, counts: counters.Counters
+) -> native.NativeFace:
+    return native.NativeFace(
         counts=counts,
-        request_codes=exchange.REQUEST_CODES,
-        monotonic=time.monotonic,
+        version=config.VERSION,
+        refuses_writes=lambda: why_writes_are_refused(storage, rights.audit_log),
+        floors=(
+            native.Floor(
+                rows=catalog_native.ROWS,
+                services=catalog_native.TablesServices(
+                    tables=catalog.tables, access=catalog.access, sweep=catalog.sweep
+                ),
+                wire_errors=catalog_native.WIRE_ERRORS,
+            ),
+        ),
+        gauges=(lambda: sweeping.format_metrics(catalog.sweep.totals),),
     )
+
+
+def _lifespan(
+    settings: config.Config,
+    storage: opening.Storage,
+    rights: _Rights,
+    catalog: _Catalog,
+    sql: late_sql.LateSql,
+    lag: looplag.LoopLag,
+) -> Lifespan:
+    """Return what starts and stops the tasks beside requests."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: starlette.applications.Starlette) -> AsyncIterator[None]:
-        await log.start()
+        await rights.audit_log.start()
         lag.start()
         chores = [asyncio.create_task(storage.sweep.run())]
         if settings.sweep_interval_seconds:
-            sweeps = table_sweep.run(interval_s=settings.sweep_interval_seconds)
+            sweeps = catalog.sweep.run(interval_s=settings.sweep_interval_seconds)
             chores.append(asyncio.create_task(sweeps))
         try:
             yield
@@ -249,24 +346,12 @@ def build(
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
-            await table_sweep.stop()
+            await catalog.sweep.stop()
             await sql.stop()
-            await catalog.close()
-            await log.stop()
+            await catalog.store.close()
+            await rights.audit_log.stop()
 
-    return Program(
-        application=Application(entry, lifespan),
-        storage=storage,
-        root=root,
-        ring=ring,
-        principals=people,
-        catalog=catalog,
-        namespaces=all_namespaces,
-        tables=all_tables,
-        views=all_views,
-        s3=s3,
-        sql=sql,
-    )
+    return lifespan
 
 
 def why_writes_are_refused(storage: opening.Storage, log: audit.Audit) -> str | None:
