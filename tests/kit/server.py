@@ -67,6 +67,8 @@ def client_environment() -> dict[str, str]:
     if COVERAGE_VARIABLE in environment:
         # The programs are measured, not the tests: coverage begins in whatever has this variable.
         environment["COVERAGE_PROCESS_START"] = environment[COVERAGE_VARIABLE]
+        # A program may run in any folder, and a test may look at all that is in it then.
+        environment["COVERAGE_FOLDER"] = str(ROOT / ".coverage")
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         environment.pop(name, None)
     return environment
