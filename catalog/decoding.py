@@ -5,7 +5,7 @@ every other request, in a process of its own it does not. What is small is decid
 decompresses to, not by its own size: 2 KiB may hold 400,000 entries. Of a metadata file the child
 says what lies where, and its parts are decoded here one by one. The child, `decoding_child`,
 is started at first use, gets bytes and gives bytes, has a bound of memory and time, and ends when
-its pipe does. Knows no index and no path.
+its socket does. Knows no index and no path.
 
 A child may be killed for reasons that have nothing to do with the file, so the first end of it
 raises DecodingInterrupted: the caller may try again. A file in whose decoding it ends twice is
@@ -17,10 +17,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import hashlib
-import os
-import sys
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -45,7 +42,7 @@ DEATHS_KEPT_SECONDS: Final = 600.0
 DEATHS_KEPT_MAX: Final = 256
 """Files for which this is remembered."""
 
-_PROGRAM_ROOT: Final = Path(__file__).resolve().parent.parent
+READ_AHEAD_BYTES: Final = 1024 * 1024
 
 
 class ManifestDecoder(Protocol):
@@ -67,14 +64,14 @@ class ChildDecoder:
 
     def __init__(self, *, inline_bytes_max: int = INLINE_BYTES_MAX) -> None:
         self._inline_bytes_max = inline_bytes_max
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: children.Child | None = None
         self._turn = asyncio.Lock()
         self._deaths = _Deaths()
 
     @property
     def process_id(self) -> int | None:
         """The child's, while there is one."""
-        return None if self._child is None else self._child.pid
+        return None if self._child is None else self._child.process.pid
 
     async def decode(
         self, data: bytes, manifest: manifests.ManifestFile
@@ -144,20 +141,11 @@ class ChildDecoder:
     async def _ask(
         self, work: Work, described: bytes, data: bytes
     ) -> AsyncIterator[tuple[Frame, bytes]]:
-        if self._child is None or self._child.returncode is not None:
-            self._child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "catalog.decoding_child",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                cwd=_PROGRAM_ROOT,
-                env=children.environment(os.environ),
-                start_new_session=True,  # Ctrl-C ends the server, which ends its child
+        if self._child is None or self._child.process.returncode is not None:
+            self._child = await children.start(
+                "catalog.decoding_child", buffer_bytes=READ_AHEAD_BYTES
             )
-        writer, reader = self._child.stdin, self._child.stdout
-        assert writer is not None
-        assert reader is not None
+        _, reader, writer = self._child
         head = decoding_child.REQUEST.pack(work, len(described), len(data))
         writer.writelines((head, described))
         for start in range(0, len(data), WRITTEN_AT_ONCE):
@@ -174,9 +162,10 @@ class ChildDecoder:
     async def _end(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            if child.returncode is None:
-                child.kill()
-            await child.wait()
+            child.writer.close()
+            if child.process.returncode is None:
+                child.process.kill()
+            await child.process.wait()
 
 
 class _Deaths:

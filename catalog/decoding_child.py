@@ -1,6 +1,6 @@
-"""engine: the child that decodes manifests and metadata: frames in, frames out, over two pipes.
+"""engine: the child that decodes manifests and metadata: frames in, frames out, over a socket.
 
-Started as `python -m catalog.decoding_child`. A request says what to decode, and holds what the
+Started as `python -m catalog.decoding_child FD`. A request says what to decode, and holds what the
 manifest list says of a manifest, and the file. The answer is one or more frames, each with a few
 hundred entries, or one frame with a complaint. Ends when its input does, so a dead server leaves no
 child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Of a metadata file the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import resource
+import socket
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -120,6 +121,14 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (bytes_max, bytes_max))
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
+    """Serve the socket whose descriptor is the argument."""
+    (descriptor,) = arguments
     limit_memory()
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    connection = socket.socket(fileno=int(descriptor))
+    with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
+        serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,14 +1,24 @@
-"""rule: the environment of child processes.
+"""engine: starts child processes: modules of this program, each at the other end of a socket.
 
 A child decodes files or runs SQL of clients. The server's environment may hold its root keys
 (`BOATHOUSE_SECRET_KEY`) and credentials of other services; a child gets none of them, so that a
-fault in it cannot reveal them. Only the variables that are named here are passed on.
+fault in it cannot reveal them. Only the variables that are named here are passed on. A child ends
+when its socket closes. What is said over the socket, and how many children there are, its callers
+decide.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
+import sys
 from collections.abc import Mapping
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
+
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
+"""The folder that children import from."""
 
 NAMES: Final = frozenset(
     {"HOME", "LANG", "LANGUAGE", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ"}
@@ -17,6 +27,41 @@ NAMES: Final = frozenset(
 
 PREFIXES: Final = ("COVERAGE_", "DYLD_", "LC_", "LD_", "MALLOC_", "PYTHON")
 """Variables of the locale, the linker, the allocator, Python, and `make coverage`."""
+
+
+class Child(NamedTuple):
+    """A child process and the server's end of its socket."""
+
+    process: asyncio.subprocess.Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+async def start(module: str, *arguments: str, buffer_bytes: int, **variables: str) -> Child:
+    """Start `python -m MODULE FD ARGUMENTS...`, where FD is the child's end of the socket.
+
+    buffer_bytes: read ahead of what the child sends. variables: further ones of its environment.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                str(theirs.fileno()),
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd=CHECKOUT,
+                env=environment(os.environ, **variables),
+                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
+            )
+        reader, writer = await asyncio.open_connection(sock=ours, limit=buffer_bytes)
+    except BaseException:
+        ours.close()  # a child that had started leaves
+        raise
+    return Child(process, reader, writer)
 
 
 def environment(own: Mapping[str, str], /, **more: str) -> dict[str, str]:

@@ -16,12 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
 import pickle
 import re
 import signal
-import socket
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -114,7 +111,10 @@ class Compiler:
                 if child.is_alive:
                     return child
                 self._children.discard(child)
-            child = await _start_child(self._growth_bytes, self._seconds_max)
+            started = await children.start(
+                "sql.compiling_child", str(self._growth_bytes), buffer_bytes=1 << 20
+            )
+            child = _Child(started, self._seconds_max)
         except BaseException:
             self._turns.give_back(owner)
             raise
@@ -269,16 +269,8 @@ def _check_length(text: str) -> None:
 class _Child:
     """A child process and the socket to it. Mutable."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        seconds_max: float,
-    ) -> None:
-        self._process = process
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, child: children.Child, seconds_max: float) -> None:
+        self._process, self._reader, self._writer = child
         self._seconds_max = seconds_max
         self._is_asked = False
         self.resident_bytes = 0
@@ -339,26 +331,3 @@ class _Child:
     async def wait(self) -> None:
         """Return when the process has ended."""
         await self._process.wait()
-
-
-async def _start_child(growth_bytes: int, seconds_max: float) -> _Child:
-    ours, theirs = socket.socketpair()
-    try:
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "sql.compiling_child",
-                str(theirs.fileno()),
-                str(growth_bytes),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                cwd=engine.CHECKOUT,
-                env=children.environment(os.environ),
-                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
-            )
-        reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
-    except BaseException:
-        ours.close()  # a child that has started ends when its socket closes
-        raise
-    return _Child(process, reader, writer, seconds_max)

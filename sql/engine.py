@@ -26,7 +26,6 @@ import logging
 import os
 import select
 import signal
-import socket
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -41,8 +40,6 @@ from server import children
 from sql import confinement, frames, limits
 from storage import disk
 from storage import errors as storage_errors
-
-CHECKOUT = Path(__file__).resolve().parent.parent
 
 FaultKind = Literal[
     "plan",
@@ -396,7 +393,15 @@ class WorkerEngine:
         try:
             folder = await asyncio.to_thread(self._spill_folder, folder)
             self._check_open()
-            child = await _start_child(folder, self._growth_bytes)
+            child = _Child(
+                await children.start(
+                    "sql.worker",
+                    str(folder),
+                    str(self._growth_bytes),
+                    buffer_bytes=frames.BUFFER_BYTES,
+                    TOKIO_WORKER_THREADS=str(os.cpu_count() or 2),
+                )
+            )
             if self._closed:
                 await child.close()
             self._check_open()
@@ -500,15 +505,10 @@ class Turns:
 class _Child:
     """One process and the socket that leads to it."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        self._process = process
-        self._writer = writer
-        self.incoming = frames.Incoming(reader)
+    def __init__(self, child: children.Child) -> None:
+        self._process = child.process
+        self._writer = child.writer
+        self.incoming = frames.Incoming(child.reader)
         self.broken = False
 
     @property
@@ -595,30 +595,6 @@ class _WithoutPandas(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is not imported by the server", name=fullname)
-
-
-async def _start_child(spill_directory: Path, growth_bytes: int) -> _Child:
-    ours, theirs = socket.socketpair()
-    try:
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "sql.worker",
-                str(theirs.fileno()),
-                str(spill_directory),
-                str(growth_bytes),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                cwd=CHECKOUT,
-                env=children.environment(os.environ, TOKIO_WORKER_THREADS=str(os.cpu_count() or 2)),
-                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
-            )
-        reader, writer = await asyncio.open_connection(sock=ours, limit=frames.BUFFER_BYTES)
-    except BaseException:
-        ours.close()  # a child that had started leaves
-        raise
-    return _Child(process, reader, writer)
 
 
 class _ChildResults:

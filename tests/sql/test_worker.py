@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from server import children
 from sql import engine, engine_datafusion, frames, ipc, worker
 
 LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n % 7 = 9"
@@ -29,7 +30,7 @@ class Child:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sql.worker", *place],
             pass_fds=(theirs.fileno(),),
-            cwd=engine.CHECKOUT,
+            cwd=children.CHECKOUT,
         )
         theirs.close()
         self.ours.settimeout(30)
@@ -202,7 +203,7 @@ def test_an_idle_server_carries_no_engine() -> None:
         "sys.exit('datafusion' in sys.modules)"
     )
     started = time.monotonic()
-    code = subprocess.call([sys.executable, "-c", program], cwd=engine.CHECKOUT, env=os.environ)
+    code = subprocess.call([sys.executable, "-c", program], cwd=children.CHECKOUT, env=os.environ)
     assert code == 0, time.monotonic() - started
 
 
