@@ -357,6 +357,10 @@ class CatalogStore:
 
     # Metadata files.
 
+    def cached_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata | None:
+        """Return the table metadata that a pointer names, if it is in memory."""
+        return self._cache.get(place.bucket_id, location)
+
     async def fetch_metadata(self, location: str, *, place: records.Place) -> LoadedMetadata:
         """Return the table metadata that a pointer names. Raises MetadataFileMissing.
 

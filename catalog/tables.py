@@ -10,7 +10,7 @@ that is dropped keeps its place and its files, which only the sweep may free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -70,10 +70,21 @@ class Tables:
 
     async def fetch(self, ident: idents.TableIdent) -> LoadedTable:
         """Return a table. Raises NoSuchWarehouse, NoSuchTable, and as `fetch_at` does."""
+        loaded = self.begin_fetch(ident)
+        return loaded if isinstance(loaded, LoadedTable) else await loaded
+
+    def begin_fetch(self, ident: idents.TableIdent) -> LoadedTable | Awaitable[LoadedTable]:
+        """Return what `fetch` does at once if its metadata is in memory, or an awaitable of it."""
         with self._store.index.view() as view:
             place = self._store.place(ident.table_bucket, view)
-            entry = self._pointers.entry(view, place, ident)
-        return await self._commits.fetched(place, ident, entry.pointer)
+            pointer = self._pointers.entry(view, place, ident).pointer
+        if pointer.metadata_location is not None:
+            file = self._store.cached_metadata(pointer.metadata_location, place=place)
+            if file is not None:
+                return LoadedTable(
+                    ident=ident, pointer=pointer, metadata=file.table, data=file.data
+                )
+        return self._commits.fetched(place, ident, pointer)
 
     async def fetch_at(self, ident: idents.TableIdent, pointer: records.Pointer) -> LoadedTable:
         """Return a table as it was when its pointer was read.

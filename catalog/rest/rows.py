@@ -69,6 +69,7 @@ def _row(
     authentication: callers.Authentication = callers.Authentication.REQUIRED,
     advertised: bool = True,
     commits: bool = False,
+    only_reads: bool = False,
 ) -> RestRow:
     method, path = endpoint.split(" ")
     return RestRow(
@@ -79,6 +80,7 @@ def _row(
             handler=handler,
             demands=demands,
             authentication=authentication,
+            only_reads=only_reads,
             body_bytes_max=body_bytes_max,
         ),
         advertised=advertised,
@@ -210,7 +212,7 @@ ROWS: Final[tuple[RestRow, ...]] = (
         tables.register_table,
         body_bytes_max=wire.NAMES_BYTES_MAX,
     ),
-    _row("loadTable", f"GET {_TABLE}", _on_table(*_LOAD), tables.load_table),
+    _row("loadTable", f"GET {_TABLE}", _on_table(*_LOAD), tables.load_table, only_reads=True),
     _row(
         "updateTable",
         f"POST {_TABLE}",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
 
 from catalog import commits, idents, loads, properties, receipts, records, rights
 from catalog import errors as catalog_errors
-from catalog.commits import TableChange
+from catalog.commits import LoadedTable, TableChange
 from catalog.metadata import filenames, reading
 from catalog.rest import answers, errors, wire
 from catalog.rest.idempotency import Replay
@@ -83,13 +83,27 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     return await service.once(call, work, _replay_table(service, call, ident))
 
 
-async def load_table(service: Service, call: calls.Call) -> asgi.Response:
+def load_table(service: Service, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
     """Answer with a table's metadata, or that the client's is still right."""
     snapshots = call.value.query.get("snapshots", "all")
     if snapshots not in ("all", "refs", ""):
         raise errors.MalformedJson(f"Invalid snapshots: {snapshots} is neither all nor refs")
-    loaded = await service.tables.fetch(service.ident(call))
     refs_only = snapshots == "refs"
+    loaded = service.tables.begin_fetch(service.ident(call))
+    if isinstance(loaded, LoadedTable) and not refs_only:
+        return answers.answer_table(service, call, loaded)
+    return _load_patiently(service, call, loaded, refs_only=refs_only)
+
+
+async def _load_patiently(
+    service: Service,
+    call: calls.Call,
+    loading: LoadedTable | Awaitable[LoadedTable],
+    *,
+    refs_only: bool,
+) -> asgi.Response:
+    """Answer with a table that is read from disk, or of which a part is to be encoded."""
+    loaded = loading if isinstance(loading, LoadedTable) else await loading
     if refs_only and loaded.metadata_location is not None:
         await service.store.prepare_refs_only(loaded.metadata_location, loaded.metadata)
     return answers.answer_table(service, call, loaded, refs_only=refs_only)

@@ -80,7 +80,12 @@ class Doors:
 
     def s3(self, name: str, key: str) -> list[model.Demand]:
         (row,) = (row for row in s3_rows.ROWS if row.operation.name == name)
-        value = SimpleNamespace(bucket="lake", key=key, written=SimpleNamespace(tags={}))
+        value = SimpleNamespace(
+            bucket="lake",
+            key=key,
+            read=SimpleNamespace(version_id=None),
+            written=SimpleNamespace(tags={}),
+        )
         call = SimpleNamespace(value=value, context=self.guard)
         return list(row.operation.demands(None, call))  # type: ignore[arg-type]
 
@@ -212,3 +217,18 @@ def test_a_judge_demands_what_was_demanded_before_the_write_was_planned(
     judge = doors.access.judge(lakes.ROOT, ("DeleteTable",))
     judged = doors.recorded(lambda: judge(place, ident, doors.pointer))
     assert judged == list(doors.access.on_table(ident, ("DeleteTable",)))
+
+
+def test_operations_that_only_read_demand_nothing_that_would_be_recorded(doors: Doors) -> None:
+    demands = [
+        *[each for row in rows.ROWS if row.operation.only_reads for each in doors.rest(row.name)],
+        *[
+            each
+            for row in s3_rows.ROWS
+            if row.operation.only_reads
+            for key in ("k", f"{doors.pointer.location.removeprefix('s3://lake/')}/data/f.parquet")
+            for each in doors.s3(row.name, key)
+        ],
+    ]
+    assert {demand.action for demand in demands} >= {"s3tables:GetTable", "s3tables:GetTableData"}
+    assert [demand for demand in demands if decide.is_write(demand.action)] == []
