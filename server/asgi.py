@@ -64,7 +64,8 @@ class Writer(Protocol):
     """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
     head, each ended by CRLF, with the length among them. `take_body` returns a body that has
-    arrived, `wait_for` sends a response without a task. See `server.transport.cycle.Cycle`."""
+    arrived, `arriving` waits for it, `wait_for` sends a response without a task. See
+    `server.transport.cycle.Cycle`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -84,6 +85,8 @@ class Writer(Protocol):
     def end(self) -> None: ...
 
     def take_body(self) -> bytes | None: ...
+
+    def arriving(self) -> asyncio.Future[None]: ...
 
     def wait_for(
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
@@ -272,6 +275,16 @@ class Request:
                 self.received_bytes += len(data)
                 yield data
         self.body_finished = True
+
+    def arriving(self, *, limit_bytes: int) -> asyncio.Future[None] | None:
+        """Return a future that is done once `arrived` returns the body, or never will.
+
+        None for a body that may be larger than limit_bytes, or that is received already.
+        """
+        declared = self.content_length
+        if self.body_started or self.writer is None or declared is None or declared > limit_bytes:
+            return None
+        return self.writer.arriving()
 
     def read_now(self, *, limit_bytes: int) -> bytes | None:
         """Do what `read` does for a small body that has arrived; else return None."""

@@ -154,13 +154,28 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
             outcome = self._refuse(visit, error)
         if isinstance(outcome, pending.Pending) and may_return_first and request.writer is not None:
-            step = functools.partial(self._resume, visit, outcome, receive, send)
-            request.writer.wait_for(outcome.future, step)
+            self._wait(visit, outcome, request.writer, receive, send)
             return None
         return self._answer(visit, outcome, receive, send)
 
+    def _wait(
+        self,
+        visit: _Visit,
+        waiting: pending.Pending,
+        writer: asgi.Writer,
+        receive: asgi.Receive,
+        send: asgi.Send,
+    ) -> None:
+        step = functools.partial(self._resume, visit, waiting, writer, receive, send)
+        writer.wait_for(waiting.future, step)
+
     def _resume(
-        self, visit: _Visit, waiting: pending.Pending, receive: asgi.Receive, send: asgi.Send
+        self,
+        visit: _Visit,
+        waiting: pending.Pending,
+        writer: asgi.Writer,
+        receive: asgi.Receive,
+        send: asgi.Send,
     ) -> Awaitable[None] | None:
         """Serve a request whose future is done; return what is left to be awaited."""
         request = visit.request  # noqa: F841 - `server.looplag` reads it
@@ -168,6 +183,9 @@ class Exchange:
             outcome = waiting.finish(waiting.future)
         except Exception as error:  # noqa: BLE001 - the rest become a 500 of the face's form
             outcome = self._refuse(visit, error)
+        if isinstance(outcome, pending.Pending):
+            self._wait(visit, outcome, writer, receive, send)
+            return None
         return self._answer(visit, outcome, receive, send)
 
     def _answer(

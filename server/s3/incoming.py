@@ -88,6 +88,14 @@ async def receive(
         raise
 
 
+def arriving(request: asgi.Request, *, size_bytes: int | None) -> asyncio.Future[None] | None:
+    """Return a future that is done once `receive_arrived` can take a small body; None if it can
+    now, or never."""
+    if size_bytes is None or size_bytes > blobs.INLINE_BYTES_MAX or request.arrived() is not None:
+        return None
+    return request.arriving(limit_bytes=blobs.INLINE_BYTES_MAX)
+
+
 def receive_arrived(
     request: asgi.Request,
     caller: callers.Caller,

@@ -74,8 +74,23 @@ def put_object(
     incoming.check_size(size_bytes, call.request)
     engines.check_writable(call, bucket, key, size_bytes)
     engines.check_precondition(services, call, bucket, key, operation.conditions)
+    arriving = incoming.arriving(call.request, size_bytes=size_bytes)
+    if arriving is not None:
+        return pending.Pending(arriving, lambda _: _put_arrived(services, call))
+    return _put_arrived(services, call)
+
+
+def _put_arrived(
+    services: engines.S3Services, call: calls.Call
+) -> asgi.Response | Awaitable[asgi.Response]:
+    """Put an object, in one attempt if its small body has arrived. The write was allowed before."""
+    operation: operations.PutObject = call.value
+    bucket, key = operation.bucket, operation.key
     arrived = incoming.receive_arrived(
-        call.request, call.caller, size_bytes=size_bytes, integrity=operation.integrity
+        call.request,
+        call.caller,
+        size_bytes=operation.size_bytes,
+        integrity=operation.integrity,
     )
     held = engines.ruling(call, bucket, key)
     if arrived is None or held.content_check is not None:

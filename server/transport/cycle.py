@@ -87,6 +87,7 @@ class Cycle:
     """
 
     __slots__ = (
+        "_arriving",
         "_chunks",
         "_direct",
         "_event",
@@ -119,6 +120,7 @@ class Cycle:
         self._outlet = outlet
         self._chunks: list[bytes] = []
         self._event: asyncio.Event | None = None
+        self._arriving: asyncio.Future[None] | None = None
         self._direct = False
         self._whole = False
         self.scope = scope
@@ -180,6 +182,14 @@ class Cycle:
         if rest is not None:
             self._outlet.run(self.finish(rest))
 
+    def arriving(self) -> asyncio.Future[None]:
+        """Return a future that is done once `take_body` returns the body, or never will."""
+        self._begin_body()
+        self._outlet.resume_reading()
+        arriving = self._arriving = asyncio.get_running_loop().create_future()
+        self.wake()
+        return arriving
+
     def take_body(self) -> bytes | None:
         """Return the request's whole body if it has arrived; None if `receive` is to be called."""
         if not self.request_complete or self._whole or self.disconnected or self.complete:
@@ -217,12 +227,19 @@ class Cycle:
         """Let `receive` look again."""
         if self._event is not None:
             self._event.set()
+        if self._arriving is not None and (
+            self.request_complete
+            or self.disconnected
+            or self.complete
+            or asgi.STALLED in self.scope["extensions"]
+        ):
+            arriving, self._arriving = self._arriving, None
+            if not arriving.done():
+                arriving.set_result(None)
 
     async def receive(self) -> dict[str, Any]:
         """Return ASGI's next event: bytes of the body, its end, or that the client is gone."""
-        if self.expects and not self.disconnected and not self._outlet.transport.is_closing():
-            self.expects = False
-            self._outlet.transport.write(CONTINUE)
+        self._begin_body()
         while not self._has_news():
             self._outlet.resume_reading()
             self._event = event = asyncio.Event()
@@ -340,6 +357,12 @@ class Cycle:
         if not self.keep_alive:
             self._outlet.end_after(self)
         self._outlet.finish(self)
+
+    def _begin_body(self) -> None:
+        """Tell a client that waits for it to send the body."""
+        if self.expects and not self.disconnected and not self._outlet.transport.is_closing():
+            self.expects = False
+            self._outlet.transport.write(CONTINUE)
 
     def _has_news(self) -> bool:
         return bool(

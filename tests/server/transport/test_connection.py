@@ -1191,3 +1191,78 @@ def test_a_body_that_has_arrived_is_taken_at_once(framing, expect):
     for answer in asyncio.run(talk(head + pieces[0], pieces[1])):
         assert answer.endswith(b"later:abcdef")
         assert (b" 100 " in answer) == bool(expect)
+
+
+class Arrives(Takes):
+    """Answers with the body once it has arrived, or says that it never will."""
+
+    def begin(self, scope, receive, send):
+        request = asgi.Request(scope, receive, request_id="r")
+        arriving = request.arriving(limit_bytes=6)
+        if arriving is None:
+            return self.receive(request)
+        request.writer.wait_for(arriving, lambda: self.step(request))
+        return None
+
+    def step(self, request):
+        body = request.arrived()
+        if body is None:
+            return self.receive(request)
+        self.answer(request, b"without a task:" + body)
+        return None
+
+    async def receive(self, request):
+        try:
+            body = await request.read(limit_bytes=100)
+        except errors.BodyStalled:
+            request.writer.send_now(400, b"content-length: 7\r\n", b"stalled")
+        else:
+            self.answer(request, b"later:" + body)
+
+
+@pytest.mark.parametrize("expect", ["", "Expect: 100-continue\r\n"])
+def test_a_small_body_is_waited_for_without_a_task(expect):
+    head = f"PUT / HTTP/1.1\r\nHost: a\r\n{expect}Content-Length: 6\r\n\r\n".encode()
+
+    async def talk():
+        async with serving(connection.Connection, Arrives()) as (reader, writer):
+            answers = []
+            for parts in ((head, b"abc", b"def"), (head + b"abcdef",), (head + b"abcde", b"f")):
+                for part in parts:
+                    writer.write(part)
+                    await asyncio.sleep(0.05)
+                answers.append(await asyncio.wait_for(reader.readuntil(b":abcdef"), 20))
+            writer.write(head.replace(b": 6", b": 7") + b"abc")
+            await asyncio.sleep(0.05)
+            writer.write(b"defg")
+            answers.append(await asyncio.wait_for(reader.readuntil(b":abcdefg"), 20))
+            return answers
+
+    *answers, last = asyncio.run(talk())
+    for answer in answers:
+        assert answer.endswith(b"without a task:abcdef")
+        assert (b" 100 " in answer) == bool(expect)
+    assert last.endswith(b"later:abcdefg")
+
+
+def test_a_small_body_that_stalls_or_is_cut_off_ends_the_wait(monkeypatch):
+    head = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc"
+    watching = Watching()
+
+    async def talk():
+        async with serving(connection.Connection, Arrives(), watching=watching) as (reader, writer):
+            writer.write(head)
+            await until(lambda: any(each.newest for each in watching.connections))
+            watching.watch.look()
+            watching.look_after(Watching.idle_seconds + 1)
+            stalled = await asyncio.wait_for(reader.readuntil(b"stalled"), 20)
+            writer.close()
+        cut = Watching()
+        async with serving(connection.Connection, Arrives(), watching=cut) as (_, writer):
+            writer.write(head)
+            await until(lambda: any(each.newest for each in cut.connections))
+            writer.close()
+            await until(lambda: not cut.connections)
+            return stalled
+
+    assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
