@@ -156,7 +156,7 @@ def _plan_names(place: records.Place, changes: Sequence[Change]) -> batch.Batch:
     for change in changes:
         if change.kind == "namespace":
             continue
-        old = None if change.before is None else records.decode(change.before, records.Pointer)
+        old = None if change.before is None else records.decode_pointer(change.before)
         new = change.after
         assert new is None or isinstance(new, records.Pointer)
         if old is not None and new is not None and old.object_uuid == new.object_uuid:

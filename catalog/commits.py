@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -48,6 +49,9 @@ LARGE_CHANGE_VALUES: Final = 2_000
 """JSON values of a commit from which on its updates are applied in a thread: some milliseconds."""
 LARGE_METADATA_BYTES: Final = 1024 * 1024
 """Metadata from which on it is changed and encoded in a thread."""
+METADATA_SUFFIX: Final = ".metadata.json"
+FILES_REMEMBERED: Final = 1024
+"""Directories of metadata files that the layout allowed."""
 STEPS_AT_ONCE: Final = 8
 """Tables of one commit that are planned before other requests get their turn."""
 
@@ -146,7 +150,10 @@ class Commits:
                 ]
                 for ident, of_table in parts.items()
             }
-        taken = {ident: await self._taken_by(of_table) for ident, of_table in parts.items()}
+        taken = {
+            ident: await self._taken_by(of_table) if _may_load(of_table) else ()
+            for ident, of_table in parts.items()
+        }
         large = {
             ident: json_values.has_more_values(
                 [(part.requirements, part.updates) for part in of_table], LARGE_CHANGE_VALUES
@@ -380,14 +387,10 @@ class Commits:
             judge(place, ident, entry.pointer)
         if base is None:
             raise _without_metadata(ident)
-        metadata = await run(
-            _apply,
-            base,
-            parts,
-            now_ms=now_ms,
-            base_location=entry.pointer.metadata_location,
-            large=large,
+        apply = functools.partial(
+            _apply, base, parts, now_ms=now_ms, base_location=entry.pointer.metadata_location
         )
+        metadata = await asyncio.to_thread(apply) if large else apply()
         extra: list[batch.Batch] = []
         if metadata is not base:
             object_uuid = entry.pointer.object_uuid
@@ -561,6 +564,17 @@ async def plan_file(
     return location, named, received
 
 
+def _may_load(parts: Sequence[TableChange]) -> bool:
+    """Say whether a commit may record loads: most do not, and are not looked at further."""
+    return any(loads.SUMMARY_KEY in _summary_of(update) for update in _updates_of(parts))
+
+
+def _summary_of(update: Any) -> Container[str]:
+    snapshot = update.get("snapshot") if isinstance(update, dict) else None
+    summary = snapshot.get("summary") if isinstance(snapshot, dict) else None
+    return summary if isinstance(summary, dict) else ()
+
+
 def creates(requirement_list: Sequence[Any]) -> bool:
     """Return whether requirements contain assert-create; malformed ones are ignored."""
     return any(
@@ -594,14 +608,22 @@ def check_file(uri: str, metadata: Placed, place: records.Place) -> None:
     """
     if place.bucket.settings.get(table_guard.LAYOUT) == "off":
         return
-    key = locations.path_in(uri, table_bucket=place.table_bucket)
-    home = locations.path_in(metadata.location, table_bucket=place.table_bucket)
-    assert key, "a table's metadata lies in its table bucket"
-    assert home, "a table lies in its table bucket"
+    directory, _, name = uri.rpartition("/")
+    # The names of this module are alike: a number, an id, one suffix.
+    alike = f"{directory}/{METADATA_SUFFIX.rjust(len(name), '0')}"
     try:
-        layout.judge(key, location=layout.Location(path=home.rstrip("/")))
+        _judge_file(alike, metadata.location, place.table_bucket)
     except guard.LayoutRefused as refused:
         raise errors.InvalidProperty(f"Cannot write {uri}: {refused}") from None
+
+
+@functools.lru_cache(FILES_REMEMBERED)
+def _judge_file(uri: str, location: str, table_bucket: str) -> None:
+    key = locations.path_in(uri, table_bucket=table_bucket)
+    home = locations.path_in(location, table_bucket=table_bucket)
+    assert key, "a table's metadata lies in its table bucket"
+    assert home, "a table lies in its table bucket"
+    layout.judge(key, location=layout.Location(path=home.rstrip("/")))
 
 
 def _by_table(
@@ -687,7 +709,7 @@ def next_file(
         number = int(match[1]) + 1 if match else 0
     directory = properties.metadata_directory(metadata.properties, location=metadata.location)
     middle = ".gz" if codec == "gzip" else ""
-    return f"{directory}/{number:05d}-{new_id}{middle}.metadata.json"
+    return f"{directory}/{number:05d}-{new_id}{middle}{METADATA_SUFFIX}"
 
 
 def _superseded(steps: Sequence[Step]) -> tuple[str, ...]:

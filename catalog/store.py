@@ -258,7 +258,7 @@ class CatalogStore:
         value = reading.get(batch.Store.POINTERS, key)
         if value is None:
             return None
-        pointer = records.decode(value, records.Pointer)
+        pointer = records.decode_pointer(value)
         return FoundPointer(value=value, pointer=pointer, namespace_id=namespace_id)
 
     def names(
@@ -626,7 +626,8 @@ class CatalogStore:
                 if planned.batch is None:
                     return planned.result
                 try:
-                    await self._let_through()
+                    if self._held is not None:
+                        await self._let_through()
                     await self.index.commit(planned.batch)
                 except storage_errors.ExpectationFailed:
                     await self._discard(planned.files)
@@ -652,7 +653,8 @@ class CatalogStore:
         For plans that take microseconds: the writer thread runs them. Raises what decision raises;
         CommitFailed if its idempotency key was used meanwhile; DiskFull; CommitStateUnknown.
         """
-        await self._let_through()
+        if self._held is not None:
+            await self._let_through()
         try:
             return await self.index.decide(decision, makes_room=makes_room)
         except storage_errors.ExpectationFailed as error:
@@ -677,10 +679,10 @@ class CatalogStore:
             self._held = None
 
     async def _let_through(self) -> None:
-        if self._held is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(COMMITS_HELD_SECONDS_MAX):
-                    await self._held.wait()
+        assert self._held is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COMMITS_HELD_SECONDS_MAX):
+                await self._held.wait()
 
     async def tombstone(self, table_bucket: str, key: str, *, by: str) -> None:
         """Give a file of a table up to the sweep. One that is gone already is no fault."""

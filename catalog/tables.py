@@ -406,7 +406,7 @@ class Tables:
         InvalidLocation, InvalidProperty, CommitFailed, CommitStateUnknown.
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
-        (loaded,) = await self.commit_many(
+        (loaded,) = await self._commits.commit(
             [change], by=by, via=via, permit=permit, judge=judge, receipt=receipt
         )
         return loaded
