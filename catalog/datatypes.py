@@ -68,7 +68,7 @@ class NestedField:
         return ".".join(self.path)
 
 
-def kind_of(type_: Any) -> str:
+def name_of(type_: Any) -> str:
     """Return the type's bare name: `decimal` for `decimal(9,2)`, `struct` for an object of it.
 
     Raises InvalidType.
@@ -92,7 +92,7 @@ def kind_of(type_: Any) -> str:
 
 
 def is_primitive(type_: Any) -> bool:
-    return kind_of(type_) in PRIMITIVES
+    return name_of(type_) in PRIMITIVES
 
 
 def decimal_of(type_: str) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def fixed_length(type_: str) -> int:
 
 def canonical(type_: Any) -> Any:
     """Return a hashable form that is equal for all spellings of one type."""
-    name = kind_of(type_)
+    name = name_of(type_)
     if name == "struct":
         return ("struct", canonical_fields(type_["fields"]))
     if name == "list":
@@ -208,7 +208,7 @@ def _inside(column: NestedField) -> Iterator[NestedField]:
 
 
 def _canonical_geospatial(type_: str) -> tuple[str, ...]:
-    name = kind_of(type_)
+    name = name_of(type_)
     match = _GEOSPATIAL.fullmatch(type_.strip())
     parameters = [part.strip() for part in match[2].split(",")] if match else []
     crs = parameters[0] if parameters and parameters[0] else "OGC:CRS84"

@@ -189,7 +189,7 @@ def partition_summaries(
     summaries = []
     for position, type_ in enumerate(types):
         field_values = [partition[position] for partition in partitions]
-        is_float = datatypes.kind_of(type_) in ("float", "double")
+        is_float = datatypes.name_of(type_) in ("float", "double")
         nan = [
             value for value in field_values if is_float and value is not None and math.isnan(value)
         ]
@@ -389,7 +389,7 @@ def _partition_field(name: str, field: Mapping[str, Any], type_: Any) -> Json:
 
 
 def _avro_type(type_: Any, field_id: int) -> Any:
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     if type_name in ("boolean", "int", "long", "float", "double", "string"):
         return type_name
     if type_name in _LOGICAL:

@@ -205,7 +205,7 @@ def _is_repeated(
 ) -> bool:
     parent = column.parent
     while parent is not None:
-        if datatypes.kind_of(columns[parent].type) != "struct":
+        if datatypes.name_of(columns[parent].type) != "struct":
             return True
         parent = columns[parent].parent
     return False
@@ -228,7 +228,7 @@ def _bounds(
     try:
         low = min(_value(type_, leaf, one, "min") for one in held)
         high = max(_value(type_, leaf, one, "max") for one in held)
-        type_name = datatypes.kind_of(type_)
+        type_name = datatypes.name_of(type_)
         if isinstance(low, float) and isinstance(high, float):
             if math.isnan(low) or math.isnan(high):
                 return None, None
@@ -246,7 +246,7 @@ def _bounds(
 
 def _value(type_: Any, leaf: Any, statistics: Any, which: str) -> Any:
     """Return one end of a chunk's statistics as a plain value of the table's type."""
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     logical = leaf.logical_type.type
     raw = getattr(statistics, f"{which}_raw")
     if type_name == "decimal":

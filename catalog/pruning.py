@@ -268,7 +268,7 @@ def range_of_metrics(metrics: manifests.Metrics, field_id: int, type_: Any) -> R
     count = _count(counts, field_id)
     nulls = _count(null_counts, field_id)
     nans = _count(nan_counts, field_id)
-    is_float = datatypes.kind_of(type_) in ("float", "double")
+    is_float = datatypes.name_of(type_) in ("float", "double")
     may_be_value = count is None or nulls is None or nulls < count
     return Range(
         lower=_bound(type_, _get(lower_bounds, field_id)),
@@ -302,7 +302,7 @@ def _bound(type_: Any, data: bytes | None) -> Any:
 
 def range_of_value(type_: Any, value: Value | None) -> Range:
     """Return the range of a partition field's one value."""
-    is_float = datatypes.kind_of(type_) in ("float", "double")
+    is_float = datatypes.name_of(type_) in ("float", "double")
     is_nan = isinstance(value, float) and math.isnan(value)
     has_value = value is not None and not is_nan
     return Range(
@@ -317,7 +317,7 @@ def range_of_value(type_: Any, value: Value | None) -> Range:
 
 def range_of_summary(type_: Any, summary: manifests.FieldSummary) -> Range:
     """Return the range of a partition field in a manifest's summary."""
-    is_float = datatypes.kind_of(type_) in ("float", "double")
+    is_float = datatypes.name_of(type_) in ("float", "double")
     return Range(
         lower=_bound(type_, summary.lower_bound),
         upper=_bound(type_, summary.upper_bound),
@@ -560,7 +560,7 @@ def _row_columns(schema: Mapping[str, Any]) -> dict[int, Any]:
     column_types = {}
     for field_id, column in columns.items():
         parent = column.parent
-        while parent is not None and datatypes.kind_of(columns[parent].type) == "struct":
+        while parent is not None and datatypes.name_of(columns[parent].type) == "struct":
             parent = columns[parent].parent
         if parent is None and datatypes.is_primitive(column.type):
             column_types[field_id] = column.type

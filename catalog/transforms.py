@@ -63,7 +63,7 @@ def parse(text: str) -> Transform:
 
 def accepts(transform: Transform, type_: Any) -> bool:
     """Return whether the transform accepts values of this type."""
-    return transform.name == "void" or datatypes.kind_of(type_) in _SOURCES[transform.name]
+    return transform.name == "void" or datatypes.name_of(type_) in _SOURCES[transform.name]
 
 
 def result_type(transform: Transform, type_: Any) -> Any:
@@ -92,7 +92,7 @@ def apply(transform: Transform, type_: Any, value: Value | None) -> Value | None
         return None
     if not accepts(transform, type_):
         raise InvalidTransform(f"{transform} does not accept {type_}")
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     if transform.name == "identity":
         return value
     if transform.name == "bucket":
@@ -186,7 +186,7 @@ def human(transform: Transform, type_: Any, value: Value | None) -> str:
         return _human_time(transform.name, value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, bytes) and datatypes.kind_of(type_) != "uuid":
+    if isinstance(value, bytes) and datatypes.name_of(type_) != "uuid":
         return base64.b64encode(value).decode()
     if isinstance(value, decimal.Decimal):
         return format(value, "f")

@@ -56,7 +56,7 @@ def from_bytes(type_: Any, data: bytes) -> Value:
     Bounds of a column whose type was promoted may have the older, shorter form.
     Raises InvalidValue, also for types without such a form.
     """
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     try:
         if type_name in _WIDTHS:
             return _integer(type_name, data)
@@ -87,7 +87,7 @@ def _integer(type_name: str, data: bytes) -> int:
 
 def to_bytes(type_: Any, value: Value) -> bytes:
     """Return a value as a bound's bytes. Raises InvalidValue."""
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     try:
         if type_name in _WIDTHS:
             return int(value).to_bytes(_WIDTHS[type_name], "little", signed=True)
@@ -136,7 +136,7 @@ def unscaled_bytes(number: int) -> bytes:
 
 def from_json(type_: Any, spelling: Any) -> Value:
     """Return the value of its JSON single-value form. Raises InvalidValue."""
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     try:
         if type_name == "boolean" and isinstance(spelling, bool):
             return spelling
@@ -224,7 +224,7 @@ def _timestamp_of(text: str, *, units: int, zoned: bool) -> int:
 
 def to_json(type_: Any, value: Value) -> Any:
     """Return a value in its JSON single-value form. Raises InvalidValue."""
-    type_name = datatypes.kind_of(type_)
+    type_name = datatypes.name_of(type_)
     if type_name == "decimal":
         return _decimal_text(value, datatypes.decimal_of(type_)[1])
     if isinstance(value, bytes):

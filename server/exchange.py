@@ -401,11 +401,11 @@ class Exchange:
         """Set the call's caller. Raises MissingCredentials and AccessDenied."""
         call.caller = caller
         principal = caller.principal
-        call.request.proven = principal.kind != "anonymous"
+        call.request.proven = principal.type != "anonymous"
         if visit.entry is not None:
             visit.entry.credential_id = caller.credential_id
         required = call.operation.authentication is Authentication.REQUIRED
-        if required and principal.kind == "anonymous":
+        if required and principal.type == "anonymous":
             raise auth_errors.MissingCredentials("the request has no credentials")
         self._authorise(visit.face, call)
 

@@ -91,17 +91,17 @@ def parse(raw: Mapping[str, Any] | None) -> dict[str, Binding]:
 def _parse_one(name: str, item: Any) -> Binding:
     if not isinstance(item, Mapping) or not isinstance(item.get("type"), str):
         raise errors.bad_binding(name, "has no type")
-    kind = item["type"].upper()
-    if kind not in READERS:
-        raise errors.bad_binding(name, f"has an unknown type {kind}")
-    logical, read = READERS[kind]
+    type_name = item["type"].upper()
+    if type_name not in READERS:
+        raise errors.bad_binding(name, f"has an unknown type {type_name}")
+    logical, read = READERS[type_name]
     value = item.get("value")
     is_array = isinstance(value, list)
     cells = value if isinstance(value, list) else (value,)
     try:
         values = tuple(None if cell is None else read(cell) for cell in cells)
     except (ValueError, TypeError, OverflowError, InvalidOperation):
-        raise errors.bad_binding(name, f"is no {kind}") from None
+        raise errors.bad_binding(name, f"is no {type_name}") from None
     return Binding(type=logical, values=values, is_array=is_array)
 
 

@@ -20,8 +20,8 @@ def row(
 ) -> pa.RecordBatch | None:
     """Return the row, or None if only the engine can compute it. zone: the session's."""
     arrays = []
-    for kind, value in zip(types, values, strict=True):
-        arrow = _arrow_type(kind, zone)
+    for sql_type, value in zip(types, values, strict=True):
+        arrow = _arrow_type(sql_type, zone)
         if arrow is None:
             return None
         try:
@@ -31,10 +31,12 @@ def row(
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
-def _arrow_type(kind: sqltypes.SqlType, zone: str) -> pa.DataType | None:
-    match kind.kind:
+def _arrow_type(sql_type: sqltypes.SqlType, zone: str) -> pa.DataType | None:
+    match sql_type.name:
         case "fixed":
-            return pa.decimal128(kind.precision, kind.scale) if kind.wide else pa.int64()
+            return (
+                pa.decimal128(sql_type.precision, sql_type.scale) if sql_type.wide else pa.int64()
+            )
         case "real":
             return pa.float64()
         case "text" | "null":
@@ -43,11 +45,11 @@ def _arrow_type(kind: sqltypes.SqlType, zone: str) -> pa.DataType | None:
             return pa.bool_()
         case "date":
             return pa.date32()
-        case "time" if kind.scale <= 6:
+        case "time" if sql_type.scale <= 6:
             return pa.time64("us")
-        case "timestamp_ntz" if kind.scale <= 6:
+        case "timestamp_ntz" if sql_type.scale <= 6:
             return pa.timestamp("us")
-        case "timestamp_ltz" if kind.scale <= 6:
+        case "timestamp_ltz" if sql_type.scale <= 6:
             return pa.timestamp("us", zone)
         case "binary":
             return pa.binary()

@@ -199,7 +199,7 @@ class Definitions:
                 )
                 if schema.namespace and self._replays.is_done(receipt):
                     return success
-                missing = catalog.no_table(schema, statement.name, kind="Table")
+                missing = catalog.no_table(schema, statement.name, object_type="Table")
                 table = catalog.find_table(schema, statement.name[-1], exactly=True)
                 if table is None:
                     raise missing
@@ -332,30 +332,30 @@ def _new_columns(
             phase="COMPILATION",
         )
     new_columns = []
-    for index, (column, kind) in enumerate(zip(query.columns, query.types, strict=True)):
+    for index, (column, sql_type) in enumerate(zip(query.columns, query.types, strict=True)):
         if named_columns:
             new_columns.append(
                 writes.NewColumn(
                     name=named_columns[index].name.stored,
-                    type=named_columns[index].type or _storable(kind),
+                    type=named_columns[index].type or _storable(sql_type),
                     required=named_columns[index].required,
                     comment=named_columns[index].comment,
                 )
             )
         else:
             new_columns.append(
-                writes.NewColumn(name=_stored_name(column.name), type=_storable(kind))
+                writes.NewColumn(name=_stored_name(column.name), type=_storable(sql_type))
             )
     return new_columns
 
 
-def _storable(kind: sqltypes.SqlType) -> sqltypes.SqlType:
+def _storable(sql_type: sqltypes.SqlType) -> sqltypes.SqlType:
     """Return the type of a new column for values of a query's type."""
-    if kind.kind in ("null", "interval"):
+    if sql_type.name in ("null", "interval"):
         return sqltypes.TEXT
-    if kind.is_integer:
+    if sql_type.is_integer:
         return sqltypes.integer(sqltypes.PRECISION_MAX)
-    return kind
+    return sql_type
 
 
 def _stored_name(shown: str) -> str:

@@ -41,7 +41,7 @@ from sql import confinement, frames, limits
 from storage import disk
 from storage import errors as storage_errors
 
-FaultKind = Literal[
+FaultCause = Literal[
     "plan",
     "value",
     "resources",
@@ -271,9 +271,9 @@ class Finished:
 class EngineFault(Exception):
     """A query failed. code: Snowflake's number when the engine knows it, else ""."""
 
-    def __init__(self, kind: FaultKind, message: str, code: str = "") -> None:
+    def __init__(self, cause: FaultCause, message: str, code: str = "") -> None:
         super().__init__(message)
-        self.kind = kind
+        self.cause = cause
         self.message = message
         self.code = code
 
@@ -529,13 +529,13 @@ class _Child:
         poll.register(descriptor, 0)  # POLLHUP and POLLERR are always told
         return bool(poll.poll(0))
 
-    async def send(self, kind: frames.Kind, payload: bytes) -> None:
-        self._writer.writelines(frames.encode(kind, payload))
+    async def send(self, frame_type: frames.FrameType, payload: bytes) -> None:
+        self._writer.writelines(frames.encode(frame_type, payload))
         await self._writer.drain()
 
     def ask_to_stop(self) -> None:
         if self.is_alive:
-            self._writer.writelines(frames.encode(frames.Kind.CANCEL, b""))
+            self._writer.writelines(frames.encode(frames.FrameType.CANCEL, b""))
 
     def kill(self) -> None:
         self.broken = True
@@ -614,7 +614,7 @@ class _ChildResults:
         self._planning_seconds_max = planning_seconds_max
         self._schema: pa.Schema | None = None
         self._finished: Finished | None = None
-        self._stopped: FaultKind | None = None
+        self._stopped: FaultCause | None = None
         self._over = False
         self._reading = False
         self._ended = asyncio.Event()
@@ -640,10 +640,10 @@ class _ChildResults:
                 self._planning_seconds_max, self._stop_planning
             )
             try:
-                kind, payload = await self._receive()
+                frame_type, payload = await self._receive()
             finally:
                 planning.cancel()
-            assert kind is frames.Kind.SCHEMA
+            assert frame_type is frames.FrameType.SCHEMA
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except BaseException:
             await self.close()
@@ -651,7 +651,7 @@ class _ChildResults:
 
     async def _send(self) -> None:
         try:
-            await self.child.send(frames.Kind.QUERY, msgspec.msgpack.encode(self.query))
+            await self.child.send(frames.FrameType.QUERY, msgspec.msgpack.encode(self.query))
         except ConnectionError:
             raise await self._crashed() from None
 
@@ -664,12 +664,12 @@ class _ChildResults:
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         try:
             while True:
-                kind, payload = await self._receive()
-                if kind is frames.Kind.DONE:
+                frame_type, payload = await self._receive()
+                if frame_type is frames.FrameType.DONE:
                     self._finished = msgspec.msgpack.decode(payload, type=Finished)
                     self._end()
                     return
-                assert kind is frames.Kind.BATCH
+                assert frame_type is frames.FrameType.BATCH
                 yield pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
         finally:
             await self.close()
@@ -680,7 +680,7 @@ class _ChildResults:
             self._stopped = "planning"
         self.child.kill()
 
-    def stop(self, reason: FaultKind) -> None:
+    def stop(self, reason: FaultCause) -> None:
         """Ask the child to stop; kill it if it does not."""
         if self._over or self._stopped is not None:
             return
@@ -703,24 +703,24 @@ class _ChildResults:
                 await self._ended.wait()
                 return
             try:
-                kind, _ = await self._receive()
+                frame_type, _ = await self._receive()
             except EngineFault:
                 return
-            if kind is frames.Kind.DONE:
+            if frame_type is frames.FrameType.DONE:
                 self._end()
 
-    async def _receive(self) -> tuple[frames.Kind, bytes]:
+    async def _receive(self) -> tuple[frames.FrameType, bytes]:
         self._reading = True
         try:
-            kind, payload = await self.child.incoming.next()
+            frame_type, payload = await self.child.incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._crashed() from None
         finally:
             self._reading = False
-        if kind is frames.Kind.FAULT:
+        if frame_type is frames.FrameType.FAULT:
             self._end()
             raise self._fault(EngineFault(*msgspec.msgpack.decode(payload)))
-        return kind, payload
+        return frame_type, payload
 
     def _fault(self, fault: EngineFault) -> EngineFault:
         if self._stopped == "timed_out":

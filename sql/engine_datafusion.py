@@ -218,7 +218,7 @@ async def batches_again(
             yield batch
         return
     except engine.EngineFault as fault:
-        if fault.kind != "resources" or started:
+        if fault.cause != "resources" or started:
             raise
     second = await planner.start(_frugal(query))
     async for batch in second.batches():

@@ -68,7 +68,9 @@ class _InlineResults:
         self._run = run
         self._planner = planner
         self._release = release
-        self._stopped: asyncio.Future[engine.FaultKind] = asyncio.get_running_loop().create_future()
+        self._stopped: asyncio.Future[engine.FaultCause] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._over = False
         seconds = query.limits.seconds
         self._timer = (
@@ -85,7 +87,7 @@ class _InlineResults:
     def finished(self) -> engine.Finished:
         return self._run.finished
 
-    def stop(self, reason: engine.FaultKind) -> None:
+    def stop(self, reason: engine.FaultCause) -> None:
         if not self._stopped.done():
             self._stopped.set_result(reason)
 

@@ -126,17 +126,23 @@ def statement_count_differs(actual: int, desired: int) -> SqlError:
 
 
 def does_not_exist(
-    kind: str, name: str, *, line: int | None = None, position: int | None = None
+    object_type: str, name: str, *, line: int | None = None, position: int | None = None
 ) -> SqlError:
-    """A table, schema or database is absent or hidden; kind as Snowflake writes it: `Table`."""
+    """A table, schema or database is absent or hidden. object_type: as in messages, `Table`."""
     return _compilation(
-        "002003", "42S02", f"{kind} '{name}' does not exist or not authorized.", line, position
+        "002003",
+        "42S02",
+        f"{object_type} '{name}' does not exist or not authorized.",
+        line,
+        position,
     )
 
 
-def described_does_not_exist(kind: str, name: str) -> SqlError:
+def described_does_not_exist(object_type: str, name: str) -> SqlError:
     """The same for SHOW and DESCRIBE, whose SQLSTATE is no-data."""
-    return _compilation("002003", "02000", f"{kind} '{name}' does not exist or not authorized.")
+    return _compilation(
+        "002003", "02000", f"{object_type} '{name}' does not exist or not authorized."
+    )
 
 
 def show_in_missing_schema() -> SqlError:
@@ -146,9 +152,9 @@ def show_in_missing_schema() -> SqlError:
     )
 
 
-def already_exists(kind: str, name: str) -> SqlError:
+def already_exists(object_type: str, name: str) -> SqlError:
     """CREATE of a name that is taken."""
-    return _compilation("002002", "42710", f"{kind} '{name}' already exists.")
+    return _compilation("002002", "42710", f"{object_type} '{name}' already exists.")
 
 
 def invalid_identifier(
@@ -259,9 +265,9 @@ def bad_number(text: str) -> SqlError:
     return SqlError("100038", "22018", f"Numeric value '{text}' is not recognized")
 
 
-def bad_timestamp(text: str, kind: str = "Timestamp") -> SqlError:
-    """Text that is no date, time or timestamp; kind is `Date`, `Time` or `Timestamp`."""
-    return SqlError("100035", "22007", f"{kind} '{text}' is not recognized")
+def bad_timestamp(text: str, type_name: str = "Timestamp") -> SqlError:
+    """Text that is no date, time or timestamp; type_name is `Date`, `Time` or `Timestamp`."""
+    return SqlError("100035", "22007", f"{type_name} '{text}' is not recognized")
 
 
 def number_out_of_range(text: str) -> SqlError:

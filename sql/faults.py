@@ -25,7 +25,7 @@ Fault: TypeAlias = Callable[[str], errors.SqlError]
 
 def of_engine(fault: engine.EngineFault, *, query_id: str = "") -> errors.SqlError:
     """Return the SqlError of a query that failed in the engine."""
-    match fault.kind:
+    match fault.cause:
         case "value":
             return _of_value(fault.code, fault.message)
         case "canceled":
@@ -96,8 +96,10 @@ WRAPPED = re.compile(r"(?:\(\?[ims]+\))?(?:\^\(\?:)?(.*?)(?:\)\$)?")
 def _of_value(code: str, value: str) -> errors.SqlError:
     match code:
         case "100035":
-            kind, separator, text = value.partition("|")
-            return errors.bad_timestamp(text, kind) if separator else errors.bad_timestamp(value)
+            type_name, separator, text = value.partition("|")
+            return (
+                errors.bad_timestamp(text, type_name) if separator else errors.bad_timestamp(value)
+            )
         case "100037":
             return errors.SqlError("100037", "22018", f"Boolean value '{value}' is not recognized")
         case "100038":

@@ -1,6 +1,6 @@
 """rule: the frames between the serving process and an engine child.
 
-A frame is one byte with its kind, eight bytes of length, and the payload. A query, a schema and
+A frame is one byte with its type, eight bytes of length, and the payload. A query, a schema and
 batches are sent as they are; a fault as the arguments of `EngineFault`.
 """
 
@@ -17,7 +17,7 @@ BUFFER_BYTES = 4 << 20
 """How much a side reads ahead; beyond it the other side waits."""
 
 
-class Kind(enum.IntEnum):
+class FrameType(enum.IntEnum):
     """The content of a frame."""
 
     QUERY = 1
@@ -34,10 +34,10 @@ class ByteReader(Protocol):
     async def readexactly(self, n: int, /) -> bytes: ...
 
 
-def encode(kind: Kind, payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+def encode(frame_type: FrameType, payload: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
     """Return the pieces of a frame, in order."""
     assert len(payload) <= PAYLOAD_BYTES_MAX
-    return HEADER.pack(kind, len(payload)), payload
+    return HEADER.pack(frame_type, len(payload)), payload
 
 
 class Incoming:
@@ -47,12 +47,12 @@ class Incoming:
         self._reader = reader
         self._header: tuple[int, int] | None = None
 
-    async def next(self) -> tuple[Kind, bytes]:
+    async def next(self) -> tuple[FrameType, bytes]:
         """Return the next frame; raises what the reader raises at its end."""
         if self._header is None:
             self._header = HEADER.unpack(await self._reader.readexactly(HEADER.size))
-        kind, size_bytes = self._header
+        frame_type, size_bytes = self._header
         assert size_bytes <= PAYLOAD_BYTES_MAX
         payload = await self._reader.readexactly(size_bytes)
         self._header = None
-        return Kind(kind), payload
+        return FrameType(frame_type), payload

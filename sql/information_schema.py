@@ -180,7 +180,7 @@ class InformationSchema:
 def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[pa.Table, bytes]:
     """Return a view's rows, as they are and encoded; rows in Python are few at a time."""
     columns, rows_of = VIEWS[gathered.view]
-    schema = pa.schema([(column[0], ARROW[column[1].kind]) for column in columns])
+    schema = pa.schema([(column[0], ARROW[column[1].name]) for column in columns])
     rows = iter(rows_of(gathered, descriptions))
     batches = []
     while some := list(itertools.islice(rows, limits.ROWS_AT_ONCE)):
@@ -298,9 +298,9 @@ def moment(ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
 
 
-def plain_type(kind: sqltypes.SqlType) -> str:
+def plain_type(sql_type: sqltypes.SqlType) -> str:
     """Return DATA_TYPE: the type without its parameters."""
-    return {"fixed": "NUMBER", "real": "FLOAT"}.get(kind.kind, kind.kind.upper())
+    return {"fixed": "NUMBER", "real": "FLOAT"}.get(sql_type.name, sql_type.name.upper())
 
 
 def _schema_row(database: str, name: str) -> Row:
@@ -308,26 +308,28 @@ def _schema_row(database: str, name: str) -> Row:
 
 
 def _column_row(column: ColumnDescription, position: int) -> Row:
-    kind = column.type
+    sql_type = column.type
     length = None
-    if kind.kind == "text":
-        length = kind.length or outcomes.TEXT_LENGTH_MAX
-    elif kind.kind == "binary":
-        length = kind.length or outcomes.BINARY_LENGTH_MAX
-    octets = min(4 * length, outcomes.TEXT_LENGTH_MAX) if length and kind.kind == "text" else length
-    is_number = kind.kind == "fixed"
+    if sql_type.name == "text":
+        length = sql_type.length or outcomes.TEXT_LENGTH_MAX
+    elif sql_type.name == "binary":
+        length = sql_type.length or outcomes.BINARY_LENGTH_MAX
+    octets = (
+        min(4 * length, outcomes.TEXT_LENGTH_MAX) if length and sql_type.name == "text" else length
+    )
+    is_number = sql_type.name == "fixed"
     return (
         column.name,
         position,
         None,
         "YES" if column.nullable else "NO",
-        plain_type(kind),
+        plain_type(sql_type),
         length,
         octets,
-        kind.precision if is_number else None,
+        sql_type.precision if is_number else None,
         10 if is_number else None,
-        kind.scale if is_number else None,
-        kind.scale if kind.kind in ("time", "timestamp_ntz", "timestamp_ltz") else None,
+        sql_type.scale if is_number else None,
+        sql_type.scale if sql_type.name in ("time", "timestamp_ntz", "timestamp_ltz") else None,
         "NO",
         None,
         None,

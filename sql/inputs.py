@@ -25,15 +25,15 @@ BINDS_RELATION: Final = "__binds"
 
 def variable(value: sessions.Variable) -> bounds.Bound:
     """Return a session variable as a constant of its type."""
-    kind = expressions.BIND_TYPES.get(value.type, sqltypes.TEXT)
+    sql_type = expressions.BIND_TYPES.get(value.type, sqltypes.TEXT)
     if value.text is None:
-        return bounds.null(kind)
+        return bounds.null(sql_type)
     if value.type == "fixed":
         return bounds.number(decimal.Decimal(value.text))
     if value.type == "real":
         return bounds.real(float(value.text))
     text = bounds.text(value.text)
-    return rewrites.cast(text, kind) if value.type != "text" else text
+    return rewrites.cast(text, sql_type) if value.type != "text" else text
 
 
 def variable_text(value: Any) -> str | None:
@@ -54,12 +54,12 @@ def variable_text(value: Any) -> str | None:
 
 def bind_column(name: str, binding: bindings.Binding) -> bounds.Bound:
     """Return an array bind as a column of the relation of binds."""
-    kind = sqltypes.TEXT
+    sql_type = sqltypes.TEXT
     if binding.type == "fixed":
-        kind = _fixed_type(binding)
+        sql_type = _fixed_type(binding)
     elif binding.type is not None:
-        kind = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
-    return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=kind)
+        sql_type = expressions.BIND_TYPES.get(binding.type, sqltypes.TEXT)
+    return bounds.Bound(sql=f"{names.quoted(BINDS_RELATION)}.{names.quoted(name)}", type=sql_type)
 
 
 def bound_rows(binding_by_name: Mapping[str, bindings.Binding], zone: str) -> pa.Table:
@@ -89,8 +89,8 @@ def _packed(binding: bindings.Binding) -> bindings.Binding:
         return binding
     scale = None
     if binding.type == "fixed":
-        kind = _fixed_type(binding)
-        scale = None if kind.is_integer else kind.scale
+        sql_type = _fixed_type(binding)
+        scale = None if sql_type.is_integer else sql_type.scale
     table = pa.table({"": _arrow(binding, binding.rows, "UTC")})
     column = bindings.ArrayBind(rows=binding.rows, scale=scale, data=ipc.encode_rows(table))
     return bindings.Binding(type=binding.type, values=(), is_array=True, column=column)
@@ -103,12 +103,12 @@ def _arrow(binding: bindings.Binding, count: int, zone: str) -> Any:
         is_instant = binding.type in ("timestamp_ltz", "timestamp_tz")
         return packed.cast(pa.timestamp("us", zone)) if is_instant else packed
     values = binding.values if binding.is_array else binding.values * count
-    kind = _fixed_type(binding) if binding.type == "fixed" else None
+    sql_type = _fixed_type(binding) if binding.type == "fixed" else None
     # Arrow holds the interpreter for as long as it converts one list.
     at_once = limits.BOUND_VALUES_AT_ONCE
     return pa.chunked_array(
         [
-            _bind_array(binding, values[start : start + at_once], kind, zone)
+            _bind_array(binding, values[start : start + at_once], sql_type, zone)
             for start in range(0, max(count, 1), at_once)
         ]
     )
@@ -133,15 +133,15 @@ def _decimal_type(scale: int) -> sqltypes.SqlType:
 
 
 def _bind_array(
-    binding: bindings.Binding, values: Sequence[Any], kind: sqltypes.SqlType | None, zone: str
+    binding: bindings.Binding, values: Sequence[Any], sql_type: sqltypes.SqlType | None, zone: str
 ) -> Any:
-    """Return values as an Arrow array. kind: of the whole bind, where it is fixed."""
+    """Return values as an Arrow array. sql_type: of the whole bind, where it is fixed."""
     match binding.type:
         case "fixed":
-            assert kind is not None
-            if kind.is_integer:
+            assert sql_type is not None
+            if sql_type.is_integer:
                 return pa.array(values, pa.int64())
-            return _decimals(values, pa.decimal128(kind.precision, kind.scale))
+            return _decimals(values, pa.decimal128(sql_type.precision, sql_type.scale))
         case "real":
             return pa.array(values, pa.float64())
         case "boolean":

@@ -217,8 +217,8 @@ def _text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
 
 
 def _instant(match: re.Match[str]) -> Kernel:
-    lenient, kind = bool(match.group(1)), match.group(2)
-    parse, result = INSTANTS[kind]
+    lenient, type_name = bool(match.group(1)), match.group(2)
+    parse, result = INSTANTS[type_name]
     return _text_kernel(lambda array: per_value(array, parse, result, lenient=lenient), result)
 
 
@@ -270,7 +270,7 @@ SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}
 EPOCH = re.compile(r"-?\d{1,18}")
 
 
-def _parse_moment(text: str, kind: str) -> datetime.datetime:
+def _parse_moment(text: str, type_name: str) -> datetime.datetime:
     stripped = text.strip()
     try:
         if match := ISO.fullmatch(stripped):
@@ -299,7 +299,7 @@ def _parse_moment(text: str, kind: str) -> datetime.datetime:
             return _from_epoch(int(stripped))
     except (ValueError, OverflowError):
         pass
-    raise coded("100035", f"{kind}|{text}")
+    raise coded("100035", f"{type_name}|{text}")
 
 
 def _from_epoch(value: int) -> datetime.datetime:
@@ -359,22 +359,22 @@ def real_text(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{int(exponent):+03d}"
 
 
-def parse_by_pattern(text: str, pattern: str, kind: str) -> datetime.datetime:
+def parse_by_pattern(text: str, pattern: str, type_name: str) -> datetime.datetime:
     """Return text read by a strptime pattern; raises ValueError."""
     try:
         return datetime.datetime.strptime(text.strip(), pattern).replace(tzinfo=None)  # noqa: DTZ007
     except ValueError:
-        raise coded("100035", f"{kind}|{text}") from None
+        raise coded("100035", f"{type_name}|{text}") from None
 
 
 def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
-    lenient, kind = bool(match.group(1)), match.group(2)
-    _, result = INSTANTS[kind]
+    lenient, type_name = bool(match.group(1)), match.group(2)
+    _, result = INSTANTS[type_name]
     narrow: Callable[[datetime.datetime], Any] = {
         "date": datetime.datetime.date,
         "time": datetime.datetime.time,
         "timestamp": lambda moment: moment,
-    }[kind]
+    }[type_name]
 
     def function(texts: Any, patterns: Any) -> Any:
         if not len(texts):
@@ -382,7 +382,7 @@ def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
         pattern = patterns[0].as_py()
         return per_value(
             texts,
-            lambda text: narrow(parse_by_pattern(text, pattern, kind.title())),
+            lambda text: narrow(parse_by_pattern(text, pattern, type_name.title())),
             result,
             lenient=lenient,
         )
@@ -396,16 +396,18 @@ def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
 
 
 def _convert_zone(_: re.Match[str]) -> Kernel:
-    kind = pa.timestamp("us")
+    arrow_type = pa.timestamp("us")
 
     def function(moments: Any, sources: Any, targets: Any) -> Any:
         if not len(moments):
-            return pa.array([], kind)
+            return pa.array([], arrow_type)
         source, target = sources[0].as_py(), targets[0].as_py()
         instants = pc.assume_timezone(moments, source, ambiguous="earliest", nonexistent="latest")
-        return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(kind)
+        return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(arrow_type)
 
-    return Kernel(function=function, arguments=(kind, pa.string(), pa.string()), result=kind)
+    return Kernel(
+        function=function, arguments=(arrow_type, pa.string(), pa.string()), result=arrow_type
+    )
 
 
 MICROSECONDS_OF_DAY = 86_400_000_000
@@ -414,7 +416,7 @@ MICROSECONDS_OF_DAY = 86_400_000_000
 def _add_months(match: re.Match[str]) -> Kernel:
     """A day that its new month lacks becomes that month's last; `_last`: a last day stays one."""
     stays_last = bool(match.group(2))
-    _, kind = INSTANTS[match.group(1)]
+    _, arrow_type = INSTANTS[match.group(1)]
 
     def of_days(days: Any, months: Any) -> Any:
         ordinal = pc.add(pc.multiply(pc.year(days), 12), pc.subtract(pc.month(days), 1))
@@ -444,12 +446,12 @@ def _add_months(match: re.Match[str]) -> Kernel:
         starts = pc.floor_temporal(moments, unit="day")
         rest = pc.subtract(moments.cast(pa.int64()), starts.cast(pa.int64()))
         days = pc.multiply(of_days(starts, months), MICROSECONDS_OF_DAY)
-        return pc.add(days, rest).cast(kind)
+        return pc.add(days, rest).cast(arrow_type)
 
     return Kernel(
-        function=of_dates if kind == pa.date32() else of_timestamps,
-        arguments=(kind, pa.int64()),
-        result=kind,
+        function=of_dates if arrow_type == pa.date32() else of_timestamps,
+        arguments=(arrow_type, pa.int64()),
+        result=arrow_type,
     )
 
 
@@ -618,7 +620,7 @@ def _initcap(_: re.Match[str]) -> Kernel:
 def _later(match: re.Match[str]) -> Kernel:
     """A TIMESTAMP_NTZ so many of the units of that many microseconds later."""
     micros = int(match.group(1))
-    kind = pa.timestamp("us")
+    sql_type = pa.timestamp("us")
 
     def function(moments: Any, counts: Any) -> Any:
         out_of_range = coded("100039", "a timestamp outside the years 1 to 9999")
@@ -630,11 +632,11 @@ def _later(match: re.Match[str]) -> Kernel:
         early, late = (pa.scalar(end) for end in (MOMENT_LOW, MOMENT_HIGH))
         if pc.any(pc.or_(pc.less(moved, early), pc.greater(moved, late))).as_py():
             raise out_of_range
-        return moved.cast(kind)
+        return moved.cast(sql_type)
 
     # Volatile as `_nonzero` is.
     return Kernel(
-        function=function, arguments=(kind, pa.int64()), result=kind, volatility="volatile"
+        function=function, arguments=(sql_type, pa.int64()), result=sql_type, volatility="volatile"
     )
 
 
@@ -660,11 +662,11 @@ def _split_part(_: re.Match[str]) -> Kernel:
 
 
 def _epoch(_: re.Match[str]) -> Kernel:
-    kind = pa.timestamp("us")
+    arrow_type = pa.timestamp("us")
     return Kernel(
-        function=lambda array: per_value(array, _from_epoch, kind, lenient=False),
+        function=lambda array: per_value(array, _from_epoch, arrow_type, lenient=False),
         arguments=(pa.int64(),),
-        result=kind,
+        result=arrow_type,
     )
 
 

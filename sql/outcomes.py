@@ -36,7 +36,7 @@ BINARY_LENGTH_MAX = 8_388_608
 
 
 class StatementType(enum.IntEnum):
-    """Snowflake's numbers for kinds of statements; drivers branch on them."""
+    """Snowflake's numbers for types of statements; drivers branch on them."""
 
     SELECT = 0x1000
     EXPLAIN = 0x2000

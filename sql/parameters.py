@@ -15,7 +15,7 @@ from typing import Any, Literal
 from sql import errors
 
 Value = str | int | bool
-Kind = Literal["text", "number", "flag", "zone", "format"]
+ValueType = Literal["text", "number", "flag", "zone", "format"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +23,7 @@ class SessionParameter:
     """One parameter. choices: the only values, upper case; low and high: bounds of a number."""
 
     name: str
-    kind: Kind
+    value_type: ValueType
     default: Value
     description: str
     choices: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def _formats(*names: str) -> tuple[SessionParameter, ...]:
     return tuple(
         SessionParameter(
             name=f"{name}_QUERY_RESULT_FORMAT",
-            kind="text",
+            value_type="text",
             default=default,
             choices=("ARROW", "JSON", "ARROW_FORCE"),
             description="Format in which results reach this driver.",
@@ -48,7 +48,7 @@ def _formats(*names: str) -> tuple[SessionParameter, ...]:
 
 def _output(name: str, default: str, description: str) -> SessionParameter:
     return SessionParameter(
-        name=name, kind="format", default=default, description=description, sent=True
+        name=name, value_type="format", default=default, description=description, sent=True
     )
 
 
@@ -57,28 +57,28 @@ PARAMETERS: Mapping[str, SessionParameter] = {
     for parameter in (
         SessionParameter(
             name="AUTOCOMMIT",
-            kind="flag",
+            value_type="flag",
             default=True,
             description="Each statement is its own transaction unless BEGIN opened one.",
             sent=True,
         ),
         SessionParameter(
             name="TIMEZONE",
-            kind="zone",
+            value_type="zone",
             default="UTC",
             description="Time zone of TIMESTAMP_LTZ values and of the current time.",
             sent=True,
         ),
         SessionParameter(
             name="CLIENT_SESSION_KEEP_ALIVE",
-            kind="flag",
+            value_type="flag",
             default=False,
             description="Drivers send heartbeats, so that an idle session stays.",
             sent=True,
         ),
         SessionParameter(
             name="CLIENT_SESSION_KEEP_ALIVE_HEARTBEAT_FREQUENCY",
-            kind="number",
+            value_type="number",
             default=3600,
             low=900,
             high=3600,
@@ -87,7 +87,7 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
         SessionParameter(
             name="CLIENT_PREFETCH_THREADS",
-            kind="number",
+            value_type="number",
             default=4,
             low=1,
             high=10,
@@ -96,14 +96,14 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
         SessionParameter(
             name="CLIENT_MEMORY_LIMIT",
-            kind="number",
+            value_type="number",
             default=1536,
             description="MiB that a driver may use for results.",
             sent=True,
         ),
         SessionParameter(
             name="CLIENT_RESULT_CHUNK_SIZE",
-            kind="number",
+            value_type="number",
             default=160,
             low=16,
             high=160,
@@ -112,21 +112,21 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
         SessionParameter(
             name="CLIENT_TELEMETRY_ENABLED",
-            kind="flag",
+            value_type="flag",
             default=False,
             description="Drivers send telemetry; Boathouse drops it.",
             sent=True,
         ),
         SessionParameter(
             name="QUERY_CONTEXT_CACHE_SIZE",
-            kind="number",
+            value_type="number",
             default=5,
             description="Entries of a driver's query context cache.",
             sent=True,
         ),
         SessionParameter(
             name="CLIENT_STAGE_ARRAY_BINDING_THRESHOLD",
-            kind="number",
+            value_type="number",
             default=0,
             description="Bind values from which a driver uses a stage; 0 is never.",
             high=0,
@@ -145,7 +145,7 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         _output("TIME_OUTPUT_FORMAT", "HH24:MI:SS", "TIME as text."),
         SessionParameter(
             name="BINARY_OUTPUT_FORMAT",
-            kind="text",
+            value_type="text",
             default="HEX",
             choices=("HEX", "BASE64"),
             description="BINARY as text.",
@@ -153,7 +153,7 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
         SessionParameter(
             name="TIMESTAMP_TYPE_MAPPING",
-            kind="text",
+            value_type="text",
             default="TIMESTAMP_NTZ",
             choices=("TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIMESTAMP_TZ"),
             description="What TIMESTAMP without a suffix means.",
@@ -161,33 +161,33 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         ),
         SessionParameter(
             name="STATEMENT_TIMEOUT_IN_SECONDS",
-            kind="number",
+            value_type="number",
             default=0,
             high=604_800,
             description="Longest time a statement may run; 0 is the server's own limit.",
         ),
         SessionParameter(
             name="MULTI_STATEMENT_COUNT",
-            kind="number",
+            value_type="number",
             default=1,
             high=10_000,
             description="Statements that one request must hold; 0 is any number.",
         ),
         SessionParameter(
             name="QUERY_TAG",
-            kind="text",
+            value_type="text",
             default="",
             description="Free text kept with each statement of the session.",
         ),
         SessionParameter(
             name="USE_CACHED_RESULT",
-            kind="flag",
+            value_type="flag",
             default=False,
             description="No result is reused: each statement is computed anew, whatever is set.",
         ),
         SessionParameter(
             name="ABORT_DETACHED_QUERY",
-            kind="flag",
+            value_type="flag",
             default=False,
             choices=("FALSE",),
             description="Statements of a client that went away are finished.",
@@ -210,7 +210,7 @@ def parse(name: str, value: object) -> Value:
     parameter = PARAMETERS.get(name.upper())
     if parameter is None:
         raise errors.unknown_parameter(name.upper())
-    match parameter.kind:
+    match parameter.value_type:
         case "flag":
             return _flag(parameter, value)
         case "number":

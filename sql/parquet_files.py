@@ -59,14 +59,14 @@ def _without_views(array: Any) -> Any:
     return array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
 
 
-def _cast(array: Any, kind: pa.DataType) -> Any:
+def _cast(array: Any, arrow_type: pa.DataType) -> Any:
     try:
-        if pa.types.is_integer(array.type) and pa.types.is_decimal(kind):
-            array = _as_decimal(array, kind.scale)
-        cast = pc.cast(array, kind)
+        if pa.types.is_integer(array.type) and pa.types.is_decimal(arrow_type):
+            array = _as_decimal(array, arrow_type.scale)
+        cast = pc.cast(array, arrow_type)
     except pa.ArrowInvalid as error:
         raise engine.EngineFault("value", _worst(array, error), "100039") from error
-    if pa.types.is_float32(kind):
+    if pa.types.is_float32(arrow_type):
         _check_float(array, cast)
     return cast
 

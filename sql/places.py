@@ -139,13 +139,13 @@ class CatalogView:
         ]
 
     def find(
-        self, ident: idents.TableIdent, kind: Literal["table", "view"] = "table"
+        self, ident: idents.TableIdent, object_type: Literal["table", "view"] = "table"
     ) -> FoundTable | None:
         """Return a table, or an Iceberg view, by its stored name."""
         place = self._place(ident.table_bucket)
         row = None
         if place is not None:
-            row = self._store.find_pointer(self._reading, place, kind, ident)
+            row = self._store.find_pointer(self._reading, place, object_type, ident)
         return None if row is None else FoundTable(ident=ident, pointer=row.pointer)
 
     def may_describe(self, table: FoundTable) -> bool:
@@ -221,7 +221,7 @@ class CatalogView:
         place: Schema,
         ident: names.Ident,
         *,
-        kind: Literal["table", "view"] = "table",
+        object_type: Literal["table", "view"] = "table",
         exactly: bool = False,
     ) -> FoundTable | None:
         """Return the table, or the Iceberg view, that ident means in a schema, or None.
@@ -234,13 +234,15 @@ class CatalogView:
                 idents.TableIdent(
                     table_bucket=place.database, namespace=place.namespace, name=spelling
                 ),
-                kind,
+                object_type,
             )
             if table is not None:
                 return table
         if ident.quoted or exactly:
             return None
-        stored = self._table_names(place.database, place.namespace, limits.NAMES_COMPARED_MAX, kind)
+        stored = self._table_names(
+            place.database, place.namespace, limits.NAMES_COMPARED_MAX, object_type
+        )
         positions = names.find(ident, stored)
         if not positions:
             return None
@@ -250,7 +252,7 @@ class CatalogView:
                 namespace=place.namespace,
                 name=stored[positions[0]],
             ),
-            kind,
+            object_type,
         )
 
     def table(
@@ -270,7 +272,7 @@ class CatalogView:
         missing = self.no_table(place, name)
         table = self.find_table(place, name[-1])
         if table is None:
-            view = self.find_table(place, name[-1], kind="view")
+            view = self.find_table(place, name[-1], object_type="view")
             if view is None:
                 raise missing
             self.check_table(view, actions, missing=missing)
@@ -313,11 +315,13 @@ class CatalogView:
             return _no_database(shown) if database is None else _no_schema(shown, ident)
         return _no_database(shown)
 
-    def no_table(self, place: Schema, name: names.Name, *, kind: str = "Object") -> errors.SqlError:
+    def no_table(
+        self, place: Schema, name: names.Name, *, object_type: str = "Object"
+    ) -> errors.SqlError:
         """Return the answer for a table's name in a schema, absent or hidden."""
         is_visible = self._may_know_schema(place.database, place.namespace)
         if len(name) == 1 or is_visible or not place.namespace:
-            return errors.does_not_exist(kind, names.dotted(name))
+            return errors.does_not_exist(object_type, names.dotted(name))
         return self.hidden(name[:-1], database=place.database)
 
     def _may_know_database(self, database: str) -> bool:
@@ -418,7 +422,7 @@ class CatalogView:
         database: str,
         namespace: idents.Namespace,
         names_max: int | None = None,
-        kind: Literal["table", "view"] = "table",
+        object_type: Literal["table", "view"] = "table",
     ) -> list[str]:
         place = self._place(database)
         if place is None or not namespace:
@@ -426,7 +430,9 @@ class CatalogView:
         row = self._store.find_namespace(self._reading, place, namespace)
         if row is None:
             return []
-        return self._store.names(self._reading, place, kind, row.row.namespace_id, limit=names_max)
+        return self._store.names(
+            self._reading, place, object_type, row.row.namespace_id, limit=names_max
+        )
 
     def _find_namespace(
         self, database: str, ident: names.Ident, *, exactly: bool = False

@@ -112,11 +112,11 @@ class Relations:
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):
             ends = (bounds or {}).get(field["id"])
-            kind = column.type
-            if ends is not None and kind.is_integer:
-                kind = sqltypes.integer(kind.precision, *ends)
+            sql_type = column.type
+            if ends is not None and sql_type.is_integer:
+                sql_type = sqltypes.integer(sql_type.precision, *ends)
             shape_columns.append(
-                shapes.ShapeColumn(name=column.name, type=kind, nullable=column.nullable)
+                shapes.ShapeColumn(name=column.name, type=sql_type, nullable=column.nullable)
             )
         ident = table.loaded.ident
         return shapes.TableShape(
@@ -151,7 +151,7 @@ class Relations:
         A column is left out if one file does not say them.
         """
         wanted = [
-            field for field in table.fields if datatypes.kind_of(field["type"]) in ("int", "long")
+            field for field in table.fields if datatypes.name_of(field["type"]) in ("int", "long")
         ]
         if not wanted:
             return {}
@@ -372,8 +372,8 @@ class Relations:
             name = field["name"] if number < len(own) else _hidden(field["id"])
             file_column = by_id.get(field["id"])
             if file_column is not None:
-                kind = _read_type(field["type"], file_column, zone)
-                fields.append(pa.field(file_column.name, kind))
+                arrow_type = _read_type(field["type"], file_column, zone)
+                fields.append(pa.field(file_column.name, arrow_type))
                 projection.append((name, _column(file_column, field["type"])))
             elif not tabletypes.is_computable(field["type"]):
                 # The engine gives NULLs of any type for a column that a file does not have.
@@ -534,7 +534,7 @@ def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedT
 
 def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | None:
     metadata = loaded.metadata
-    match moment.kind:
+    match moment.parameter:
         case "version":
             if not str(moment.value).lstrip("-").isdecimal():
                 raise _no_moment(loaded, f"version {moment.value} does not exist")
@@ -553,7 +553,7 @@ def _snapshot_id(loaded: tables.LoadedTable, moment: shapes.Moment) -> int | Non
             at_ms = int(moment.value.timestamp() * 1000)
             return _newest_before(loaded, at_ms - (1 if moment.before else 0))
         case _:
-            raise errors.unsupported(f"AT ({moment.kind.upper()} => ...)")
+            raise errors.unsupported(f"AT ({moment.parameter.upper()} => ...)")
     if not moment.before:
         return snapshot_id
     snapshot = metadata.snapshot(snapshot_id)
@@ -663,12 +663,12 @@ def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -
 def _leaf(
     condition: predicates.ColumnPredicate, field: Mapping[str, Any]
 ) -> pruning.Predicate | None:
-    column, kind = field["id"], field["type"]
-    if not tabletypes.is_computable(kind):
+    column, sql_type = field["id"], field["type"]
+    if not tabletypes.is_computable(sql_type):
         return None
     if condition.operator == "is null":
         return pruning.UnaryPredicate(op="null", column=column)
-    plain = [tabletypes.plain_value(kind, value) for value in condition.values]
+    plain = [tabletypes.plain_value(sql_type, value) for value in condition.values]
     values = tuple(value for value in plain if value is not None)
     if len(values) != len(plain):
         return None
@@ -690,34 +690,36 @@ def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
     )
 
 
-def _nested_type(kind: Any, zone: str) -> pa.DataType:
+def _nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
     """Return the engine's Arrow type of any Iceberg type, children by the table's names."""
-    if not isinstance(kind, dict):
-        return tabletypes.engine_type(kind, zone)
-    match kind["type"]:
+    if not isinstance(iceberg_type, dict):
+        return tabletypes.engine_type(iceberg_type, zone)
+    match iceberg_type["type"]:
         case "struct":
             return pa.struct(
                 [
                     pa.field(field["name"], _nested_type(field["type"], zone))
-                    for field in kind["fields"]
+                    for field in iceberg_type["fields"]
                 ]
             )
         case "list":
-            return pa.list_(pa.field("element", _nested_type(kind["element"], zone)))
-    return pa.map_(_nested_type(kind["key"], zone), _nested_type(kind["value"], zone))
+            return pa.list_(pa.field("element", _nested_type(iceberg_type["element"], zone)))
+    return pa.map_(
+        _nested_type(iceberg_type["key"], zone), _nested_type(iceberg_type["value"], zone)
+    )
 
 
-def _read_type(kind: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
+def _read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
     """Return the Arrow type in which a file's column is read as an Iceberg type."""
-    if not isinstance(kind, dict):
-        return tabletypes.engine_type(kind, zone)
-    if not _same_form(kind, file_column.type):
+    if not isinstance(iceberg_type, dict):
+        return tabletypes.engine_type(iceberg_type, zone)
+    if not _same_form(iceberg_type, file_column.type):
         raise errors.unsupported(
             f"column {file_column.name}, which a file holds as {file_column.type}"
         )
-    if not _same_children(kind, file_column.type):
+    if not _same_children(iceberg_type, file_column.type):
         raise errors.unsupported(f"column {file_column.name}, whose nested fields were renamed")
-    return _nested_type(kind, zone)
+    return _nested_type(iceberg_type, zone)
 
 
 def _is_list(arrow_type: pa.DataType) -> bool:
@@ -731,52 +733,52 @@ def _is_list(arrow_type: pa.DataType) -> bool:
     )
 
 
-def _same_form(kind: Any, arrow_type: Any) -> bool:
+def _same_form(iceberg_type: Any, arrow_type: Any) -> bool:
     """Say whether a file's column is nested as the table's is."""
-    if not isinstance(kind, dict):
+    if not isinstance(iceberg_type, dict):
         return not pa.types.is_nested(arrow_type)
-    if kind["type"] == "struct" and pa.types.is_struct(arrow_type):
-        by_id = {field["id"]: field for field in kind["fields"]}
+    if iceberg_type["type"] == "struct" and pa.types.is_struct(arrow_type):
+        by_id = {field["id"]: field for field in iceberg_type["fields"]}
         return all(
             _same_form(by_id[_field_id(child)]["type"], child.type)
             for child in (arrow_type.field(index) for index in range(arrow_type.num_fields))
             if _field_id(child) in by_id
         )
-    if kind["type"] == "list" and _is_list(arrow_type):
-        return _same_form(kind["element"], arrow_type.value_type)
-    if kind["type"] == "map" and pa.types.is_map(arrow_type):
-        return _same_form(kind["key"], arrow_type.key_type) and _same_form(
-            kind["value"], arrow_type.item_type
+    if iceberg_type["type"] == "list" and _is_list(arrow_type):
+        return _same_form(iceberg_type["element"], arrow_type.value_type)
+    if iceberg_type["type"] == "map" and pa.types.is_map(arrow_type):
+        return _same_form(iceberg_type["key"], arrow_type.key_type) and _same_form(
+            iceberg_type["value"], arrow_type.item_type
         )
     return False
 
 
-def _same_children(kind: Any, arrow_type: Any) -> bool:
+def _same_children(iceberg_type: Any, arrow_type: Any) -> bool:
     """Whether the children that a file has are called as the table calls them, by field id.
 
-    The column has the form of kind (`_same_form`).
+    The column has the form of iceberg_type (`_same_form`).
     """
-    if not isinstance(kind, dict):
+    if not isinstance(iceberg_type, dict):
         return True
-    if kind["type"] == "struct":
-        by_id = {field["id"]: field for field in kind["fields"]}
+    if iceberg_type["type"] == "struct":
+        by_id = {field["id"]: field for field in iceberg_type["fields"]}
         for index in range(arrow_type.num_fields):
             child = arrow_type.field(index)
             field = by_id.get(_field_id(child))
             if field is None:
-                if any(other["name"] == child.name for other in kind["fields"]):
+                if any(other["name"] == child.name for other in iceberg_type["fields"]):
                     return False
             elif field["name"] != child.name or not _same_children(field["type"], child.type):
                 return False
         return True
-    if kind["type"] == "list":
-        return _same_children(kind["element"], arrow_type.value_type)
-    return _same_children(kind["key"], arrow_type.key_type) and _same_children(
-        kind["value"], arrow_type.item_type
+    if iceberg_type["type"] == "list":
+        return _same_children(iceberg_type["element"], arrow_type.value_type)
+    return _same_children(iceberg_type["key"], arrow_type.key_type) and _same_children(
+        iceberg_type["value"], arrow_type.item_type
     )
 
 
-def _column(file_column: pa.Field[Any], kind: Any) -> str:
+def _column(file_column: pa.Field[Any], iceberg_type: Any) -> str:
     return engine.quoted(file_column.name)
 
 
@@ -794,26 +796,26 @@ def _absent(
     field: Mapping[str, Any], constants: Mapping[int, values.Value | None], zone: str
 ) -> str:
     """Return what a column of a primitive type is that a file does not have."""
-    kind = field["type"]
+    iceberg_type = field["type"]
     value: values.Value | None = None
     if field["id"] in constants:
         value = constants[field["id"]]
     elif field.get("initial-default") is not None:
-        value = values.from_json(kind, field["initial-default"])
+        value = values.from_json(iceberg_type, field["initial-default"])
     if value is None:
-        return f"arrow_cast(NULL, '{_arrow_text(tabletypes.engine_type(kind, zone))}')"
-    return tabletypes.literal(kind, value, zone)
+        return f"arrow_cast(NULL, '{_arrow_text(tabletypes.engine_type(iceberg_type, zone))}')"
+    return tabletypes.literal(iceberg_type, value, zone)
 
 
-def _arrow_text(kind: pa.DataType) -> str:
+def _arrow_text(arrow_type: pa.DataType) -> str:
     """Return an Arrow type as the engine spells it."""
-    if pa.types.is_timestamp(kind):
-        unit = "Nanosecond" if kind.unit == "ns" else "Microsecond"
-        zone = "None" if kind.tz is None else f'Some("{kind.tz}")'
+    if pa.types.is_timestamp(arrow_type):
+        unit = "Nanosecond" if arrow_type.unit == "ns" else "Microsecond"
+        zone = "None" if arrow_type.tz is None else f'Some("{arrow_type.tz}")'
         return f"Timestamp({unit}, {zone})"
-    if pa.types.is_decimal(kind):
-        return f"Decimal128({kind.precision}, {kind.scale})"
-    return ARROW_TEXTS[str(kind)]
+    if pa.types.is_decimal(arrow_type):
+        return f"Decimal128({arrow_type.precision}, {arrow_type.scale})"
+    return ARROW_TEXTS[str(arrow_type)]
 
 
 ARROW_TEXTS = {

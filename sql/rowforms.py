@@ -33,27 +33,31 @@ def plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) or pa.types.is_nested(kind):
+def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    if (
+        pa.types.is_string_view(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_nested(arrow_type)
+    ):
         return pa.string()
-    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_binary_view(arrow_type) or pa.types.is_large_binary(arrow_type):
         return pa.binary()
-    if pa.types.is_decimal256(kind):
-        return pa.decimal128(38, min(kind.scale, 37))
-    if pa.types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
-    if pa.types.is_duration(kind):
+    if pa.types.is_decimal256(arrow_type):
+        return pa.decimal128(38, min(arrow_type.scale, 37))
+    if pa.types.is_dictionary(arrow_type):
+        return _plain_type(arrow_type.value_type)
+    if pa.types.is_duration(arrow_type):
         return pa.int64()
-    return kind
+    return arrow_type
 
 
-def _plain_array(array: Any, kind: pa.DataType) -> Any:
+def _plain_array(array: Any, arrow_type: pa.DataType) -> Any:
     if pa.types.is_dictionary(array.type) and pa.types.is_nested(array.type.value_type):
         array = array.dictionary_decode()
     if pa.types.is_nested(array.type):
         form = array.type
         return pa.array([_json(form, value) for value in array.to_pylist()], pa.string())
-    return pc.cast(array, kind)
+    return pc.cast(array, arrow_type)
 
 
 def _json(form: pa.DataType, value: Any) -> str | None:

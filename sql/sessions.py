@@ -315,7 +315,7 @@ class Sessions:
 
     def _issued(self, session: Session, typ: tokens.TokenType, now_ms: int) -> str:
         # A session token that is too old must still tell its session, so that the answer can say
-        # whether renewing helps: both kinds are signed for the master's life.
+        # whether renewing helps: both types of tokens are signed for the master's life.
         limits = self.limits
         seconds = limits.token_seconds if typ == "sf" else limits.master_seconds
         return tokens.issue(
@@ -485,6 +485,7 @@ def _decode(record: bytes) -> dict[str, Any]:
         query_id, table = transaction
         fields["held"] = Held(query_id=query_id, table=tuple(table))
     fields["variables"] = {
-        name: Variable(type=kind, text=text) for name, (kind, text) in fields["variables"].items()
+        name: Variable(type=type_name, text=text)
+        for name, (type_name, text) in fields["variables"].items()
     }
     return fields

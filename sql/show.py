@@ -93,12 +93,12 @@ class Shows:
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
         """Return the listing; raises SqlError 002043 for one in what is not there."""
-        listing = LISTINGS.get(statement.kind)
+        listing = LISTINGS.get(statement.listing)
         if listing is None:
-            raise errors.unsupported(f"SHOW {statement.kind}")
+            raise errors.unsupported(f"SHOW {statement.listing}")
         if statement.history:
-            raise errors.unsupported(f"SHOW {statement.kind} HISTORY")
-        if listing.is_of_one_table and statement.scope_kind in ("table", "name"):
+            raise errors.unsupported(f"SHOW {statement.listing} HISTORY")
+        if listing.is_of_one_table and statement.scope_type in ("table", "name"):
             rows = await self._columns_of_one(session, statement)
         elif listing.of_table is not None:
             rows = await self._rows_of_tables(listing, listing.of_table, session, statement)
@@ -117,10 +117,12 @@ class Shows:
         self, session: sessions.Session, statement: operations.Describe
     ) -> outcomes.Outcome:
         """Return DESCRIBE's rows; raises SqlError 002003 with SQLSTATE 02000."""
-        if statement.kind in ("schema", "database"):
+        if statement.object_type in ("schema", "database"):
             return await asyncio.to_thread(self._describe_container, session, statement)
-        loaded = await self._load(session, statement.name, kind=statement.kind.title())
-        if statement.kind == "view":
+        loaded = await self._load(
+            session, statement.name, object_type=statement.object_type.title()
+        )
+        if statement.object_type == "view":
             raise errors.described_does_not_exist("View", names.dotted(statement.name))
         rows = [
             (
@@ -146,7 +148,7 @@ class Shows:
         )
 
     async def _load(
-        self, session: sessions.Session, name: names.Name, *, kind: str
+        self, session: sessions.Session, name: names.Name, *, object_type: str
     ) -> tables.LoadedTable:
         try:
             with self._places.view(session.principal) as catalog:
@@ -159,7 +161,7 @@ class Shows:
         except errors.SqlError as error:
             if error.code != "002003":
                 raise
-            raise errors.described_does_not_exist(kind, names.dotted(name)) from None
+            raise errors.described_does_not_exist(object_type, names.dotted(name)) from None
         return await self._tables.fetch_at(table.ident, table.pointer)
 
     # A database may hold very many names, and each is judged: threads list them, in views of
@@ -188,7 +190,9 @@ class Shows:
         except errors.SqlError as error:
             if error.code == "002003":
                 shown = names.dotted(statement.name)
-                raise errors.described_does_not_exist(statement.kind.title(), shown) from None
+                raise errors.described_does_not_exist(
+                    statement.object_type.title(), shown
+                ) from None
             raise
         return outcomes.Outcome(
             columns=tuple(_column(name) for name in ("created_on", "name", "kind")),
@@ -199,7 +203,7 @@ class Shows:
     async def _columns_of_one(
         self, session: sessions.Session, statement: operations.Show
     ) -> list[Row]:
-        loaded = await self._load(session, statement.scope, kind="Table")
+        loaded = await self._load(session, statement.scope, object_type="Table")
         described = await self._described.columns_of(loaded)
         return await asyncio.to_thread(lambda: list(_column_rows(loaded.ident, described)))
 
@@ -282,14 +286,14 @@ class Shows:
         for name in sorted(session_parameters.PARAMETERS):
             parameter = session_parameters.PARAMETERS[name]
             is_set = name in session.parameters
-            kind = {"flag": "BOOLEAN", "number": "NUMBER"}.get(parameter.kind, "STRING")
+            type_name = {"flag": "BOOLEAN", "number": "NUMBER"}.get(parameter.value_type, "STRING")
             yield (
                 name,
                 _text_of(session.parameter(name)),
                 _text_of(parameter.default),
                 "SESSION" if is_set else "",
                 parameter.description,
-                kind,
+                type_name,
             )
 
     def variables(
@@ -309,7 +313,7 @@ class Shows:
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
         """Every function that a text may call; they belong to no database and to no schema."""
-        if statement.scope_kind not in ("", "account"):
+        if statement.scope_type not in ("", "account"):
             return
         for name, function in functions.FUNCTIONS.items():
             yield (
@@ -317,7 +321,7 @@ class Shows:
                 name,
                 "",
                 "Y",
-                "Y" if function.kind == "aggregate" else "N",
+                "Y" if function.function_type == "aggregate" else "N",
                 None,
                 function.low,
                 function.high,
@@ -342,7 +346,7 @@ class Shows:
 def _databases_in(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> list[str]:
-    match statement.scope_kind:
+    match statement.scope_type:
         case "account":
             return catalog.databases()
         case "database" | "name" if statement.scope:
@@ -368,12 +372,12 @@ def _schemas_in(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
 ) -> Iterator[tuple[str, idents.Namespace]]:
     scope = statement.scope
-    is_schema = statement.scope_kind == "schema" or statement.scope_kind == "name"
+    is_schema = statement.scope_type == "schema" or statement.scope_type == "name"
     if is_schema and scope:
         place = _schema_in_scope(catalog, session, scope)
         yield place.database, place.namespace
         return
-    bare = statement.scope_kind in ("", "schema")
+    bare = statement.scope_type in ("", "schema")
     if bare and session.database is not None and session.schema is not None:
         yield session.database, tuple(session.schema.split("."))
         return
@@ -396,7 +400,7 @@ def _schema_in_scope(
 def _described_names(
     catalog: places.CatalogView, session: sessions.Session, statement: operations.Describe
 ) -> list[Row]:
-    if statement.kind == "database":
+    if statement.object_type == "database":
         database = catalog.visible_database(statement.name[0])
         return [
             (None, names.shown(idents.dotted(namespace)), "SCHEMA")
@@ -559,7 +563,7 @@ LISTINGS: Mapping[str, Listing] = {
 
 def _may_match(stored: str, statement: operations.Show) -> bool:
     """Whether a table can be in the listing; spares describing the others."""
-    if LISTINGS[statement.kind].named_by != "name":
+    if LISTINGS[statement.listing].named_by != "name":
         return True
     shown = names.shown(stored)
     if statement.like is not None and not names.like_pattern(statement.like).fullmatch(shown):
@@ -571,7 +575,7 @@ def _page(rows: list[Row], listing: Listing, statement: operations.Show) -> list
     """Return the rows that are shown, terse where that is asked."""
     shown = _paged(rows, listing, statement)
     if statement.terse and listing.has_terse:
-        return _terse(shown, listing.columns, statement.kind)
+        return _terse(shown, listing.columns, statement.listing)
     return shown
 
 
@@ -599,18 +603,18 @@ def _paged(rows: list[Row], listing: Listing, statement: operations.Show) -> lis
     return page[: shown_max if statement.limit is None else min(statement.limit, shown_max)]
 
 
-def _terse(rows: list[Row], columns: Sequence[str], kind: str) -> list[Row]:
+def _terse(rows: list[Row], columns: Sequence[str], object_type: str) -> list[Row]:
     terse = []
     for row in rows:
         named = dict(zip(columns, row, strict=True))
-        schema = named["name"] if kind == "SCHEMAS" else named.get("schema_name", "")
+        schema = named["name"] if object_type == "SCHEMAS" else named.get("schema_name", "")
         terse.append(
             (
                 named["created_on"],
                 named["name"],
-                named.get("kind", "") if kind != "SCHEMAS" else "",
+                named.get("kind", "") if object_type != "SCHEMAS" else "",
                 named.get("database_name", ""),
-                schema if kind != "DATABASES" else "",
+                schema if object_type != "DATABASES" else "",
             )
         )
     return terse
@@ -654,20 +658,20 @@ def _column_rows(
 
 def _data_type(column: information_schema.ColumnDescription) -> str:
     """Return SHOW COLUMNS' data_type: JSON."""
-    kind = column.type
-    type_fields: dict[str, Any] = {"type": kind.kind.upper()}
-    match kind.kind:
+    sql_type = column.type
+    type_fields: dict[str, Any] = {"type": sql_type.name.upper()}
+    match sql_type.name:
         case "fixed":
-            type_fields |= {"precision": kind.precision, "scale": kind.scale}
+            type_fields |= {"precision": sql_type.precision, "scale": sql_type.scale}
         case "text":
-            length = kind.length or outcomes.TEXT_LENGTH_MAX
+            length = sql_type.length or outcomes.TEXT_LENGTH_MAX
             octets = min(4 * length, outcomes.TEXT_LENGTH_MAX)
             type_fields |= {"length": length, "byteLength": octets, "fixed": False}
         case "binary":
-            length = kind.length or outcomes.BINARY_LENGTH_MAX
+            length = sql_type.length or outcomes.BINARY_LENGTH_MAX
             type_fields |= {"length": length, "byteLength": length, "fixed": True}
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            type_fields |= {"precision": 0, "scale": kind.scale}
+            type_fields |= {"precision": 0, "scale": sql_type.scale}
     return json.dumps({**type_fields, "nullable": column.nullable}, separators=(",", ":"))
 
 

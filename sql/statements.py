@@ -186,8 +186,8 @@ class Statements:
             case operations.Insert():
                 return await self._insert(execution, operation)
         if execution.describe_only:
-            kind = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
-            return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=kind)
+            statement_type = STATEMENT_TYPES.get(type(operation), outcomes.StatementType.DDL)
+            return outcomes.Outcome(columns=STATUS_COLUMNS, statement_type_id=statement_type)
         match operation:
             case operations.CreateTable():
                 await self._commit_waiting(execution)
@@ -279,15 +279,17 @@ class Statements:
 
     async def _explain(self, execution: planning.Execution) -> outcomes.Outcome:
         column = outcomes.Column(name="content", type="text")
-        kind = outcomes.StatementType.EXPLAIN
+        statement_type = outcomes.StatementType.EXPLAIN
         bound_query, query_tables = await self._planning.bound(execution)
         if execution.describe_only:
-            return outcomes.Outcome(columns=(column,), statement_type_id=kind)
+            return outcomes.Outcome(columns=(column,), statement_type_id=statement_type)
         results = await self._start(execution, bound_query, query_tables, purpose="explain")
         table, _ = await engine.collect(results)
         lines = [*await self._file_lines(query_tables, bound_query), *table["plan"].to_pylist()]
         return outcomes.Outcome(
-            columns=(column,), rows=[("\n".join(map(str, lines)),)], statement_type_id=kind
+            columns=(column,),
+            rows=[("\n".join(map(str, lines)),)],
+            statement_type_id=statement_type,
         )
 
     async def _file_lines(
@@ -366,11 +368,11 @@ class Statements:
 
     def _use(self, execution: planning.Execution, statement: operations.Use) -> outcomes.Outcome:
         session = execution.session
-        kind = outcomes.StatementType.USE
-        match statement.kind:
+        statement_type = outcomes.StatementType.USE
+        match statement.object_type:
             case "warehouse":
                 session.warehouse = _single(statement).folded
-                kind = outcomes.StatementType.USE_WAREHOUSE
+                statement_type = outcomes.StatementType.USE_WAREHOUSE
             case "role":
                 role = _single(statement).folded
                 if role not in sessions.SYSTEM_ROLES and role != session.role:
@@ -381,16 +383,16 @@ class Statements:
                     raise errors.unsupported("USE SECONDARY ROLES of this form")
             case "database":
                 self._use_database(session, _single(statement))
-                kind = outcomes.StatementType.USE_DATABASE
+                statement_type = outcomes.StatementType.USE_DATABASE
             case "" if len(statement.name) == 1:
                 self._use_database(session, statement.name[0])
-                kind = outcomes.StatementType.USE_DATABASE
+                statement_type = outcomes.StatementType.USE_DATABASE
             case _:
                 with self._places.view(session.principal) as catalog:
                     schema = catalog.visible_schema(statement.name, database=session.database)
                 session.database, session.schema = schema.database, schema.name
-                kind = outcomes.StatementType.USE_SCHEMA
-        return outcomes.status("Statement executed successfully.", kind)
+                statement_type = outcomes.StatementType.USE_SCHEMA
+        return outcomes.status("Statement executed successfully.", statement_type)
 
     def _use_database(self, session: sessions.Session, ident: names.Ident) -> None:
         with self._places.view(session.principal) as catalog:
@@ -406,13 +408,13 @@ class Statements:
         table, _ = await engine.collect(await self._start(execution, query, query_tables))
         row = [column[0].as_py() for column in table.columns]
         variables = execution.session.variables
-        for ident, kind, value in zip(statement.names, query.types, row, strict=True):
+        for ident, sql_type, value in zip(statement.names, query.types, row, strict=True):
             text = inputs.variable_text(value)
             if text is not None and len(text) > limits.VARIABLE_LENGTH_MAX:
                 raise errors.too_long(text[:40])
             if len(variables) >= limits.VARIABLES_MAX and ident.folded.upper() not in variables:
                 raise errors.unsupported(f"more than {limits.VARIABLES_MAX} session variables")
-            logical: Any = "text" if kind.kind in ("null", "interval") else kind.kind
+            logical: Any = "text" if sql_type.name in ("null", "interval") else sql_type.name
             variables[ident.folded.upper()] = sessions.Variable(type=logical, text=text)
         return outcomes.status(
             "Statement executed successfully.", outcomes.StatementType.ALTER_SESSION
@@ -528,9 +530,9 @@ async def _one_batch(batch: pa.RecordBatch) -> AsyncIterator[pa.RecordBatch]:
 
 def _sql_error(fault: engine.EngineFault, query_id: str) -> errors.SqlError:
     """Return the client's error for fault; the log keeps the engine's message."""
-    if fault.kind in ("plan", "internal", "crashed", "panicked"):
+    if fault.cause in ("plan", "internal", "crashed", "panicked"):
         log = logging.getLogger("boathouse.sql.engine")
-        log.warning("query %s: %s: %s", query_id, fault.kind, fault.message)
+        log.warning("query %s: %s: %s", query_id, fault.cause, fault.message)
     return faults.of_engine(fault, query_id=query_id)
 
 

@@ -30,9 +30,9 @@ EPOCH_DATE = datetime.date(1970, 1, 1)
 # From Iceberg
 
 
-def sql_type(kind: Any, declared: str | None = None) -> sqltypes.SqlType:
+def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType:
     """Return the Snowflake type of an Iceberg type; raises SqlError for one that has none."""
-    name = datatypes.kind_of(kind)
+    name = datatypes.name_of(iceberg_type)
     match name:
         case "boolean":
             return sqltypes.BOOLEAN
@@ -43,7 +43,7 @@ def sql_type(kind: Any, declared: str | None = None) -> sqltypes.SqlType:
         case "float" | "double":
             return sqltypes.REAL
         case "decimal":
-            precision, scale = datatypes.decimal_of(kind)
+            precision, scale = datatypes.decimal_of(iceberg_type)
             return sqltypes.number(precision, scale)
         case "date":
             return sqltypes.DATE
@@ -54,19 +54,19 @@ def sql_type(kind: Any, declared: str | None = None) -> sqltypes.SqlType:
         case "timestamptz":
             return sqltypes.TIMESTAMP_LTZ
         case "timestamp_ns":
-            return sqltypes.SqlType(kind="timestamp_ntz", scale=9)
+            return sqltypes.SqlType(name="timestamp_ntz", scale=9)
         case "string":
             return sqltypes.text(_declared_length("VARCHAR", declared))
         case "uuid":
-            return sqltypes.SqlType(kind="binary", length=16)
+            return sqltypes.SqlType(name="binary", length=16)
         case "fixed":
-            return sqltypes.SqlType(kind="binary", length=datatypes.fixed_length(kind))
+            return sqltypes.SqlType(name="binary", length=datatypes.fixed_length(iceberg_type))
         case "binary":
-            return sqltypes.SqlType(kind="binary", length=_declared_length("BINARY", declared))
+            return sqltypes.SqlType(name="binary", length=_declared_length("BINARY", declared))
         case "struct" | "map":
-            return sqltypes.SqlType(kind="object")
+            return sqltypes.SqlType(name="object")
         case "list":
-            return sqltypes.SqlType(kind="array")
+            return sqltypes.SqlType(name="array")
     raise errors.unsupported(f"Iceberg type {name}")
 
 
@@ -104,50 +104,50 @@ def shape_columns(
     )
 
 
-def is_computable(kind: Any) -> bool:
+def is_computable(iceberg_type: Any) -> bool:
     """Say whether SQL can compute with values of an Iceberg type, not just show them."""
-    return not isinstance(kind, dict)
+    return not isinstance(iceberg_type, dict)
 
 
 # To Iceberg
 
 
-def iceberg_type(kind: sqltypes.SqlType) -> str:
+def iceberg_type(column_type: sqltypes.SqlType) -> str:
     """Return the Iceberg type under which values of a Snowflake type are stored."""
-    match kind.kind:
-        case "fixed" if kind.is_integer:
+    match column_type.name:
+        case "fixed" if column_type.is_integer:
             return "long"
         case "fixed":
-            return f"decimal({kind.precision},{kind.scale})"
+            return f"decimal({column_type.precision},{column_type.scale})"
         case "real":
             return "double"
         case "text" | "null":
             return "string"
         case "boolean" | "date" | "time" | "binary":
-            return kind.kind
+            return column_type.name
         case "timestamp_ntz":
             return "timestamp"
         case "timestamp_ltz":
             return "timestamptz"
-    raise errors.unsupported(f"a column of type {sqltypes.shown(kind)}")
+    raise errors.unsupported(f"a column of type {sqltypes.shown(column_type)}")
 
 
-def declared_text(kind: sqltypes.SqlType) -> str | None:
+def declared_text(column_type: sqltypes.SqlType) -> str | None:
     """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
-    if kind.kind in ("null", "interval"):
+    if column_type.name in ("null", "interval"):
         return None
-    shown = sqltypes.shown(kind)
-    if kind.kind == "fixed" and kind.is_integer:
+    shown = sqltypes.shown(column_type)
+    if column_type.name == "fixed" and column_type.is_integer:
         return f"NUMBER({sqltypes.PRECISION_MAX},0)"
-    return None if shown == sqltypes.shown(sql_type(iceberg_type(kind))) else shown
+    return None if shown == sqltypes.shown(sql_type(iceberg_type(column_type))) else shown
 
 
 # Arrow
 
 
-def engine_type(kind: Any, zone: str) -> pa.DataType:
+def engine_type(iceberg_type: Any, zone: str) -> pa.DataType:
     """Return the Arrow type in which the engine reads values of a primitive Iceberg type."""
-    match datatypes.kind_of(kind):
+    match datatypes.name_of(iceberg_type):
         case "boolean":
             return pa.bool_()
         case "int" | "long":
@@ -155,7 +155,7 @@ def engine_type(kind: Any, zone: str) -> pa.DataType:
         case "float" | "double":
             return pa.float64()
         case "decimal":
-            return pa.decimal128(*datatypes.decimal_of(kind))
+            return pa.decimal128(*datatypes.decimal_of(iceberg_type))
         case "date":
             return pa.date32()
         case "time":
@@ -170,12 +170,12 @@ def engine_type(kind: Any, zone: str) -> pa.DataType:
             return pa.string_view()
         case "uuid" | "fixed" | "binary":
             return pa.binary()
-    raise errors.unsupported(f"Iceberg type {kind}")
+    raise errors.unsupported(f"Iceberg type {iceberg_type}")
 
 
-def stored_type(kind: Any) -> pa.DataType:
+def stored_type(iceberg_type: Any) -> pa.DataType:
     """Return the Arrow type in which values of an Iceberg type are written."""
-    match datatypes.kind_of(kind):
+    match datatypes.name_of(iceberg_type):
         case "int":
             return pa.int32()
         case "float":
@@ -187,8 +187,8 @@ def stored_type(kind: Any) -> pa.DataType:
         case "uuid":
             return pa.binary(16)
         case "fixed":
-            return pa.binary(datatypes.fixed_length(kind))
-    return engine_type(kind, "UTC")
+            return pa.binary(datatypes.fixed_length(iceberg_type))
+    return engine_type(iceberg_type, "UTC")
 
 
 def write_schema(fields: list[Mapping[str, Any]]) -> pa.Schema:
@@ -209,9 +209,9 @@ def write_schema(fields: list[Mapping[str, Any]]) -> pa.Schema:
 # Values
 
 
-def literal(kind: Any, value: values.Value, zone: str) -> str:
+def literal(iceberg_type: Any, value: values.Value, zone: str) -> str:
     """Return a plain value (see `catalog.values`) of a primitive type in the engine's SQL."""
-    target = engine_type(kind, zone)
+    target = engine_type(iceberg_type, zone)
     if pa.types.is_boolean(target):
         return "TRUE" if value else "FALSE"
     if isinstance(value, bytes):
@@ -238,16 +238,16 @@ def literal(kind: Any, value: values.Value, zone: str) -> str:
     return f"arrow_cast({value}, 'Int64')"
 
 
-def plain_value(kind: Any, value: Any) -> values.Value | None:
+def plain_value(iceberg_type: Any, value: Any) -> values.Value | None:
     """Return a Python value of a condition as `catalog.values` holds the type; None if it cannot.
 
-    kind: the column's Iceberg type.
+    iceberg_type: the column's.
     """
-    match datatypes.kind_of(kind):
+    match datatypes.name_of(iceberg_type):
         case "int" | "long" if isinstance(value, int | decimal.Decimal):
             return int(value) if value == int(value) else None
         case "decimal" if isinstance(value, int | decimal.Decimal):
-            _, scale = datatypes.decimal_of(kind)
+            _, scale = datatypes.decimal_of(iceberg_type)
             number = decimal.Decimal(value)
             exact = number.as_tuple().exponent
             return number if isinstance(exact, int) and -exact <= scale else None
@@ -272,24 +272,28 @@ def _micros(moment: datetime.datetime) -> int:
 
 def plain_list(array: Any) -> list[Any]:
     """Return an Arrow array's values as `catalog.values` holds them."""
-    kind = array.type
-    if pa.types.is_date32(kind):
+    arrow_type = array.type
+    if pa.types.is_date32(arrow_type):
         array = array.cast(pa.int32())
-    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+    elif pa.types.is_timestamp(arrow_type) or pa.types.is_time64(arrow_type):
         array = array.cast(pa.int64())
     values: list[Any] = array.to_pylist()
     return values
 
 
-def result_type(column: outcomes.Column, kind: pa.DataType) -> outcomes.Column:
+def result_type(column: outcomes.Column, arrow_type: pa.DataType) -> outcomes.Column:
     """Return column as its Arrow type makes it, where the binder and the engine differ in scale."""
-    if column.type == "fixed" and pa.types.is_decimal(kind) and kind.scale != column.scale:
+    if (
+        column.type == "fixed"
+        and pa.types.is_decimal(arrow_type)
+        and arrow_type.scale != column.scale
+    ):
         return outcomes.Column(
             name=column.name,
             type="fixed",
             nullable=column.nullable,
-            precision=min(kind.precision, sqltypes.PRECISION_MAX),
-            scale=kind.scale,
+            precision=min(arrow_type.precision, sqltypes.PRECISION_MAX),
+            scale=arrow_type.scale,
             database=column.database,
             schema=column.schema,
             table=column.table,

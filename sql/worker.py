@@ -35,13 +35,13 @@ async def serve(connection: socket.socket, spill_directory: Path) -> None:
     running: asyncio.Task[None] | None = None
     while True:
         try:
-            kind, payload = await incoming.next()
+            frame_type, payload = await incoming.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             return
-        if kind is frames.Kind.QUERY:
+        if frame_type is frames.FrameType.QUERY:
             query = decoder.decode(payload)
             running = asyncio.create_task(_answer(query, writer, planner))
-        elif kind is frames.Kind.CANCEL and running is not None:
+        elif frame_type is frames.FrameType.CANCEL and running is not None:
             running.cancel()
 
 
@@ -52,10 +52,10 @@ async def _answer(
     try:
         run = await planner.start(query)
         await run.prepare()
-        await _send(writer, frames.Kind.SCHEMA, ipc.encode_schema(run.schema))
+        await _send(writer, frames.FrameType.SCHEMA, ipc.encode_schema(run.schema))
         async for batch in engine_datafusion.batches_again(planner, query, run):
-            await _send(writer, frames.Kind.BATCH, memoryview(batch.serialize()))
-        await _send(writer, frames.Kind.DONE, msgspec.msgpack.encode(run.finished))
+            await _send(writer, frames.FrameType.BATCH, memoryview(batch.serialize()))
+        await _send(writer, frames.FrameType.DONE, msgspec.msgpack.encode(run.finished))
     except engine.EngineFault as fault:
         await _send_fault(writer, fault)
     except asyncio.CancelledError:
@@ -84,17 +84,17 @@ async def _rest_or_leave() -> None:
 
 
 async def _send(
-    writer: asyncio.StreamWriter, kind: frames.Kind, payload: bytes | memoryview
+    writer: asyncio.StreamWriter, frame_type: frames.FrameType, payload: bytes | memoryview
 ) -> None:
-    writer.writelines(frames.encode(kind, payload))
+    writer.writelines(frames.encode(frame_type, payload))
     await writer.drain()
 
 
 async def _send_fault(writer: asyncio.StreamWriter, fault: engine.EngineFault) -> None:
     await _send(
         writer,
-        frames.Kind.FAULT,
-        msgspec.msgpack.encode((fault.kind, fault.message, fault.code)),
+        frames.FrameType.FAULT,
+        msgspec.msgpack.encode((fault.cause, fault.message, fault.code)),
     )
 
 

@@ -290,12 +290,12 @@ def _order(target: WriteTarget, folder: Path) -> engine.Write:
 
 
 def _check(field: Mapping[str, Any], declared: str | None) -> engine.ColumnConstraint:
-    kind = tabletypes.sql_type(field["type"], declared)
-    limited = kind.kind in ("text", "binary")
+    sql_type = tabletypes.sql_type(field["type"], declared)
+    limited = sql_type.name in ("text", "binary")
     return engine.ColumnConstraint(
         name=names.shown(field["name"]),
         required=field["required"],
-        length_max=kind.length if limited else None,
+        length_max=sql_type.length if limited else None,
     )
 
 
@@ -326,9 +326,11 @@ def _partition_path(target: WriteTarget, partition: tuple[Any, ...]) -> str:
     fields = metadata.default_spec()["fields"]
     if not fields:
         return ""
-    kinds = {field["id"]: field["type"] for field in target.fields}
+    types_by_id = {field["id"]: field["type"] for field in target.fields}
     results = [
-        transforms.result_type(transforms.parse(field["transform"]), kinds[field["source-id"]])
+        transforms.result_type(
+            transforms.parse(field["transform"]), types_by_id[field["source-id"]]
+        )
         for field in fields
     ]
     return transforms.partition_path(fields, results, partition)
@@ -372,10 +374,10 @@ def plan_text(
 
 def _default(field: Mapping[str, Any]) -> str:
     from_default = field.get("write-default")
-    kind = field["type"]
+    iceberg_type = field["type"]
     if from_default is None:
-        return sqltypes.exactly("NULL", tabletypes.sql_type(kind))
-    return tabletypes.literal(kind, values.from_json(kind, from_default), "UTC")
+        return sqltypes.exactly("NULL", tabletypes.sql_type(iceberg_type))
+    return tabletypes.literal(iceberg_type, values.from_json(iceberg_type, from_default), "UTC")
 
 
 def fields_for(

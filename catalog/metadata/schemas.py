@@ -25,7 +25,7 @@ def check_schema(schema: Any, *, format_version: int) -> Json:
     checked = check_shape(schema)
     problems = []
     for column in datatypes.columns(checked).values():
-        type_name = datatypes.kind_of(column.type)
+        type_name = datatypes.name_of(column.type)
         needed = datatypes.MIN_FORMAT_VERSIONS.get(type_name, 1)
         if format_version < needed:
             problems.append(
@@ -84,7 +84,7 @@ def _check_type(type_: Any, *, path: tuple[str, ...], seen: dict[int, str]) -> N
     if type_ is None:
         raise errors.BadUpdate(f"Cannot parse missing field: type of {'.'.join(path)}")
     try:
-        type_name = datatypes.kind_of(type_)
+        type_name = datatypes.name_of(type_)
     except datatypes.InvalidType as error:
         raise errors.BadUpdate(str(error)) from error
     if len(path) > datatypes.DEPTH_MAX:
@@ -146,12 +146,12 @@ def _identifier_problem(
         return "not a primitive type field"
     if not column.required:
         return "not a required field"
-    if datatypes.kind_of(column.type) in ("float", "double"):
+    if datatypes.name_of(column.type) in ("float", "double"):
         return "must not be float or double field"
     parent = column.parent
     while parent is not None:
         around = columns[parent]
-        if datatypes.kind_of(around.type) != "struct":
+        if datatypes.name_of(around.type) != "struct":
             return f"must not be nested in {around.full_name}"
         if not around.required:
             return f"must not be nested in an optional field {around.full_name}"

@@ -88,9 +88,9 @@ def check_source(
     parent = source.parent
     while parent is not None:
         around = columns[parent]
-        if datatypes.kind_of(around.type) != "struct":
+        if datatypes.name_of(around.type) != "struct":
             raise errors.BadUpdate(
-                f"Invalid partition field parent: {datatypes.kind_of(around.type)}"
+                f"Invalid partition field parent: {datatypes.name_of(around.type)}"
             )
         parent = around.parent
 

@@ -265,7 +265,7 @@ class Audit:
         address = principal.context.get("aws:SourceIp")
         if address:
             line["ip"] = address
-        self._append(line, anonymous=principal.kind == "anonymous")
+        self._append(line, anonymous=principal.type == "anonymous")
 
     def record_refusal(self, entry: Entry, reason: str, *, client_ip: str) -> None:
         """Record that an authentication failed; reason is the error's name."""

@@ -51,7 +51,7 @@ def authorise(
     resource_account: the resource's owner; None means the principal's own account.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
-    if principal.kind == "root":
+    if principal.type == "root":
         if principal.scopes is not None and not in_scope(principal.scopes, demand):
             return model.Decision(allow=False, reason="scope")
         return _ROOT
@@ -65,7 +65,7 @@ def authorise(
     if principal.scopes is not None and not in_scope(principal.scopes, demand):
         return model.Decision(allow=False, reason="scope")
     same_account = resource_account is None or resource_account == principal.account_id
-    if principal.kind == "anonymous":
+    if principal.type == "anonymous":
         allowed = theirs.allowed
     elif same_account:
         # A grant to a whole account is subject to the account's own policies.
@@ -81,7 +81,7 @@ def authorise(
 
 def is_unbound(principal: model.Principal) -> bool:
     """Return whether every demand of a principal is allowed."""
-    return principal.kind == "root" and principal.scopes is None
+    return principal.type == "root" and principal.scopes is None
 
 
 @functools.lru_cache(ACTIONS_REMEMBERED)
@@ -114,7 +114,7 @@ def condition_values(
     for context in (principal.context, demand.context):
         for key, value in context.items():
             values[key.lower()] = (value,) if isinstance(value, str) else value
-    if principal.kind != "anonymous":
+    if principal.type != "anonymous":
         values["aws:username"] = (principal.name,)
         values["aws:userid"] = (principal.name,)
         values["aws:principalarn"] = (principal.arn,)
@@ -170,7 +170,7 @@ class Authoriser:
         if not decision.allow:
             shown = demand.shown or f"{demand.action} on resource {demand.resource}"
             raise errors.AccessDenied(
-                f"{principal.arn if principal.kind != 'anonymous' else 'anonymous'} is not "
+                f"{principal.arn if principal.type != 'anonymous' else 'anonymous'} is not "
                 f"authorized to perform {shown}",
                 action=demand.action,
                 resource=demand.resource,

@@ -16,7 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from server.access import policies
 
-PrincipalKind: TypeAlias = Literal["root", "user", "anonymous"]
+PrincipalType: TypeAlias = Literal["root", "user", "anonymous"]
 ContextValue: TypeAlias = str | tuple[str, ...]
 Context: TypeAlias = Mapping[str, ContextValue]
 """Condition keys and their values. Names are case-insensitive."""
@@ -42,7 +42,7 @@ class Principal:
     also be inside one of them. context: condition keys that hold for the whole request.
     """
 
-    kind: PrincipalKind
+    type: PrincipalType
     name: str
     arn: str
     account_id: str
@@ -86,7 +86,7 @@ class Decision:
 def anonymous(*, context: Context | None = None) -> Principal:
     """Return the principal of a request without credentials."""
     return Principal(
-        kind="anonymous",
+        type="anonymous",
         name="anonymous",
         arn="*",
         account_id="",

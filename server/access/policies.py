@@ -128,7 +128,7 @@ class PrincipalElement:
         """Return how the statement names principal: itself, or its account."""
         if self.everyone or principal.arn in self.arns:
             return "direct"
-        if principal.kind == "anonymous":
+        if principal.type == "anonymous":
             return "none"
         if principal.canonical_id in self.canonical_ids:
             return "direct"

@@ -24,7 +24,7 @@ class DuplicatePrincipal(errors.AccessError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class KeyedPrincipal:
     """A principal with the secret that authenticates it. public_keys: PEM texts, for SQL logins."""
 
     principal: model.Principal
@@ -41,33 +41,35 @@ class Principals:
         self, *, account: str, root: rootkeys.RootKeys, users: Iterable[config.User] = ()
     ) -> None:
         self.root = model.Principal(
-            kind="root",
+            type="root",
             name=ROOT_NAME,
             arn=arns.root_arn(account),
             account_id=account,
             canonical_id=canonical_id_of(account),
             display_name=ROOT_NAME,
         )
-        self._by_access_key: dict[str, Known] = {}
-        self._by_name: dict[str, Known] = {}
+        self._by_access_key: dict[str, KeyedPrincipal] = {}
+        self._by_name: dict[str, KeyedPrincipal] = {}
         self._add(
-            Known(principal=self.root, access_key=root.access_key, secret_key=root.secret_key)
+            KeyedPrincipal(
+                principal=self.root, access_key=root.access_key, secret_key=root.secret_key
+            )
         )
         for index, user in enumerate(users):
-            self._add(_known(user, index, account))
+            self._add(_keyed(user, index, account))
 
-    def by_access_key(self, access_key: str) -> Known:
+    def by_access_key(self, access_key: str) -> KeyedPrincipal:
         """Return the principal with an access key, and its secret. Raises NoSuchAccessKey."""
         entry = self._by_access_key.get(access_key)
         if entry is None:
             raise errors.NoSuchAccessKey("no such access key", access_key=access_key)
         return entry
 
-    def by_name(self, name: str) -> Known | None:
+    def by_name(self, name: str) -> KeyedPrincipal | None:
         """Return the principal with a name, or None."""
         return self._by_name.get(name.casefold())
 
-    def holds(self, entry: Known) -> bool:
+    def holds(self, entry: KeyedPrincipal) -> bool:
         """Return whether an entry that was returned before is still the principal's own."""
         return self._by_access_key.get(entry.access_key) is entry
 
@@ -83,7 +85,7 @@ class Principals:
             raise errors.WrongPassword("the user name or the password is wrong")
         return entry.principal
 
-    def _add(self, entry: Known) -> None:
+    def _add(self, entry: KeyedPrincipal) -> None:
         name = entry.principal.name.casefold()
         if name in self._by_name:
             raise DuplicatePrincipal(f"two principals are named {entry.principal.name!r}")
@@ -100,7 +102,7 @@ def canonical_id_of(account: str) -> str:
     return hashlib.sha256(f"boathouse account {account}".encode()).hexdigest()
 
 
-def _known(user: config.User, index: int, account: str) -> Known:
+def _keyed(user: config.User, index: int, account: str) -> KeyedPrincipal:
     compiled = []
     for number, document in enumerate(user.policies):
         try:
@@ -112,9 +114,9 @@ def _known(user: config.User, index: int, account: str) -> Known:
                 f"the policy of user {user.name!r}: {error}", path=path
             ) from None
     owner = user.account or account
-    return Known(
+    return KeyedPrincipal(
         principal=model.Principal(
-            kind="user",
+            type="user",
             name=user.name,
             arn=arns.user_arn(owner, user.name),
             account_id=owner,

@@ -34,7 +34,7 @@ client computes the checksum of its file after the policy was signed."""
 class FormCondition:
     """One condition on one field; field is lower case and without its dollar."""
 
-    kind: Literal["eq", "starts-with"]
+    operator: Literal["eq", "starts-with"]
     field: str
     value: str
 
@@ -156,7 +156,7 @@ def parse_policy(text: str) -> PostPolicy:
                     parsed.append(_equal(name[1:], value))
                 elif isinstance(value, str):
                     parsed.append(
-                        FormCondition(kind="starts-with", field=name[1:].lower(), value=value)
+                        FormCondition(operator="starts-with", field=name[1:].lower(), value=value)
                     )
                 else:
                     raise _malformed(f"compares the field {name!r} with what is not text")
@@ -180,7 +180,7 @@ def check_policy(policy: PostPolicy, fields: Mapping[str, str], *, now_ms: int) 
         if not _meets(condition, fields.get(condition.field)):
             raise errors.PostPolicyViolated(
                 "Invalid according to Policy: Policy Condition failed: "
-                f'["{condition.kind}", "${condition.field}", "{condition.value}"]',
+                f'["{condition.operator}", "${condition.field}", "{condition.value}"]',
                 condition=condition.field,
             )
     named = {condition.field for condition in policy.conditions}
@@ -215,7 +215,7 @@ def check_largest(policy: PostPolicy, size_bytes: int) -> None:
 
 
 def _meets(condition: FormCondition, value: str | None) -> bool:
-    if condition.kind == "eq":
+    if condition.operator == "eq":
         return value == condition.value
     if value is None:
         return condition.value == ""
@@ -228,7 +228,7 @@ def _meets(condition: FormCondition, value: str | None) -> bool:
 def _equal(name: Any, value: Any) -> FormCondition:
     if not isinstance(name, str) or not isinstance(value, str):
         raise _malformed("compares a field with what is not text")
-    return FormCondition(kind="eq", field=name.lower(), value=value)
+    return FormCondition(operator="eq", field=name.lower(), value=value)
 
 
 def _count(value: Any) -> int:

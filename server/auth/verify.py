@@ -135,7 +135,7 @@ class Verifier:
                 token = authorization.partition(" ")[2].strip()
             case _:
                 return None
-        owner: principals.Known | None
+        owner: principals.KeyedPrincipal | None
         if token is None:
             owner = self._known(caller.credential_id, None)
         else:
@@ -198,7 +198,7 @@ class Verifier:
         return self._judge_body(request, face, signed, entry)
 
     async def _judge_body(
-        self, request: asgi.Request, face: str, signed: _Signed, entry: principals.Known
+        self, request: asgi.Request, face: str, signed: _Signed, entry: principals.KeyedPrincipal
     ) -> callers.Caller:
         """Return who made a signature over the hash of a body."""
         limit_bytes = BODY_BYTES_MAX.get(face, limits.MODEL_BODY_BYTES_MAX)
@@ -404,7 +404,7 @@ class Verifier:
         face: str,
         signed: _Signed,
         payload_hash: str,
-        entry: principals.Known | None,
+        entry: principals.KeyedPrincipal | None,
     ) -> callers.Caller:
         """Return who made a signature, which must be the one that is computed here."""
         claim = signed.claim
@@ -449,7 +449,7 @@ class Verifier:
         request: asgi.Request,
         signed: _Signed,
         payload_hash: str,
-        entry: principals.Known | None,
+        entry: principals.KeyedPrincipal | None,
     ) -> None:
         """Compute a signature and compare it. Raises InvalidAccessKey, SignatureDoesNotMatch."""
         claim = signed.claim
@@ -496,7 +496,7 @@ class Verifier:
             )
         _keep(self._verdicts, signed.signature, verdict, limits.VERDICTS_MAX)
 
-    def _known(self, access_key: str, token: str | None) -> principals.Known | None:
+    def _known(self, access_key: str, token: str | None) -> principals.KeyedPrincipal | None:
         """Return whose access key it is: a stored one, or one vended with the token beside it."""
         if token is None:
             try:
@@ -509,7 +509,7 @@ class Verifier:
         owner = self._principals.by_name(claims.subject)
         if owner is None:
             raise errors.InvalidToken("the session token's owner is gone")
-        return principals.Known(
+        return principals.KeyedPrincipal(
             principal=dataclasses.replace(owner.principal, scopes=tokens.scopes_of(claims)),
             access_key=access_key,
             secret_key=tokens.vended_secret_key(self._ring, claims.token_id),
@@ -708,7 +708,7 @@ class Standing(NamedTuple):
     """
 
     caller: callers.Caller
-    owner: principals.Known
+    owner: principals.KeyedPrincipal
     client_ip: str
     scheme: str
     from_ms: int

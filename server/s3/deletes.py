@@ -37,7 +37,7 @@ _Outcome: TypeAlias = tuple[int, model.Deleted | Exception]
 
 async def delete_objects(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.DeleteObjects = call.value
-    if call.principal.kind == "anonymous":
+    if call.principal.type == "anonymous":
         raise errors.Forbidden("Access Denied")
     bucket = operation.bucket
     integrity = operation.integrity

@@ -391,7 +391,7 @@ def _read(
     info: model.ObjectInfo, read: fields.Read, call: calls.Call
 ) -> tuple[int, asgi.ResponseHeaders, model.ByteRange | None]:
     """Return the status, the headers but for the length, and which bytes to send."""
-    if read.overrides and call.principal.kind == "anonymous":
+    if read.overrides and call.principal.type == "anonymous":
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
         )

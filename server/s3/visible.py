@@ -137,6 +137,6 @@ def across_tables(
     """
     held = engines.ruling(call, bucket, prefix)
     is_within = held.table_path is not None and prefix != held.table_path
-    if call.principal.kind == "root" or is_within or held.resource("list") is None:
+    if call.principal.type == "root" or is_within or held.resource("list") is None:
         return None
     return Visibility(services, call, bucket)

@@ -57,7 +57,7 @@ def count_if(call: FunctionCall) -> Bound:
 
 def _summed(operand: Bound) -> Bound:
     """Return an operand of SUM or AVG as a number: text as a FLOAT, as Snowflake takes it there."""
-    if operand.type.kind == "text":
+    if operand.type.name == "text":
         return rewrites.cast(operand, sqltypes.REAL)
     return rewrites.as_number(operand)
 
@@ -65,23 +65,23 @@ def _summed(operand: Bound) -> Bound:
 def total(call: FunctionCall) -> Bound:
     """SUM."""
     operand = _summed(call.arg(0))
-    kind = operand.type
-    if kind.kind == "real":
+    sql_type = operand.type
+    if sql_type.name == "real":
         sql = f"sum({_operand(call, operand)}){call.over}"
         return call.aggregated(sql, sqltypes.REAL, [operand])
-    if kind.is_integer:
+    if sql_type.is_integer:
         rows = min(call.rows or ROWS_MAX, ROWS_MAX)
-        low, high = min(kind.low * rows, 0), max(kind.high * rows, 0)
+        low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
         if low >= sqltypes.INT64_LOW and high <= sqltypes.INT64_HIGH:
             sql = f"sum({_operand(call, operand)}){call.over}"
             whole = sqltypes.integer(sqltypes.PRECISION_MAX, low, high)
             return call.aggregated(sql, whole, [operand])
-        digits = min(max(len(str(kind.low)) - 1, len(str(kind.high))), 19)
+        digits = min(max(len(str(sql_type.low)) - 1, len(str(sql_type.high))), 19)
         operand = rewrites.cast(operand, sqltypes.number(digits))
         if operand.type.is_integer:
             wide = sqltypes.number(digits)
             operand = bounds.derived(sqltypes.exactly(operand.sql, wide), wide, [operand])
-    result = sqltypes.number(sqltypes.PRECISION_MAX, kind.scale)
+    result = sqltypes.number(sqltypes.PRECISION_MAX, sql_type.scale)
     rows = min(call.rows or ROWS_MAX, ROWS_MAX)
     if operand.type.precision + len(str(rows)) > sqltypes.PRECISION_MAX:
         # The engine's sum of such decimals wraps; one of twice the width is exact.
@@ -94,7 +94,7 @@ def total(call: FunctionCall) -> Bound:
 def average(call: FunctionCall) -> Bound:
     """AVG: of a NUMBER, a NUMBER with six more decimals (three with OVER): SUM divided by COUNT."""
     operand = _summed(call.arg(0))
-    if operand.type.kind == "real":
+    if operand.type.name == "real":
         sql = f"avg({_operand(call, operand)}){call.over}"
         return call.aggregated(sql, sqltypes.REAL, [operand])
     added = total(call)
@@ -115,7 +115,7 @@ def same_type(engine_name: str) -> builders.Builder:
 
     def build(call: FunctionCall) -> Bound:
         operand = call.arg(0)
-        if operand.type.kind == "null":
+        if operand.type.name == "null":
             operand = bounds.null(sqltypes.TEXT)
         sql = f"{engine_name}({_operand(call, operand)}){call.over}"
         return call.aggregated(sql, operand.type, [operand])
@@ -145,7 +145,7 @@ def median(call: FunctionCall) -> Bound:
     operand = rewrites.as_number(call.arg(0))
     real = rewrites.cast(operand, sqltypes.REAL)
     sql = f"median({real.sql}){call.over}"
-    if operand.type.kind == "real":
+    if operand.type.name == "real":
         return call.aggregated(sql, sqltypes.REAL, [operand])
     result = sqltypes.number(sqltypes.PRECISION_MAX, min(operand.type.scale + 3, 37))
     return call.aggregated(sqltypes.exactly(sql, result), result, [operand])
@@ -202,7 +202,7 @@ def bits_of(engine_name: str) -> builders.Builder:
 
 def approx_count_distinct(call: FunctionCall) -> Bound:
     operand = call.arg(0)
-    if operand.type.kind in ("real", "boolean"):
+    if operand.type.name in ("real", "boolean"):
         operand = rewrites.cast(operand, sqltypes.TEXT)
     sql = sqltypes.exactly(f"approx_distinct({operand.sql}){call.over}", COUNT)
     return call.aggregated(sql, COUNT, [operand], nullable=False)
@@ -284,9 +284,9 @@ def _offset(engine_name: str) -> builders.Builder:
         if len(call.nodes) > 1:
             arguments.append(str(call.whole(1)))
         if len(call.nodes) > 2:
-            (value, default), kind = rewrites.unify([value, call.arg(2)], call.name)
+            (value, default), sql_type = rewrites.unify([value, call.arg(2)], call.name)
             arguments = [value.sql, arguments[1], default.sql]
-            value = bounds.retyped(value, kind)
+            value = bounds.retyped(value, sql_type)
         nulls = " IGNORE NULLS" if call.ignore_nulls else ""
         if nulls and len(arguments) > 1:
             ahead = int(arguments[1]) if engine_name == "lead" else -int(arguments[1])

@@ -52,13 +52,13 @@ class Bound:
 
 
 def derived(
-    sql: str, kind: sqltypes.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
+    sql: str, sql_type: sqltypes.SqlType, parts: Iterable[Bound], *, nullable: bool | None = None
 ) -> Bound:
     """Return an expression over parts; nullable None: it is nullable if any part is."""
     operands = tuple(parts)
     return Bound(
         sql=sql,
-        type=kind,
+        type=sql_type,
         nullable=any(part.nullable for part in operands) if nullable is None else nullable,
         aggregate=any(part.aggregate for part in operands),
         window=any(part.window for part in operands),
@@ -66,11 +66,11 @@ def derived(
     )
 
 
-def chained(left: Bound, operator: str, right: Bound, kind: sqltypes.SqlType) -> Bound:
+def chained(left: Bound, operator: str, right: Bound, sql_type: sqltypes.SqlType) -> Bound:
     """Return left operator right; a chain of them stays flat, however long it is."""
     chain = "product" if operator == "*" else "sum"
     first = left.sql[1:-1] if left.chain == chain else left.sql
-    chained = derived(f"({first} {operator} {right.sql})", kind, [left, right])
+    chained = derived(f"({first} {operator} {right.sql})", sql_type, [left, right])
     return dataclasses.replace(chained, chain=chain)
 
 
@@ -85,9 +85,9 @@ def joined(parts: Sequence[str], word: str) -> str:
     return f"({f' {word} '.join(parts)})"
 
 
-def retyped(bound: Bound, kind: sqltypes.SqlType) -> Bound:
+def retyped(bound: Bound, sql_type: sqltypes.SqlType) -> Bound:
     """Return the same expression under another type with the same representation."""
-    return dataclasses.replace(bound, type=kind)
+    return dataclasses.replace(bound, type=sql_type)
 
 
 def quoted_text(text: str) -> str:
@@ -101,10 +101,10 @@ def text(value: str) -> Bound:
     )
 
 
-def null(kind: sqltypes.SqlType = sqltypes.NULL) -> Bound:
-    if kind.kind == "null":
-        return Bound(sql="NULL", type=kind, literal=None)
-    return Bound(sql=sqltypes.exactly("NULL", kind), type=kind, literal=None)
+def null(sql_type: sqltypes.SqlType = sqltypes.NULL) -> Bound:
+    if sql_type.name == "null":
+        return Bound(sql="NULL", type=sql_type, literal=None)
+    return Bound(sql=sqltypes.exactly("NULL", sql_type), type=sql_type, literal=None)
 
 
 def boolean(value: bool) -> Bound:
@@ -120,11 +120,11 @@ def integer(value: int) -> Bound:
         raise ValueError("more than 38 digits")
     if sqltypes.INT64_LOW < value <= sqltypes.INT64_HIGH:
         sql = str(value) if value >= 0 else f"({value})"
-        kind = sqltypes.integer(digits, value, value)
+        sql_type = sqltypes.integer(digits, value, value)
     else:
-        kind = sqltypes.number(digits)
-        sql = sqltypes.exactly(f"'{value}'", kind)
-    return Bound(sql=sql, type=kind, nullable=False, literal=value)
+        sql_type = sqltypes.number(digits)
+        sql = sqltypes.exactly(f"'{value}'", sql_type)
+    return Bound(sql=sql, type=sql_type, nullable=False, literal=value)
 
 
 def number(value: decimal.Decimal) -> Bound:
@@ -135,10 +135,10 @@ def number(value: decimal.Decimal) -> Bound:
     digits = max(len(value.as_tuple().digits), -exponent + (value.adjusted() >= 0))
     if digits > sqltypes.PRECISION_MAX or -exponent > 37:
         raise ValueError("more than 38 digits")
-    kind = sqltypes.number(max(digits, -exponent), -exponent)
+    sql_type = sqltypes.number(max(digits, -exponent), -exponent)
     return Bound(
-        sql=sqltypes.exactly(f"'{value:f}'", kind),
-        type=kind,
+        sql=sqltypes.exactly(f"'{value:f}'", sql_type),
+        type=sql_type,
         nullable=False,
         literal=value,
     )
@@ -175,14 +175,14 @@ def time(value: datetime.time) -> Bound:
 def timestamp(value: datetime.datetime) -> Bound:
     """Return TIMESTAMP_LTZ for an aware value, else TIMESTAMP_NTZ."""
     if value.tzinfo is not None:
-        kind = sqltypes.TIMESTAMP_LTZ
+        sql_type = sqltypes.TIMESTAMP_LTZ
         spelled = value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
     else:
-        kind = sqltypes.TIMESTAMP_NTZ
+        sql_type = sqltypes.TIMESTAMP_NTZ
         spelled = value.isoformat()
     return Bound(
-        sql=sqltypes.exactly(f"'{spelled}'", kind),
-        type=kind,
+        sql=sqltypes.exactly(f"'{spelled}'", sql_type),
+        type=sql_type,
         nullable=False,
         literal=value,
     )
@@ -191,7 +191,7 @@ def timestamp(value: datetime.datetime) -> Bound:
 def binary(value: bytes) -> Bound:
     return Bound(
         sql=f"X'{value.hex()}'",
-        type=sqltypes.SqlType(kind="binary", length=len(value) or 1),
+        type=sqltypes.SqlType(name="binary", length=len(value) or 1),
         nullable=False,
         literal=value,
     )

@@ -53,7 +53,7 @@ class FunctionCall:
     def text(self, index: int) -> Bound:
         """Return an argument as text, dates and times in the session's form."""
         argument = self.arg(index)
-        if argument.type.kind == "binary":
+        if argument.type.name == "binary":
             # Snowflake's functions accept bytes and return bytes; the engine's accept only text.
             raise self.refuse("a BINARY argument")
         return rewrites.cast(argument, sqltypes.TEXT, forms=self.context.forms)
@@ -105,7 +105,7 @@ class FunctionCall:
         )
 
     def aggregated(
-        self, sql: str, kind: sqltypes.SqlType, parts: Sequence[Bound], *, nullable: bool = True
+        self, sql: str, sql_type: sqltypes.SqlType, parts: Sequence[Bound], *, nullable: bool = True
     ) -> Bound:
         """Return the result of an aggregate, or of it as a window function."""
         if any(part.window for part in parts):
@@ -114,7 +114,7 @@ class FunctionCall:
             raise _nested(f"an aggregate function cannot stand inside the aggregate {self.name}")
         return Bound(
             sql=sql,
-            type=kind,
+            type=sql_type,
             nullable=nullable,
             aggregate=not self.over or any(part.aggregate for part in parts),
             window=bool(self.over) or any(part.window for part in parts),
@@ -138,7 +138,7 @@ class Function:
     build: Builder
     low: int
     high: int
-    kind: str = "scalar"
+    function_type: str = "scalar"
 
 
 def scalar(low: int, high: int | None, build: Builder) -> Function:
@@ -146,11 +146,15 @@ def scalar(low: int, high: int | None, build: Builder) -> Function:
 
 
 def aggregate(low: int, high: int | None, build: Builder) -> Function:
-    return Function(build=build, low=low, high=low if high is None else high, kind="aggregate")
+    return Function(
+        build=build, low=low, high=low if high is None else high, function_type="aggregate"
+    )
 
 
 def window(low: int, high: int | None, build: Builder) -> Function:
-    return Function(build=build, low=low, high=low if high is None else high, kind="window")
+    return Function(
+        build=build, low=low, high=low if high is None else high, function_type="window"
+    )
 
 
 def text_result(sql: str, parts: Sequence[Bound]) -> Bound:
@@ -163,5 +167,5 @@ def real_result(sql: str, parts: Sequence[Bound]) -> Bound:
 
 def small_integer(sql: str, parts: Sequence[Bound], low: int = 0, high: int = 1 << 31) -> Bound:
     """Return an engine's int32 or uint64 result as a 64-bit integer with bounds."""
-    kind = sqltypes.integer(max(len(str(low)), len(str(high))), low, high)
-    return bounds.derived(sqltypes.exactly(sql, kind), kind, parts)
+    sql_type = sqltypes.integer(max(len(str(low)), len(str(high))), low, high)
+    return bounds.derived(sqltypes.exactly(sql, sql_type), sql_type, parts)

@@ -50,35 +50,35 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     """
     if not isinstance(node, exp.DataType) or node.args.get("nested"):
         raise errors.unsupported(f"data type {_sql(node)}")
-    kind = node.this.name if hasattr(node.this, "name") else str(node.this)
+    type_name = node.this.name if hasattr(node.this, "name") else str(node.this)
     parameters = [_parameter(item) for item in node.expressions]
-    if kind in INTEGERS and not parameters:
+    if type_name in INTEGERS and not parameters:
         return sqltypes.integer(sqltypes.PRECISION_MAX)
-    if kind == "DECIMAL":
+    if type_name == "DECIMAL":
         precision, scale = (*parameters, 38, 0)[:2] if parameters else (38, 0)
         if len(parameters) == 1:
             scale = 0
         if not (1 <= precision <= sqltypes.PRECISION_MAX and 0 <= scale <= min(precision, 37)):
             raise errors.unsupported(f"data type {_sql(node)}")
         return sqltypes.number(precision, scale)
-    if kind in ("DOUBLE", "FLOAT"):
+    if type_name in ("DOUBLE", "FLOAT"):
         return sqltypes.REAL
-    if kind in TEXTS:
+    if type_name in TEXTS:
         return sqltypes.text(parameters[0] if parameters else None)
-    if kind in CHARACTERS:
+    if type_name in CHARACTERS:
         return sqltypes.text(parameters[0] if parameters else 1)
-    if kind in ("BINARY", "VARBINARY"):
-        return sqltypes.SqlType(kind="binary", length=parameters[0] if parameters else None)
-    if kind == "BOOLEAN":
+    if type_name in ("BINARY", "VARBINARY"):
+        return sqltypes.SqlType(name="binary", length=parameters[0] if parameters else None)
+    if type_name == "BOOLEAN":
         return sqltypes.BOOLEAN
-    if kind == "DATE":
+    if type_name == "DATE":
         return sqltypes.DATE
     scale = _fraction(parameters)
-    if kind == "TIME":
-        return sqltypes.SqlType(kind="time", scale=scale)
-    name = {"TIMESTAMP": timestamp.lower()}.get(kind) or MOMENTS.get(kind)
+    if type_name == "TIME":
+        return sqltypes.SqlType(name="time", scale=scale)
+    name = {"TIMESTAMP": timestamp.lower()}.get(type_name) or MOMENTS.get(type_name)
     if name in ("timestamp_ntz", "timestamp_ltz"):
-        return sqltypes.SqlType(kind=name, scale=scale)  # type: ignore[arg-type]  # one of the two
+        return sqltypes.SqlType(name=name, scale=scale)  # type: ignore[arg-type]  # one of the two
     raise errors.unsupported(f"data type {_sql(node)}")
 
 
@@ -141,10 +141,10 @@ def _definition(node: Any) -> operations.ColumnDefinition:
                 comment = described.this.name
             case other:
                 raise errors.unsupported(f"column constraint {_name_of(other)}")
-    kind = node.args.get("kind")
+    type_node = node.args.get("kind")
     return operations.ColumnDefinition(
         name=ident(node.this),
-        type=None if kind is None else data_type(kind),
+        type=None if type_node is None else data_type(type_node),
         required=required,
         comment=comment,
     )

@@ -159,8 +159,8 @@ def _interval(node: exp.Interval, scope: NameResolver) -> Bound:
                 raise errors.unsupported(f"INTERVAL of {part}")
     sql = f"INTERVAL '{months} months {days} days {micros // 10**6} seconds"
     sql += f" {micros % 10**6} microseconds'"
-    kind = sqltypes.SqlType(kind="interval", scale=1 if micros else 0)
-    return Bound(sql=sql, type=kind, nullable=False)
+    sql_type = sqltypes.SqlType(name="interval", scale=1 if micros else 0)
+    return Bound(sql=sql, type=sql_type, nullable=False)
 
 
 INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
@@ -169,10 +169,10 @@ INTERVAL_PART = re.compile(r"([+-]?\d+)\s*([A-Za-z]*)")
 # Operators
 
 
-def _chain(node: Any, kind: Any, terms_max: int) -> list[Any]:
+def _chain(node: Any, node_type: Any, terms_max: int) -> list[Any]:
     """Return the operands of a left-deep chain, in order, without recursion."""
     terms: list[Any] = []
-    while isinstance(node, kind):
+    while isinstance(node, node_type):
         terms.append(node.args["expression"])
         node = node.this
     terms.append(node)
@@ -182,9 +182,11 @@ def _chain(node: Any, kind: Any, terms_max: int) -> list[Any]:
     return terms
 
 
-def _connective(word: str, kind: type, terms_max: int) -> Callable[[Any, NameResolver], Bound]:
+def _connective(word: str, node_type: type, terms_max: int) -> Callable[[Any, NameResolver], Bound]:
     def handler(node: Any, scope: NameResolver) -> Bound:
-        parts = [rewrites.as_boolean(bind(part, scope)) for part in _chain(node, kind, terms_max)]
+        parts = [
+            rewrites.as_boolean(bind(part, scope)) for part in _chain(node, node_type, terms_max)
+        ]
         sql = bounds.joined([part.sql for part in parts], word)
         return bounds.derived(sql, sqltypes.BOOLEAN, parts)
 
@@ -237,13 +239,13 @@ def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Nam
 
 def _arithmetic(node: Any, scope: NameResolver) -> Bound:
     """Return a chain of operators of one precedence, from its left end on, without recursion."""
-    kinds = SUMS if isinstance(node, SUMS) else PRODUCTS
+    node_types = SUMS if isinstance(node, SUMS) else PRODUCTS
     operators = []
     first = node
-    while isinstance(first, kinds):
+    while isinstance(first, node_types):
         operators.append(ARITHMETIC[type(first)])
         first = first.this
-    start, *rest = _chain(node, kinds, limits.TERMS_MAX)
+    start, *rest = _chain(node, node_types, limits.TERMS_MAX)
     combined = bind(start, scope)
     for combine, part in zip(reversed(operators), rest, strict=True):
         combined = combine(combined, bind(part, scope))
@@ -309,7 +311,7 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Bound:
     pairs = [rewrites.comparable(operands[0], member) for member in members]
     ours = {pair[0].sql for pair in pairs}
     word = "NOT IN" if negated else "IN"
-    if len(ours) == 1 and operands[0].type.kind != "null":
+    if len(ours) == 1 and operands[0].type.name != "null":
         listed = ", ".join(pair[1].sql for pair in pairs)
         sql = f"({pairs[0][0].sql} {word} ({listed}))"
         return bounds.derived(sql, sqltypes.BOOLEAN, [operands[0], *members])
@@ -538,10 +540,10 @@ def _window(node: exp.Window, scope: NameResolver) -> Bound:
 def _frame(spec: exp.WindowSpec) -> str:
     if spec.args.get("exclude") is not None:
         raise errors.unsupported("EXCLUDE in a window frame")
-    kind = spec.args.get("kind") or "ROWS"
+    unit = spec.args.get("kind") or "ROWS"
     start = _frame_end(spec.args.get("start"), spec.args.get("start_side"))
     end = _frame_end(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
-    return f"{kind} BETWEEN {start} AND {end}"
+    return f"{unit} BETWEEN {start} AND {end}"
 
 
 def _frame_end(place: Any, side: Any) -> str:

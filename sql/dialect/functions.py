@@ -24,11 +24,11 @@ def build(call: FunctionCall) -> Bound:
         raise errors.unknown_function(call.name)
     if not function.low <= len(call.nodes) <= function.high:
         raise _arity(call, function)
-    if call.over and function.kind == "scalar":
+    if call.over and function.function_type == "scalar":
         raise call.refuse("OVER")
-    if call.distinct and function.kind != "aggregate":
+    if call.distinct and function.function_type != "aggregate":
         raise call.refuse("DISTINCT")
-    if (call.order or call.ignore_nulls) and function.kind == "scalar":
+    if (call.order or call.ignore_nulls) and function.function_type == "scalar":
         raise call.refuse("an ordering")
     return function.build(call)
 
@@ -36,7 +36,7 @@ def build(call: FunctionCall) -> Bound:
 def is_aggregate(name: str) -> bool:
     """Return whether name is an aggregate function."""
     function = FUNCTIONS.get(name.upper())
-    return function is not None and function.kind == "aggregate"
+    return function is not None and function.function_type == "aggregate"
 
 
 def signature(name: str) -> str:
@@ -157,7 +157,7 @@ def _pad(name: str) -> builders.Builder:
 
 def _length(call: FunctionCall) -> Bound:
     value = call.arg(0)
-    if value.type.kind == "binary":
+    if value.type.name == "binary":
         return _octet_length(call)
     value = rewrites.cast(value, sqltypes.TEXT)
     return builders.small_integer(f"character_length({value.sql})", [value])
@@ -165,7 +165,7 @@ def _length(call: FunctionCall) -> Bound:
 
 def _octet_length(call: FunctionCall) -> Bound:
     value = call.arg(0)
-    if value.type.kind == "binary":
+    if value.type.name == "binary":
         digits = f"character_length(encode({value.sql}, 'hex'))"
         return builders.small_integer(f"({digits} / 2)", [value])
     value = rewrites.cast(value, sqltypes.TEXT)
@@ -345,13 +345,13 @@ def _real(name: str) -> builders.Builder:
 
 def _abs(call: FunctionCall) -> Bound:
     value = rewrites.as_number(call.arg(0))
-    kind = value.type
-    if kind.is_integer:
-        if kind.low == sqltypes.INT64_LOW:
-            value = rewrites.cast(value, sqltypes.number(19)) if kind.wide else value
-        bound = max(abs(kind.low), abs(kind.high))
-        kind = sqltypes.integer(kind.precision, 0, min(bound, sqltypes.INT64_HIGH))
-    return bounds.derived(f"abs({value.sql})", kind, [value])
+    sql_type = value.type
+    if sql_type.is_integer:
+        if sql_type.low == sqltypes.INT64_LOW:
+            value = rewrites.cast(value, sqltypes.number(19)) if sql_type.wide else value
+        bound = max(abs(sql_type.low), abs(sql_type.high))
+        sql_type = sqltypes.integer(sql_type.precision, 0, min(bound, sqltypes.INT64_HIGH))
+    return bounds.derived(f"abs({value.sql})", sql_type, [value])
 
 
 def _whole(name: str) -> builders.Builder:
@@ -364,11 +364,11 @@ def _whole(name: str) -> builders.Builder:
             return value
         if digits != 0:
             raise call.refuse("a scale")
-        if value.type.kind == "real":
+        if value.type.name == "real":
             return builders.real_result(f"{name}({value.sql})", [value])
-        kind = sqltypes.number(sqltypes.PRECISION_MAX)
-        sql = sqltypes.exactly(f"{name}({value.sql})", kind)
-        return bounds.derived(sql, kind, [value])
+        sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
+        sql = sqltypes.exactly(f"{name}({value.sql})", sql_type)
+        return bounds.derived(sql, sql_type, [value])
 
     return build_one
 
@@ -379,7 +379,7 @@ def _round(call: FunctionCall) -> Bound:
 
 def _truncate(call: FunctionCall) -> Bound:
     value = call.arg(0)
-    if value.type.is_temporal or value.type.kind == "time":
+    if value.type.is_temporal or value.type.name == "time":
         if len(call.nodes) == 1:
             raise call.invalid()
         return moments.truncate(moments.part_of(call.word(1)), value)
@@ -389,16 +389,16 @@ def _truncate(call: FunctionCall) -> Bound:
 def _rounded(call: FunctionCall, name: str) -> Bound:
     value = rewrites.as_number(call.arg(0))
     digits = call.whole(1, 0)
-    kind = value.type
-    if kind.kind == "real":
+    sql_type = value.type
+    if sql_type.name == "real":
         return builders.real_result(f"{name}({value.sql}, {digits})", [value])
-    if digits >= kind.scale:
+    if digits >= sql_type.scale:
         return value
     scale = max(digits, 0)
-    if kind.is_integer:
+    if sql_type.is_integer:
         value = rewrites.cast(value, sqltypes.number(20))
-    result = sqltypes.number(min(kind.precision + 1, sqltypes.PRECISION_MAX), scale)
-    if kind.is_integer:
+    result = sqltypes.number(min(sql_type.precision + 1, sqltypes.PRECISION_MAX), scale)
+    if sql_type.is_integer:
         wide = sqltypes.number(20)
         whole = bounds.derived(sqltypes.exactly(value.sql, wide), wide, [value])
         result = sqltypes.number(21)
@@ -561,15 +561,15 @@ def _to_text(call: FunctionCall) -> Bound:
     model = call.constant(1)
     if model is None:
         return rewrites.cast(value, sqltypes.TEXT, forms=call.context.forms)
-    if value.type.kind == "text":
+    if value.type.name == "text":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    if value.type.kind == "time":
+    if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
         return builders.text_result(f"to_char({value.sql}, {bounds.quoted_text(pattern)})", [value])
     if not value.type.is_temporal:
         raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
     pattern = bounds.quoted_text(formats.engine_pattern(str(model)))
-    if value.type.kind == "date":
+    if value.type.name == "date":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     return builders.text_result(f"to_char({value.sql}, {pattern})", [value])
 
@@ -600,7 +600,7 @@ def _to_binary(call: FunctionCall) -> Bound:
 
 def _hex_encode(call: FunctionCall) -> Bound:
     value = call.arg(0)
-    if value.type.kind != "binary":
+    if value.type.name != "binary":
         value = rewrites.cast(value, sqltypes.TEXT)
     return builders.text_result(f"upper(encode({value.sql}, 'hex'))", [value])
 

@@ -80,8 +80,8 @@ class Boathouse(snowflake.Snowflake):
             curr, following = self._curr, self._next
             before_text = following and following.token_type is TokenType.STRING
             if curr and before_text and curr.token_type in LITERAL_TYPES:
-                kind = self._parse_types(check_func=True, allow_identifiers=False)
-                cast = self.expression(exp.Cast(this=self._parse_primary(), to=kind))
+                target = self._parse_types(check_func=True, allow_identifiers=False)
+                cast = self.expression(exp.Cast(this=self._parse_primary(), to=target))
                 return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
 

@@ -76,9 +76,9 @@ def part_of(word: str) -> str:
 
 def as_moment(operand: Bound) -> Bound:
     """Return operand as a date or time; text becomes a TIMESTAMP_NTZ."""
-    if operand.type.kind in ("text", "null"):
+    if operand.type.name in ("text", "null"):
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
-    if operand.type.is_temporal or operand.type.kind == "time":
+    if operand.type.is_temporal or operand.type.name == "time":
         return operand
     raise errors.SqlError(
         "001044",
@@ -90,7 +90,7 @@ def as_moment(operand: Bound) -> Bound:
 
 def _local(operand: Bound) -> Bound:
     """Return a moment without a zone: its calendar fields in the session's zone."""
-    if operand.type.kind == "timestamp_ltz":
+    if operand.type.name == "timestamp_ltz":
         return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
 
@@ -100,7 +100,7 @@ def extract(part: str, operand: Bound) -> Bound:
     if part.startswith("epoch_"):
         return _epoch(part, operand)
     moment = _local(as_moment(operand))
-    if moment.type.kind == "time" and part not in TIME_PARTS:
+    if moment.type.name == "time" and part not in TIME_PARTS:
         raise errors.SqlError(
             "001045",
             "22023",
@@ -122,7 +122,7 @@ def extract(part: str, operand: Bound) -> Bound:
 
 
 def _second(part: str, moment: Bound) -> Bound:
-    if moment.type.kind == "date":
+    if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     if part == "second":
         sql = f"floor(date_part('second', {moment.sql}))"
@@ -135,7 +135,7 @@ def _second(part: str, moment: Bound) -> Bound:
 
 def _epoch(part: str, operand: Bound) -> Bound:
     moment = as_moment(operand)
-    if moment.type.kind == "date":
+    if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     divisor = {"epoch_second": 1_000_000, "epoch_millisecond": 1_000, "epoch_microsecond": 1}[part]
     micros = f"arrow_cast({moment.sql}, 'Int64')"
@@ -158,12 +158,12 @@ def truncate(part: str, operand: Bound) -> Bound:
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
         raise errors.unsupported(f"DATE_TRUNC to {part}")
-    if moment.type.kind == "date":
+    if moment.type.name == "date":
         if name in rewrites.MICROSECONDS and name != "day":
             return moment
         sql = sqltypes.exactly(f"date_trunc('{name}', {moment.sql})", sqltypes.DATE)
         return bounds.derived(sql, sqltypes.DATE, [moment])
-    if moment.type.kind == "timestamp_ltz":
+    if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
         start = truncate(part, local)
         if name not in rewrites.MICROSECONDS or name == "day":
@@ -216,9 +216,9 @@ def moved(part: str, count: Bound, operand: Bound) -> Bound:
         raise errors.unsupported(f"DATEADD by {part}")
     if factor != 1:
         count = rewrites.multiply(count, bounds.integer(factor))
-    if moment.type.kind == "time":
+    if moment.type.name == "time":
         return _moved_time(unit, count, moment)
-    if moment.type.kind == "date" and unit not in ("day", "month"):
+    if moment.type.name == "date" and unit not in ("day", "month"):
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     return rewrites.add_units(moment, count, unit)
 
@@ -244,16 +244,16 @@ def date_diff(call: FunctionCall) -> Bound:
 def difference(part: str, start: Bound, end: Bound) -> Bound:
     first, last = _local(as_moment(start)), _local(as_moment(end))
     parts = [first, last]
-    kind = sqltypes.integer()
+    sql_type = sqltypes.integer()
     if part in ("year", "quarter", "month"):
         sql = f"({_ordinal(part, last)} - {_ordinal(part, first)})"
-        return bounds.derived(sql, kind, parts)
+        return bounds.derived(sql, sql_type, parts)
     if part in ("week", "weekiso"):
         sql = f"(({_monday(last)} - {_monday(first)}) / 7)"
-        return bounds.derived(f"arrow_cast({sql}, 'Int64')", kind, parts)
+        return bounds.derived(f"arrow_cast({sql}, 'Int64')", sql_type, parts)
     if part == "day":
         sql = f"({_day_number(last)} - {_day_number(first)})"
-        return bounds.derived(f"arrow_cast({sql}, 'Int64')", kind, parts)
+        return bounds.derived(f"arrow_cast({sql}, 'Int64')", sql_type, parts)
     if part not in rewrites.MICROSECONDS and part != "nanosecond":
         raise errors.unsupported(f"DATEDIFF in {part}")
     name = part if part in TRUNCATED else "microsecond"
@@ -284,9 +284,9 @@ def _monday(moment: Bound) -> str:
 
 
 def _micros(name: str, moment: Bound) -> str:
-    if moment.type.kind == "date":
+    if moment.type.name == "date":
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-    exact = rewrites.as_arrow(moment, sqltypes.SqlType(kind=moment.type.kind, scale=6))
+    exact = rewrites.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
     if name != "microsecond":
         exact = f"date_trunc('{name}', {exact})"
     return f"arrow_cast({exact}, 'Int64')"
@@ -306,9 +306,9 @@ def last_day(call: FunctionCall) -> Bound:
 def add_months(call: FunctionCall) -> Bound:
     """ADD_MONTHS: the last day of a month stays a last day."""
     moment, count = as_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
-    if moment.type.kind == "time":
+    if moment.type.name == "time":
         raise call.refuse("a TIME")
-    if moment.type.kind == "timestamp_ltz":
+    if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
         return rewrites.cast(rewrites.add_months(local, count), moment.type)
     return rewrites.add_months(moment, count)
@@ -367,15 +367,15 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Fu
             return rewrites.cast(operand, target, lenient=lenient)
         if isinstance(model, int):
             return _scaled_epoch(call, operand, model, target)
-        if operand.type.kind != "text":
+        if operand.type.name != "text":
             raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
         pattern = bounds.quoted_text(formats.strptime_pattern(str(model)))
         exact = rewrites.as_arrow(operand, sqltypes.TEXT)
         name = "_try_parse" if lenient else "_parse"
-        kind = {"date": "date", "time": "time"}.get(target.kind, "timestamp")
+        type_name = {"date": "date", "time": "time"}.get(target.name, "timestamp")
         parsed = bounds.derived(
-            f"{name}_{kind}({exact}, {pattern})",
-            {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.kind, sqltypes.TIMESTAMP_NTZ),
+            f"{name}_{type_name}({exact}, {pattern})",
+            {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.name, sqltypes.TIMESTAMP_NTZ),
             [operand],
             nullable=lenient or None,
         )

@@ -93,7 +93,7 @@ class Insert:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    kind: Literal["database", "schema", "warehouse", "role", "secondary roles", ""]
+    object_type: Literal["database", "schema", "warehouse", "role", "secondary roles", ""]
     name: names.Name
 
 
@@ -135,16 +135,17 @@ class RollbackTransaction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Show:
-    """SHOW. kind: the words that name what is listed, in upper case: "TABLES", "USER FUNCTIONS".
+    """SHOW. listing: its name in upper case, such as "TABLES" or "USER FUNCTIONS".
 
-    scope_kind: what IN names; "" means no IN clause. scope: the name after it, if any.
+    scope_type: the type of the object that IN names; "" means no IN clause. scope: the object's
+    name, if IN has one.
     """
 
-    kind: str
+    listing: str
     terse: bool = False
     history: bool = False
     like: str | None = None
-    scope_kind: Literal["", "account", "database", "schema", "table", "session", "name"] = ""
+    scope_type: Literal["", "account", "database", "schema", "table", "session", "name"] = ""
     scope: names.Name = ()
     starts_with: str | None = None
     limit: int | None = None
@@ -153,7 +154,7 @@ class Show:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Describe:
-    kind: Literal["table", "view", "schema", "database"]
+    object_type: Literal["table", "view", "schema", "database"]
     name: names.Name
 
 

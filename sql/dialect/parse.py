@@ -98,11 +98,11 @@ def _parts(token: Token) -> list[Token]:
         return [token]
     number, sign, rest = run_on.groups()
     at = token.start + len(number)
-    kind = TokenType.PLUS if sign == "+" else TokenType.DASH
+    token_type = TokenType.PLUS if sign == "+" else TokenType.DASH
     following = Token(TokenType.NUMBER, rest, token.line, token.col, at + 1, token.end)
     return [
         Token(TokenType.NUMBER, number, token.line, token.col, token.start, at - 1),
-        Token(kind, sign, token.line, token.col, at, at),
+        Token(token_type, sign, token.line, token.col, at, at),
         *_parts(following),
     ]
 
@@ -159,13 +159,13 @@ def _explain(reader: reading.TokenReader) -> operations.Operation:
 def _use(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("USE")
     if reader.accept("SECONDARY", "ROLES"):
-        use = operations.Use(kind="secondary roles", name=(reader.ident(),))
+        use = operations.Use(object_type="secondary roles", name=(reader.ident(),))
     else:
-        kind = next(
+        object_type = next(
             (word for word in ("database", "schema", "warehouse", "role") if reader.accept(word)),
             "",
         )
-        use = operations.Use(kind=kind, name=reader.name())  # type: ignore[arg-type]  # one of the words above
+        use = operations.Use(object_type=object_type, name=reader.name())  # type: ignore[arg-type]  # one of the words above
     reader.finish()
     return use
 
@@ -251,8 +251,8 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("DROP")
     _ = reader.accept("ICEBERG") or reader.accept("TRANSIENT")
-    kind = next((word for word in ("TABLE", "SCHEMA") if reader.accept(word)), None)
-    if kind is None:
+    object_type = next((word for word in ("TABLE", "SCHEMA") if reader.accept(word)), None)
+    if object_type is None:
         reader.reset(start)
         raise errors.unsupported(_refused_name(reader))
     if_exists = reader.accept("IF", "EXISTS")
@@ -261,7 +261,7 @@ def _drop(reader: reading.TokenReader) -> operations.Operation:
     if not cascade:
         reader.accept("RESTRICT")
     reader.finish()
-    if kind == "TABLE":
+    if object_type == "TABLE":
         return operations.DropTable(name=name, if_exists=if_exists)
     return operations.DropSchema(name=name, if_exists=if_exists, cascade=cascade)
 
@@ -315,9 +315,9 @@ def _refused_name(reader: reading.TokenReader) -> str:
     words = [reader.next_word()]
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
         # sqlglot makes one token of some pairs, such as FILE FORMAT.
-        while reader.peek_word() and set(reader.peek_word().split()) <= KNOWN:
+        while reader.peek_word() and set(reader.peek_word().split()) <= STATEMENT_WORDS:
             words.append(reader.next_word())
-            if words[-1].split()[-1] in KINDS:
+            if words[-1].split()[-1] in OBJECT_TYPES:
                 break
     return " ".join(words)
 
@@ -328,14 +328,14 @@ NOISE = reading.words(
     DYNAMIC EXTERNAL EVENT FILE ON INTO MATERIALIZED ROW ACCESS MASKING NETWORK RESOURCE
     """
 )
-KINDS = reading.words(
+OBJECT_TYPES = reading.words(
     """
     TABLE VIEW SCHEMA DATABASE WAREHOUSE STAGE SEQUENCE FUNCTION PROCEDURE TASK STREAM PIPE USER
     ROLE FORMAT POLICY INTEGRATION MONITOR SHARE TAG ACCOUNT SESSION IMMEDIATE COLUMN
     """
 )
 
-KNOWN = frozenset((*NOISE, *KINDS))
+STATEMENT_WORDS = frozenset((*NOISE, *OBJECT_TYPES))
 
 READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "EXPLAIN": _explain,

@@ -223,7 +223,7 @@ class _Reader:
         column = expressions.bind(left, self._scope)
         text = expressions.bind(right, self._scope).literal
         return (
-            column.origin if column.type.kind == "text" else None,
+            column.origin if column.type.name == "text" else None,
             text if isinstance(text, str) else None,
         )
 
@@ -250,7 +250,7 @@ def _constant(column: Bound, value: Bound) -> Any:
         return None
     converted = rewrites.comparable(column, value)[1]
     literal = converted.literal
-    match column.type.kind:
+    match column.type.name:
         case "fixed" if isinstance(literal, int | decimal.Decimal) and not isinstance(
             literal, bool
         ):

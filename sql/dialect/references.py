@@ -192,10 +192,10 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     when = node.args.get("when")
     if when is None:
         return None
-    kind = str(when.args["kind"]).lower()
+    parameter = str(when.args["kind"]).lower()
     value = constant(when.expression, environment)
     before = str(when.this).upper() == "BEFORE"
-    if kind == "timestamp":
+    if parameter == "timestamp":
         if isinstance(value.literal, str):
             value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
         literal = value.literal
@@ -205,15 +205,15 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
             raise errors.unsupported("AT (TIMESTAMP => ...) that is no constant")
         if literal.tzinfo is None:
             literal = literal.replace(tzinfo=environment.context.now.tzinfo)
-        return shapes.Moment(kind=kind, value=literal, before=before)
-    if kind == "offset":
+        return shapes.Moment(parameter=parameter, value=literal, before=before)
+    if parameter == "offset":
         if not isinstance(value.literal, int | decimal.Decimal):
             raise errors.unsupported("AT (OFFSET => ...) that is no constant number")
         moved = environment.context.now + datetime.timedelta(seconds=float(value.literal))
-        return shapes.Moment(kind="timestamp", value=moved, before=before)
-    if kind in ("version", "ref", "statement") and isinstance(value.literal, int | str):
-        return shapes.Moment(kind=kind, value=value.literal, before=before)
-    raise errors.unsupported(f"AT ({kind.upper()} => ...)")
+        return shapes.Moment(parameter="timestamp", value=moved, before=before)
+    if parameter in ("version", "ref", "statement") and isinstance(value.literal, int | str):
+        return shapes.Moment(parameter=parameter, value=value.literal, before=before)
+    raise errors.unsupported(f"AT ({parameter.upper()} => ...)")
 
 
 def constant(node: Any, environment: shapes.Environment) -> Bound:

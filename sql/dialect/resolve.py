@@ -216,22 +216,24 @@ class Binder:
             _check_branch_width(len(first.outputs), len(side.outputs))
         targets = []
         for column in zip(*(side.outputs for side in sides), strict=True):
-            kind = sqltypes.NULL
+            sql_type = sqltypes.NULL
             for output in column:
-                unified = sqltypes.unified([kind, sqltypes.NULL if output.is_null else output.type])
+                unified = sqltypes.unified(
+                    [sql_type, sqltypes.NULL if output.is_null else output.type]
+                )
                 if unified is None:
-                    raise _branch_mismatch(kind, output.type)
-                kind = unified
-            targets.append(sqltypes.TEXT if kind.kind == "null" else kind)
+                    raise _branch_mismatch(sql_type, output.type)
+                sql_type = unified
+            targets.append(sqltypes.TEXT if sql_type.name == "null" else sql_type)
         outputs = tuple(
             dataclasses.replace(
                 column[0],
-                type=kind,
+                type=sql_type,
                 nullable=any(output.nullable for output in column),
                 origin=None,
                 is_null=all(output.is_null for output in column),
             )
-            for kind, *column in zip(targets, *(side.outputs for side in sides), strict=True)
+            for sql_type, *column in zip(targets, *(side.outputs for side in sides), strict=True)
         )
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
@@ -330,18 +332,18 @@ class Binder:
                 ]
                 for row in cells
             ]
-        kinds, unified_columns = [], []
+        sql_types, unified_columns = [], []
         for index in range(width):
-            column, kind = rewrites.unify([row[index] for row in cells], "VALUES")
-            kinds.append(sqltypes.TEXT if kind.kind == "null" else kind)
+            column, sql_type = rewrites.unify([row[index] for row in cells], "VALUES")
+            sql_types.append(sqltypes.TEXT if sql_type.name == "null" else sql_type)
             unified_columns.append(
-                column if kind.kind != "null" else [bounds.null(sqltypes.TEXT) for _ in column]
+                column if sql_type.name != "null" else [bounds.null(sqltypes.TEXT) for _ in column]
             )
         # The first row fixes the engine's types; the others are coerced to it.
         listed = ", ".join(
             "("
             + ", ".join(
-                _typed(column[number], kinds[index]) if number == 0 else column[number].sql
+                _typed(column[number], sql_types[index]) if number == 0 else column[number].sql
                 for index, column in enumerate(unified_columns)
             )
             + ")"
@@ -352,10 +354,10 @@ class Binder:
             Output(
                 name=f"COLUMN{index + 1}",
                 unique=f"COLUMN{index + 1}",
-                type=kind,
+                type=sql_type,
                 nullable=any(cell.nullable for cell in unified_columns[index]),
             )
-            for index, kind in enumerate(kinds)
+            for index, sql_type in enumerate(sql_types)
         )
         listed_names = ", ".join(names.quoted(output.unique) for output in outputs)
         sql = f"SELECT {listed_names} FROM (VALUES {listed}) AS {alias}({listed_names})"
@@ -421,15 +423,15 @@ def _check_mixed(cells: Sequence[Sequence[Bound]], targets: Sequence[sqltypes.Sq
     """Refuse a column of VALUES with numbers and texts that are not numbers."""
     for index, target in enumerate(targets):
         column = [row[index] for row in cells]
-        if target.kind != "text" or all(cell.type.kind != "fixed" for cell in column):
+        if target.name != "text" or all(cell.type.name != "fixed" for cell in column):
             continue
         for cell in column:
-            if cell.type.kind == "text" and isinstance(cell.literal, str):
+            if cell.type.name == "text" and isinstance(cell.literal, str):
                 try:
                     kernels.parse_fixed(cell.literal, sqltypes.PRECISION_MAX, 0)
                 except ValueError:
                     raise errors.bad_number(cell.literal) from None
 
 
-def _typed(cell: Bound, kind: sqltypes.SqlType) -> str:
-    return sqltypes.exactly(cell.sql, kind)
+def _typed(cell: Bound, sql_type: sqltypes.SqlType) -> str:
+    return sqltypes.exactly(cell.sql, sql_type)

@@ -56,17 +56,17 @@ def cast(
     Snowflake does not cast between.
     """
     source = operand.type
-    if source.kind == "null" or operand.literal is None:
+    if source.name == "null" or operand.literal is None:
         return bounds.null(target)
-    if target.kind == "fixed" and target.is_integer and not source.is_integer:
+    if target.name == "fixed" and target.is_integer and not source.is_integer:
         target = sqltypes.number(target.precision)
-    if operand.is_literal and source.kind == "text":
+    if operand.is_literal and source.name == "text":
         converted = _cast_literal(operand, target, lenient=lenient)
         if converted is not None:
             return converted
-    if target.kind == "text" and source.kind in FORMATTED:
+    if target.name == "text" and source.name in FORMATTED:
         return _format(operand, target, forms)
-    rewrite = CASTS.get((source.kind, target.kind))
+    rewrite = CASTS.get((source.name, target.name))
     if rewrite is None:
         raise _no_cast(source, target)
     return rewrite(operand, target, lenient)
@@ -78,20 +78,20 @@ def implicit(
     """Return operand as target if Snowflake converts it implicitly, without loss."""
     if sqltypes.same_in_engine(operand.type, target):
         return operand
-    if target.kind == "fixed" and target.is_integer and operand.type.is_integer:
+    if target.name == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
     return cast(operand, target, forms=forms)
 
 
 def unify(operands: Sequence[Bound], what: str) -> tuple[list[Bound], sqltypes.SqlType]:
     """Return operands as their common type; raises SqlError if there is none."""
-    kind = sqltypes.unified([operand.type for operand in operands])
-    if kind is None:
+    sql_type = sqltypes.unified([operand.type for operand in operands])
+    if sql_type is None:
         shown = ", ".join(sqltypes.shown(operand.type) for operand in operands)
         raise _mismatch(f"{what} of ({shown})")
-    if kind.kind == "null":
-        return list(operands), kind
-    return [implicit(operand, kind) for operand in operands], kind
+    if sql_type.name == "null":
+        return list(operands), sql_type
+    return [implicit(operand, sql_type) for operand in operands], sql_type
 
 
 def _mismatch(detail: str) -> errors.SqlError:
@@ -120,7 +120,7 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
     """
     text = operand.literal
     try:
-        match target.kind:
+        match target.name:
             case "fixed":
                 value = kernels.parse_fixed(text, target.precision, target.scale)
                 constant = bounds.integer(int(value)) if not target.scale else bounds.number(value)
@@ -177,8 +177,8 @@ def _cast_fixed(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
         low, high = -(10**target.precision) + 1, 10**target.precision - 1
         if low <= source.low and source.high <= high:
             # It stays a 64-bit integer; only its declared type changes.
-            kind = sqltypes.integer(target.precision, source.low, source.high)
-            return bounds.retyped(operand, kind)
+            sql_type = sqltypes.integer(target.precision, source.low, source.high)
+            return bounds.retyped(operand, sql_type)
     wide = dataclasses.replace(target, wide=True)
     sql = sqltypes.exactly(operand.sql, wide, lenient=lenient)
     converted = bounds.derived(sql, wide, [operand], nullable=lenient or None)
@@ -198,7 +198,7 @@ def _cast_kernel(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bou
     name = {
         "fixed": f"fixed_{target.precision}_{target.scale}",
         "timestamp_ntz": "timestamp",
-    }.get(target.kind, target.kind)
+    }.get(target.name, target.name)
     sql = f"{prefix}{name}({as_arrow(operand, sqltypes.TEXT)})"
     return bounds.derived(sql, target, [operand], nullable=lenient or None)
 
@@ -216,7 +216,7 @@ def _cast_from_boolean(operand: Bound, target: sqltypes.SqlType, lenient: bool) 
     shared(operand)
     sql = f"CASE WHEN {operand.sql} THEN 1 WHEN NOT {operand.sql} THEN 0 END"
     one_bit = bounds.derived(f"({sql})", sqltypes.integer(1, 0, 1), [operand])
-    return one_bit if target.kind == "fixed" and target.scale == 0 else cast(one_bit, target)
+    return one_bit if target.name == "fixed" and target.scale == 0 else cast(one_bit, target)
 
 
 FORMATTED = frozenset({"date", "time", "timestamp_ntz", "timestamp_ltz", "binary"})
@@ -224,24 +224,24 @@ FORMATTED = frozenset({"date", "time", "timestamp_ntz", "timestamp_ltz", "binary
 
 def _format(operand: Bound, target: sqltypes.SqlType, forms: formats.Forms) -> Bound:
     """Return a date, time or binary value as text in the session's form."""
-    kind = operand.type.kind
-    if kind == "binary":
+    type_name = operand.type.name
+    if type_name == "binary":
         if forms.binary.upper() != "HEX":
             raise errors.unsupported(f"BINARY_OUTPUT_FORMAT = {forms.binary}")
         sql = f"upper(encode({operand.sql}, 'hex'))"
     else:
-        model = getattr(forms, kind)
+        model = getattr(forms, type_name)
         pattern = bounds.quoted_text(formats.engine_pattern(model))
-        moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if kind == "date" else operand
+        moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if type_name == "date" else operand
         sql = f"to_char({moment.sql}, {pattern})"
-        if kind == "date" and model == formats.DEFAULT.date:
+        if type_name == "date" and model == formats.DEFAULT.date:
             sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
     text = bounds.derived(sql, sqltypes.TEXT, [operand])
     return _cast_text(text, target, False) if target.length is not None else text
 
 
 def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
-    if operand.type.kind == "real":
+    if operand.type.name == "real":
         sql = f"_real_to_text({as_arrow(operand, sqltypes.REAL)})"
     else:
         sql = sqltypes.exactly(operand.sql, sqltypes.TEXT)
@@ -251,22 +251,22 @@ def _cast_to_text(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bo
 
 def _cast_to_date(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     sql = operand.sql
-    if operand.type.kind == "timestamp_ltz":
+    if operand.type.name == "timestamp_ltz":
         sql = f"to_local_time({sql})"
     return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [operand])
 
 
 def _cast_to_time(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
     sql = operand.sql
-    if operand.type.kind == "timestamp_ltz":
+    if operand.type.name == "timestamp_ltz":
         sql = f"to_local_time({sql})"
     return bounds.derived(sqltypes.exactly(sql, sqltypes.TIME), sqltypes.TIME, [operand])
 
 
 def _cast_moment(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Bound:
-    if operand.type.kind == "timestamp_ltz" and target.kind == "timestamp_ntz":
+    if operand.type.name == "timestamp_ltz" and target.name == "timestamp_ntz":
         return bounds.derived(f"to_local_time({operand.sql})", target, [operand])
-    if target.kind == "timestamp_ltz":
+    if target.name == "timestamp_ltz":
         # A naive moment is one of the session's zone.
         return _at_zone(cast(operand, sqltypes.TIMESTAMP_NTZ))
     return bounds.derived(as_arrow(operand, target), target, [operand])
@@ -300,14 +300,14 @@ def _cast_epoch(operand: Bound, target: sqltypes.SqlType, lenient: bool) -> Boun
         # Seconds and parts of them; only a whole number's unit is guessed.
         micros = cast(multiply(operand, bounds.integer(10**6)), sqltypes.number(18))
         exact = as_arrow(micros, sqltypes.integer())
-        if target.kind == "timestamp_ltz":
+        if target.name == "timestamp_ltz":
             return at_instant(exact, [operand])
         converted = bounds.derived(
             sqltypes.exactly(exact, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
         )
         return cast(converted, target)
     naive = f"_epoch_to_timestamp(arrow_cast({operand.sql}, 'Int64'))"
-    if target.kind == "timestamp_ltz":
+    if target.name == "timestamp_ltz":
         return at_instant(f"arrow_cast({naive}, 'Int64')", [operand])
     converted = bounds.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(converted, target)
@@ -364,7 +364,7 @@ CASTS = {
 
 def as_number(operand: Bound) -> Bound:
     """Return operand as a number for arithmetic."""
-    match operand.type.kind:
+    match operand.type.name:
         case "fixed" | "real":
             return operand
         case "null":
@@ -393,19 +393,19 @@ def _number_literal(operand: Bound) -> Bound:
 def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
     """Return left + right, or left - right; a date plus or minus days is a date."""
     sign = "-" if negative else "+"
-    if right.type.kind == "interval" or left.type.kind == "interval":
+    if right.type.name == "interval" or left.type.name == "interval":
         return _add_interval(left, right, sign)
-    if left.type.kind == "date" or right.type.kind == "date":
+    if left.type.name == "date" or right.type.name == "date":
         return _add_days(left, right, negative=negative)
     if left.type.is_temporal or right.type.is_temporal:
         raise _mismatch(f"({sqltypes.shown(left.type)} {sign} {sqltypes.shown(right.type)})")
     left, right = as_number(left), as_number(right)
-    if "real" in (left.type.kind, right.type.kind):
+    if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
         return bounds.chained(left, sign, right, sqltypes.REAL)
-    kind = sqltypes.added(left.type, right.type, negative=negative)
-    if kind.is_integer:
-        return bounds.chained(left, sign, right, kind)
+    sql_type = sqltypes.added(left.type, right.type, negative=negative)
+    if sql_type.is_integer:
+        return bounds.chained(left, sign, right, sql_type)
     left, right = _widened(left), _widened(right)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
     if whole + kind.scale + 1 > sqltypes.PRECISION_MAX:
@@ -426,13 +426,13 @@ def _add_at_twice_the_width(left: Bound, sign: str, right: Bound, kind: sqltypes
 
 
 def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
-    if left.type.kind == "date" and right.type.kind == "date":
+    if left.type.name == "date" and right.type.name == "date":
         if not negative:
             raise _mismatch("(DATE + DATE)")
         sql = f"(arrow_cast({left.sql}, 'Int32') - arrow_cast({right.sql}, 'Int32'))"
         difference = f"arrow_cast({sql}, 'Int64')"
         return bounds.derived(difference, sqltypes.integer(9, -(10**8), 10**8), [left, right])
-    day, count = (left, right) if left.type.kind == "date" else (right, left)
+    day, count = (left, right) if left.type.name == "date" else (right, left)
     if day is right and negative:
         raise _mismatch("(number - DATE)")
     if count.type.is_temporal:
@@ -441,23 +441,23 @@ def _add_days(left: Bound, right: Bound, *, negative: bool) -> Bound:
 
 
 def _add_interval(left: Bound, right: Bound, sign: str) -> Bound:
-    moment, step = (right, left) if left.type.kind == "interval" else (left, right)
-    if step.type.kind != "interval" or (sign == "-" and moment is right):
+    moment, step = (right, left) if left.type.name == "interval" else (left, right)
+    if step.type.name != "interval" or (sign == "-" and moment is right):
         raise _mismatch("INTERVAL arithmetic")
-    if moment.type.kind == "text":
+    if moment.type.name == "text":
         moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
     if not moment.type.is_temporal:
         raise _mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
-    kind = moment.type
-    if kind.kind == "date" and step.type.scale:
+    sql_type = moment.type
+    if sql_type.name == "date" and step.type.scale:
         # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
-        moment, kind = cast(moment, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ
-    return bounds.derived(f"({moment.sql} {sign} {step.sql})", kind, [moment])
+        moment, sql_type = cast(moment, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ
+    return bounds.derived(f"({moment.sql} {sign} {step.sql})", sql_type, [moment])
 
 
 def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False) -> Bound:
     """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
-    if moment.type.kind == "timestamp_ltz" and unit in ("day", "month"):
+    if moment.type.name == "timestamp_ltz" and unit in ("day", "month"):
         # Days and months follow the calendar, with summer time; hours are fixed durations.
         local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
         return cast(local, moment.type)
@@ -469,7 +469,7 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
             text = f"({moment.sql} {sign} INTERVAL '{count.literal} month')"
         else:
             text = _months_later(moment, f"({sign}{sql})")
-    elif moment.type.kind == "date":
+    elif moment.type.name == "date":
         assert unit == "day"
         days = f"arrow_cast(arrow_cast({moment.sql}, 'Int32') {sign} {sql}, 'Int32')"
         text = f"arrow_cast({days}, 'Date32')"
@@ -478,18 +478,18 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
         counted = negate(count) if negative else count
         steps = sqltypes.exactly(counted.sql, sqltypes.integer())
         naive = moment
-        if moment.type.kind == "timestamp_ltz":
+        if moment.type.name == "timestamp_ltz":
             utc = f"arrow_cast(arrow_cast({moment.sql}, 'Int64'), 'Timestamp(Microsecond, None)')"
             naive = bounds.derived(utc, sqltypes.TIMESTAMP_NTZ, [moment])
         later = f"_later_{MICROSECONDS[unit]}({as_arrow(naive, sqltypes.TIMESTAMP_NTZ)}, {steps})"
         text = sqltypes.exactly(later, moment.type)
-        if moment.type.kind == "timestamp_ltz":
+        if moment.type.name == "timestamp_ltz":
             text = at_instant(f"arrow_cast({later}, 'Int64')", [moment]).sql
     else:
         micros = MICROSECONDS[unit]
         moved = f"(arrow_cast({moment.sql}, 'Int64') {sign} {sql} * {micros})"
         text = sqltypes.exactly(sqltypes.exactly(moved, sqltypes.TIMESTAMP_NTZ), moment.type)
-        if moment.type.kind == "timestamp_ltz":
+        if moment.type.name == "timestamp_ltz":
             text = at_instant(moved, [moment]).sql
     return bounds.derived(text, moment.type, [moment, count])
 
@@ -522,40 +522,40 @@ def add_months(moment: Bound, count: Bound) -> Bound:
 
 
 def _months_later(moment: Bound, months: str, suffix: str = "") -> str:
-    kind = sqltypes.DATE if moment.type.kind == "date" else sqltypes.TIMESTAMP_NTZ
-    name = "date" if kind is sqltypes.DATE else "timestamp"
-    moved = f"_add_months_{name}{suffix}({as_arrow(moment, kind)}, {months})"
+    sql_type = sqltypes.DATE if moment.type.name == "date" else sqltypes.TIMESTAMP_NTZ
+    name = "date" if sql_type is sqltypes.DATE else "timestamp"
+    moved = f"_add_months_{name}{suffix}({as_arrow(moment, sql_type)}, {months})"
     return sqltypes.exactly(moved, moment.type)
 
 
 def multiply(left: Bound, right: Bound) -> Bound:
     left, right = as_number(left), as_number(right)
-    if "real" in (left.type.kind, right.type.kind):
+    if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
         return bounds.chained(left, "*", right, sqltypes.REAL)
-    kind = sqltypes.multiplied(left.type, right.type)
-    if kind.is_integer:
-        return bounds.chained(left, "*", right, kind)
+    sql_type = sqltypes.multiplied(left.type, right.type)
+    if sql_type.is_integer:
+        return bounds.chained(left, "*", right, sql_type)
     left, right = _widened(left), _widened(right)
     engine_scale = left.type.scale + right.type.scale
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
         sides = [f"arrow_cast({side.sql}, '{double_width(side.type)}')" for side in (left, right)]
-        exact = sqltypes.exactly(f"({' * '.join(sides)})", kind)
-        return bounds.derived(exact, kind, [left, right])
-    product = bounds.derived(f"({left.sql} * {right.sql})", kind, [left, right])
-    return _settled(product, kind, engine_scale=engine_scale)
+        exact = sqltypes.exactly(f"({' * '.join(sides)})", sql_type)
+        return bounds.derived(exact, sql_type, [left, right])
+    product = bounds.derived(f"({left.sql} * {right.sql})", sql_type, [left, right])
+    return _settled(product, sql_type, engine_scale=engine_scale)
 
 
-def double_width(kind: sqltypes.SqlType) -> str:
+def double_width(sql_type: sqltypes.SqlType) -> str:
     """Return the engine's decimal type of twice the usual width with the same digits."""
-    return f"Decimal256({kind.precision}, {kind.scale})"
+    return f"Decimal256({sql_type.precision}, {sql_type.scale})"
 
 
 def divide(left: Bound, right: Bound) -> Bound:
     """Return left / right: NUMBER by NUMBER is a NUMBER of more scale; nothing divides by 0."""
     left, right = as_number(left), as_number(right)
-    if "real" in (left.type.kind, right.type.kind):
+    if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
         return bounds.derived(f"({left.sql} / {right.sql})", sqltypes.REAL, [left, right])
     scale = sqltypes.divided_scale(left.type)
@@ -565,8 +565,8 @@ def divide(left: Bound, right: Bound) -> Bound:
     left = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
     right = _widened(right)
     quotient = f"round({left.sql} / {right.sql}, {scale})"
-    kind = sqltypes.number(sqltypes.PRECISION_MAX, scale)
-    return bounds.derived(sqltypes.exactly(quotient, kind), kind, [left, right])
+    sql_type = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    return bounds.derived(sqltypes.exactly(quotient, sql_type), sql_type, [left, right])
 
 
 def checked_divisor(right: Bound) -> Bound:
@@ -578,15 +578,15 @@ def checked_divisor(right: Bound) -> Bound:
 
 def remainder(left: Bound, right: Bound) -> Bound:
     left, right = as_number(left), as_number(right)
-    if "real" in (left.type.kind, right.type.kind):
+    if "real" in (left.type.name, right.type.name):
         left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
         return bounds.derived(f"({left.sql} % {right.sql})", sqltypes.REAL, [left, right])
-    kind, _ = sqltypes.unified([left.type, right.type]), None
-    assert kind is not None
-    if not kind.is_integer:
-        left, right = cast(left, kind), cast(right, kind)
-    remainder = bounds.derived(f"({left.sql} % {right.sql})", kind, [left, right])
-    return remainder if kind.is_integer else _settled(remainder, kind)
+    sql_type, _ = sqltypes.unified([left.type, right.type]), None
+    assert sql_type is not None
+    if not sql_type.is_integer:
+        left, right = cast(left, sql_type), cast(right, sql_type)
+    remainder = bounds.derived(f"({left.sql} % {right.sql})", sql_type, [left, right])
+    return remainder if sql_type.is_integer else _settled(remainder, sql_type)
 
 
 def negate(operand: Bound) -> Bound:
@@ -597,12 +597,12 @@ def negate(operand: Bound) -> Bound:
         return bounds.number(-operand.literal)
     if isinstance(operand.literal, float):
         return bounds.real(-operand.literal)
-    if operand.type.kind == "real":
+    if operand.type.name == "real":
         return bounds.derived(f"(- {operand.sql})", sqltypes.REAL, [operand])
-    kind = sqltypes.negated(operand.type)
-    if not kind.is_integer:
+    sql_type = sqltypes.negated(operand.type)
+    if not sql_type.is_integer:
         operand = _widened(operand)
-    return bounds.derived(f"(- {operand.sql})", kind, [operand])
+    return bounds.derived(f"(- {operand.sql})", sql_type, [operand])
 
 
 def round_half_away(operand: Bound) -> Bound:
@@ -617,26 +617,26 @@ def _widened(operand: Bound) -> Bound:
     if not operand.type.is_integer:
         return operand
     digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
-    kind = sqltypes.number(max(digits, 1))
-    exact = bounds.derived(sqltypes.exactly(operand.sql, kind), kind, [operand])
+    sql_type = sqltypes.number(max(digits, 1))
+    exact = bounds.derived(sqltypes.exactly(operand.sql, sql_type), sql_type, [operand])
     return dataclasses.replace(exact, literal=operand.literal)
 
 
-def _settled(result: Bound, kind: sqltypes.SqlType, engine_scale: int | None = None) -> Bound:
+def _settled(result: Bound, sql_type: sqltypes.SqlType, engine_scale: int | None = None) -> Bound:
     """Return an arithmetic result in exactly its declared type."""
-    if kind.is_integer:
+    if sql_type.is_integer:
         return result
     sql = result.sql
-    if engine_scale is not None and engine_scale > kind.scale:
-        sql = f"round({sql}, {kind.scale})"
-    return dataclasses.replace(result, sql=sqltypes.exactly(sql, kind))
+    if engine_scale is not None and engine_scale > sql_type.scale:
+        sql = f"round({sql}, {sql_type.scale})"
+    return dataclasses.replace(result, sql=sqltypes.exactly(sql, sql_type))
 
 
 # Logic and comparison
 
 
 def as_boolean(operand: Bound) -> Bound:
-    if operand.type.kind in ("boolean", "null"):
+    if operand.type.name in ("boolean", "null"):
         return operand
     return cast(operand, sqltypes.BOOLEAN)
 
@@ -653,14 +653,14 @@ def compare(left: Bound, right: Bound, operator: str) -> Bound:
 
 def comparable(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     """Return both operands in types that the engine compares as Snowflake does."""
-    kinds = {left.type.kind, right.type.kind}
-    if kinds == {"fixed", "real"}:
+    type_names = {left.type.name, right.type.name}
+    if type_names == {"fixed", "real"}:
         return _real_side(left), _real_side(right)
-    if kinds == {"fixed"}:
+    if type_names == {"fixed"}:
         return _exact_sides(left, right)
-    if len(kinds) == 1 or "null" in kinds:
+    if len(type_names) == 1 or "null" in type_names:
         return left, right
-    if kinds == {"text", "fixed"}:
+    if type_names == {"text", "fixed"}:
         return comparable(_number_side(left), _number_side(right))
     (left, right), _ = unify([left, right], "comparison")
     return left, right
@@ -680,10 +680,10 @@ def _exact_sides(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     return sides[0], sides[1]
 
 
-def _whole_digits(kind: sqltypes.SqlType) -> int:
-    if kind.is_integer:
-        return len(str(max(abs(kind.low), abs(kind.high))))
-    return kind.precision - kind.scale
+def _whole_digits(sql_type: sqltypes.SqlType) -> int:
+    if sql_type.is_integer:
+        return len(str(max(abs(sql_type.low), abs(sql_type.high))))
+    return sql_type.precision - sql_type.scale
 
 
 def _real_side(operand: Bound) -> Bound:
@@ -694,7 +694,7 @@ def _real_side(operand: Bound) -> Bound:
 
 
 def _number_side(operand: Bound) -> Bound:
-    return as_number(operand) if operand.type.kind == "text" else operand
+    return as_number(operand) if operand.type.name == "text" else operand
 
 
 def like(
@@ -762,9 +762,9 @@ def regexp_flags(parameters: str) -> str:
 
 
 def coalesce(operands: Sequence[Bound]) -> Bound:
-    parts, kind = unify(operands, "COALESCE")
+    parts, sql_type = unify(operands, "COALESCE")
     nullable = all(part.nullable for part in parts)
-    return bounds.derived(call("coalesce", *parts), kind, parts, nullable=nullable)
+    return bounds.derived(call("coalesce", *parts), sql_type, parts, nullable=nullable)
 
 
 def case(
@@ -775,7 +775,7 @@ def case(
     operand: what the conditions, then values of its own type, are compared with.
     """
     results = [result for _, result in whens] + ([otherwise] if otherwise is not None else [])
-    parts, kind = unify(results, "CASE")
+    parts, sql_type = unify(results, "CASE")
     branches = " ".join(
         f"WHEN {condition.sql} THEN {result.sql}"
         for (condition, _), result in zip(whens, parts[: len(whens)], strict=True)
@@ -814,7 +814,7 @@ def any_null(operands: Sequence[Bound]) -> str:
 
 def extreme(operands: Sequence[Bound], name: str) -> Bound:
     """Return GREATEST or LEAST: NULL if an operand is."""
-    parts, kind = unify(operands, name.upper())
+    parts, sql_type = unify(operands, name.upper())
     sql = call(name, *parts)
     nullable = [shared(part) for part in parts if part.nullable]
     if nullable:
@@ -824,7 +824,7 @@ def extreme(operands: Sequence[Bound], name: str) -> Bound:
 
 def concat(operands: Sequence[Bound], forms: formats.Forms = formats.DEFAULT) -> Bound:
     """Return the operands joined: NULL if one is."""
-    if operands and all(operand.type.kind == "binary" for operand in operands):
+    if operands and all(operand.type.name == "binary" for operand in operands):
         raise errors.unsupported("concatenation of BINARY")
     parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
     sql = bounds.joined([part.sql for part in parts], "||")

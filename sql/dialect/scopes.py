@@ -270,12 +270,12 @@ class QueryScope:
         if len(operands) > 1:
             return self._row_in_query(operands, text, negated=negated)
         output = text.outputs[0]
-        kind = sqltypes.unified([operands[0].type, output.type])
-        if kind is None or kind.kind == "null":
+        sql_type = sqltypes.unified([operands[0].type, output.type])
+        if sql_type is None or sql_type.name == "null":
             raise errors.unsupported("IN (SELECT ...) of another type")
-        operand = rewrites.implicit(operands[0], kind)
-        if not sqltypes.same_in_engine(output.type, kind):
-            text = self.binder.converted(text, [kind])
+        operand = rewrites.implicit(operands[0], sql_type)
+        if not sqltypes.same_in_engine(output.type, sql_type):
+            text = self.binder.converted(text, [sql_type])
         sql = f"({operand.sql} {word} ({text.sql}))"
         return bounds.derived(sql, sqltypes.BOOLEAN, operands, nullable=True)
 
@@ -337,11 +337,11 @@ class QueryScope:
             dataclasses.replace(output, type=_grown(output.type), nullable=True, origin=None)
             for output in anchor.outputs
         )
-        kinds = [output.type for output in outputs]
-        anchor = self.binder.converted(anchor, kinds)
+        sql_types = [output.type for output in outputs]
+        anchor = self.binder.converted(anchor, sql_types)
         self.common[name] = (unique, Text(sql="", outputs=outputs))
         step = self.binder.converted(
-            renamed(self.binder.query(tree.right, self), list(_plain_idents(outputs))), kinds
+            renamed(self.binder.query(tree.right, self), list(_plain_idents(outputs))), sql_types
         )
         return Text(sql=f"{anchor.sql} UNION ALL {step.sql}", outputs=outputs)
 
@@ -350,12 +350,12 @@ def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:
     return (names.Ident(text=output.name, quoted=True) for output in outputs)
 
 
-def _grown(kind: sqltypes.SqlType) -> sqltypes.SqlType:
-    if kind.is_integer:
+def _grown(sql_type: sqltypes.SqlType) -> sqltypes.SqlType:
+    if sql_type.is_integer:
         return sqltypes.integer(sqltypes.PRECISION_MAX)
-    if kind.kind == "text":
+    if sql_type.name == "text":
         return sqltypes.TEXT
-    return sqltypes.TEXT if kind.kind == "null" else kind
+    return sqltypes.TEXT if sql_type.name == "null" else sql_type
 
 
 def _uses_of_names(tree: Any) -> Counter[str]:

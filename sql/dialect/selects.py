@@ -159,11 +159,11 @@ class SelectBinder:
         return sql
 
     def _join(self, left: str, join: exp.Join) -> str:
-        side, kind, method = (
+        side, join_type, method = (
             str(join.args.get(name) or "").upper() for name in ("side", "kind", "method")
         )
-        if kind not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
-            raise errors.unsupported(f"{method} {side} {kind} JOIN".strip())
+        if join_type not in ("", "INNER", "CROSS", "OUTER") or method not in ("", "NATURAL"):
+            raise errors.unsupported(f"{method} {side} {join_type} JOIN".strip())
         if join.args.get("match_condition") is not None or join.args.get("global_"):
             raise errors.unsupported("ASOF JOIN")
         before = len(self._scope.sources)
@@ -504,7 +504,7 @@ class SelectBinder:
         numbers: dict[str, int] = {}
         self._binder.add_columns(len(items))
         for name, item in items:
-            if item.type.kind == "interval":
+            if item.type.name == "interval":
                 raise errors.unsupported("INTERVAL as a result")
             unique, number = name or "column", numbers.get(name, 1)
             while unique in taken:
@@ -512,19 +512,19 @@ class SelectBinder:
                 unique = f"{name}#{number}"
             numbers[name] = number
             taken.add(unique)
-            kind = item.type
+            sql_type = item.type
             sql = item.sql
-            if kind.kind == "null":
-                kind, sql = sqltypes.TEXT, bounds.null(sqltypes.TEXT).sql
+            if sql_type.name == "null":
+                sql_type, sql = sqltypes.TEXT, bounds.null(sqltypes.TEXT).sql
             outputs.append(
                 Output(
                     name=name,
                     unique=unique,
-                    type=kind,
+                    type=sql_type,
                     nullable=item.nullable,
                     origin=item.origin,
                     is_named=name not in self._unnamed,
-                    is_null=item.type.kind == "null",
+                    is_null=item.type.name == "null",
                 )
             )
             listed.append(f"{sql} AS {names.quoted(unique)}")

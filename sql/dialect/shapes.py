@@ -51,9 +51,12 @@ class TableUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """AT or BEFORE. kind: timestamp (aware datetime), offset (seconds), version, ref, statement."""
+    """AT or BEFORE.
 
-    kind: str
+    parameter: timestamp (value: an aware datetime), offset (seconds), version, ref or statement.
+    """
+
+    parameter: str
     value: datetime.datetime | int | str
     before: bool = False
 

@@ -12,7 +12,7 @@ from typing import Literal
 from sql import errors
 from sql.dialect import names, operations, reading
 
-KIND_WORDS_MAX = 4
+LISTING_WORDS_MAX = 4
 CLAUSES = reading.words("HISTORY LIKE IN FOR STARTS LIMIT ON OF TO")
 """Words that end the name of the listing."""
 
@@ -23,10 +23,10 @@ def read_show(reader: reading.TokenReader) -> operations.Show:
     """Return the SHOW statement that starts here."""
     reader.expect("SHOW")
     terse = reader.accept("TERSE")
-    kind = _read_kind(reader)
+    listing = _read_listing(reader)
     history = reader.accept("HISTORY")
     like = reader.string() if reader.accept("LIKE") else None
-    scope_kind, scope = _read_scope(reader)
+    scope_type, scope = _read_scope(reader)
     if like is None and reader.accept("LIKE"):
         like = reader.string()
     starts_with = reader.string() if reader.accept("STARTS", "WITH") else None
@@ -35,14 +35,14 @@ def read_show(reader: reading.TokenReader) -> operations.Show:
         limit = reader.number()
         limit_from = reader.string() if reader.accept("FROM") else None
     if not reader.is_finished and reading.is_word(reader.peek_text()):
-        raise errors.unsupported(f"SHOW {kind} ... {reader.peek_word()}")
+        raise errors.unsupported(f"SHOW {listing} ... {reader.peek_word()}")
     reader.finish()
     return operations.Show(
-        kind=kind,
+        listing=listing,
         terse=terse,
         history=history,
         like=like,
-        scope_kind=scope_kind,
+        scope_type=scope_type,
         scope=scope,
         starts_with=starts_with,
         limit=limit,
@@ -50,17 +50,17 @@ def read_show(reader: reading.TokenReader) -> operations.Show:
     )
 
 
-def _read_kind(reader: reading.TokenReader) -> str:
+def _read_listing(reader: reading.TokenReader) -> str:
     """Return the words that name the listing: `PRIMARY KEYS`."""
     words: list[str] = []
-    while len(words) < KIND_WORDS_MAX and _is_of_kind(reader.peek_word()):
+    while len(words) < LISTING_WORDS_MAX and _is_of_listing(reader.peek_word()):
         words += reader.next_word().split()
     if not words:
         raise errors.unsupported("SHOW")
     return " ".join(words)
 
 
-def _is_of_kind(text: str) -> bool:
+def _is_of_listing(text: str) -> bool:
     # sqlglot joins some pairs of words into one token.
     words = text.split()
     return bool(words) and words[0] not in CLAUSES and all(map(reading.is_word, words))
@@ -86,7 +86,7 @@ def read_describe(reader: reading.TokenReader) -> operations.Describe:
     """Return the DESCRIBE statement that starts here."""
     _ = reader.accept("DESCRIBE") or reader.accept("DESC")
     reader.accept("ICEBERG")
-    for word, kind in DESCRIBED:
+    for word, object_type in DESCRIBED:
         if reader.accept(word):
             name = reader.name()
             if reader.accept("TYPE"):
@@ -94,12 +94,12 @@ def read_describe(reader: reading.TokenReader) -> operations.Describe:
                 if not reader.accept("COLUMNS"):
                     raise errors.unsupported(f"DESCRIBE ... TYPE = {reader.peek_word()}")
             reader.finish()
-            return operations.Describe(kind=kind, name=name)
+            return operations.Describe(object_type=object_type, name=name)
     if reader.peek_word() in REFUSED:
         raise errors.unsupported(f"DESCRIBE {reader.peek_word()}")
     name = reader.name()
     reader.finish()
-    return operations.Describe(kind="table", name=name)
+    return operations.Describe(object_type="table", name=name)
 
 
 DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database"]], ...] = (

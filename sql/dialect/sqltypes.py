@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from sql import outcomes
 
-Kind: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
+TypeName: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
 
 INT64_LOW, INT64_HIGH = -(1 << 63), (1 << 63) - 1
 INT32_LOW, INT32_HIGH = -(1 << 31), (1 << 31) - 1
@@ -32,7 +32,7 @@ class SqlType:
     that is not wide.
     """
 
-    kind: Kind
+    name: TypeName
     precision: int = 0
     scale: int = 0
     length: int | None = None
@@ -43,47 +43,49 @@ class SqlType:
     @property
     def is_integer(self) -> bool:
         """Whether values are stored as 64-bit integers."""
-        return self.kind == "fixed" and not self.wide
+        return self.name == "fixed" and not self.wide
 
     @property
     def is_temporal(self) -> bool:
-        return self.kind in ("date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
+        return self.name in ("date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 
 
-NULL = SqlType(kind="null")
-TEXT = SqlType(kind="text")
-BOOLEAN = SqlType(kind="boolean")
-REAL = SqlType(kind="real")
-DATE = SqlType(kind="date")
-TIME = SqlType(kind="time", scale=6)
-TIMESTAMP_NTZ = SqlType(kind="timestamp_ntz", scale=6)
-TIMESTAMP_LTZ = SqlType(kind="timestamp_ltz", scale=6)
-BINARY = SqlType(kind="binary")
+NULL = SqlType(name="null")
+TEXT = SqlType(name="text")
+BOOLEAN = SqlType(name="boolean")
+REAL = SqlType(name="real")
+DATE = SqlType(name="date")
+TIME = SqlType(name="time", scale=6)
+TIMESTAMP_NTZ = SqlType(name="timestamp_ntz", scale=6)
+TIMESTAMP_LTZ = SqlType(name="timestamp_ltz", scale=6)
+BINARY = SqlType(name="binary")
 
 
 def number(precision: int, scale: int = 0) -> SqlType:
     """Return a NUMBER held as a decimal."""
-    return SqlType(kind="fixed", precision=precision, scale=scale, wide=True)
+    return SqlType(name="fixed", precision=precision, scale=scale, wide=True)
 
 
 def integer(precision: int = 19, low: int = INT64_LOW, high: int = INT64_HIGH) -> SqlType:
     """Return a NUMBER of scale 0 held as a 64-bit integer with these bounds."""
     assert low >= INT64_LOW
     assert high <= INT64_HIGH
-    return SqlType(kind="fixed", precision=precision, low=low, high=high)
+    return SqlType(name="fixed", precision=precision, low=low, high=high)
 
 
 def text(length: int | None) -> SqlType:
     """Return VARCHAR(length)."""
-    return SqlType(kind="text", length=length)
+    return SqlType(name="text", length=length)
 
 
-def arrow_name(kind: SqlType) -> str:
+def arrow_name(sql_type: SqlType) -> str:
     """Return the type's name for the engine's arrow_cast."""
-    unit = "Nanosecond" if kind.scale > 6 else "Microsecond"
-    match kind.kind:
+    unit = "Nanosecond" if sql_type.scale > 6 else "Microsecond"
+    match sql_type.name:
         case "fixed":
-            return f"Decimal128({kind.precision}, {kind.scale})" if kind.wide else "Int64"
+            return (
+                f"Decimal128({sql_type.precision}, {sql_type.scale})" if sql_type.wide else "Int64"
+            )
         case "real":
             return "Float64"
         case "text":
@@ -98,35 +100,35 @@ def arrow_name(kind: SqlType) -> str:
             return f"Timestamp({unit}, None)"
         case "binary":
             return "Binary"
-    raise AssertionError(f"{kind.kind} has no Arrow name")
+    raise AssertionError(f"{sql_type.name} has no Arrow name")
 
 
-def exactly(sql: str, kind: SqlType, *, lenient: bool = False) -> str:
-    """Return sql cast to exactly the engine's type of kind.
+def exactly(sql: str, sql_type: SqlType, *, lenient: bool = False) -> str:
+    """Return sql cast to exactly the engine's type of sql_type.
 
     A function does it, not CAST: the engine names an expression without its casts, and then takes
     sum(x) and sum(CAST(x AS ...)) for one name.
     """
-    if kind.kind == "timestamp_ltz":
+    if sql_type.name == "timestamp_ltz":
         # In the session's zone, which only the engine knows by this name.
         return f"{'TRY_CAST' if lenient else 'CAST'}({sql} AS TIMESTAMP(6) WITH TIME ZONE)"
-    return f"{'arrow_try_cast' if lenient else 'arrow_cast'}({sql}, '{arrow_name(kind)}')"
+    return f"{'arrow_try_cast' if lenient else 'arrow_cast'}({sql}, '{arrow_name(sql_type)}')"
 
 
-def shown(kind: SqlType) -> str:
+def shown(sql_type: SqlType) -> str:
     """Return the type as in DESCRIBE and messages."""
-    match kind.kind:
+    match sql_type.name:
         case "fixed":
-            return f"NUMBER({kind.precision},{kind.scale})"
+            return f"NUMBER({sql_type.precision},{sql_type.scale})"
         case "real":
             return "FLOAT"
         case "text":
-            return f"VARCHAR({kind.length or outcomes.TEXT_LENGTH_MAX})"
+            return f"VARCHAR({sql_type.length or outcomes.TEXT_LENGTH_MAX})"
         case "binary":
-            return f"BINARY({kind.length or outcomes.BINARY_LENGTH_MAX})"
+            return f"BINARY({sql_type.length or outcomes.BINARY_LENGTH_MAX})"
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            return f"{kind.kind.upper()}({kind.scale})"
-    return kind.kind.upper()
+            return f"{sql_type.name.upper()}({sql_type.scale})"
+    return sql_type.name.upper()
 
 
 # Arithmetic
@@ -170,18 +172,18 @@ def _bounded(digits: int, low: int, high: int) -> SqlType:
     return integer(digits, low, high)
 
 
-def negated(kind: SqlType) -> SqlType:
+def negated(sql_type: SqlType) -> SqlType:
     """Return the type of -x for a fixed type."""
-    if kind.is_integer:
-        return _bounded(kind.precision, -kind.high, -kind.low)
-    return kind
+    if sql_type.is_integer:
+        return _bounded(sql_type.precision, -sql_type.high, -sql_type.low)
+    return sql_type
 
 
-def unified(kinds: list[SqlType]) -> SqlType | None:
-    """Return the common type of kinds in one column, or None if there is none."""
+def unified(sql_types: list[SqlType]) -> SqlType | None:
+    """Return the common type of sql_types in one column, or None if there is none."""
     unified = NULL
-    for kind in kinds:
-        pair = _unified_pair(unified, kind)
+    for sql_type in sql_types:
+        pair = _unified_pair(unified, sql_type)
         if pair is None:
             return None
         unified = pair
@@ -189,19 +191,19 @@ def unified(kinds: list[SqlType]) -> SqlType | None:
 
 
 def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
-    if left.kind == "null" or right.kind == "null":
-        return right if left.kind == "null" else left
-    if left.kind == right.kind:
-        return _same_kind(left, right)
-    pair = {left.kind, right.kind}
+    if left.name == "null" or right.name == "null":
+        return right if left.name == "null" else left
+    if left.name == right.name:
+        return _same_name(left, right)
+    pair = {left.name, right.name}
     if pair == {"fixed", "real"}:
         return REAL
     if "text" in pair:
         # Snowflake converts the text to the other type, and fails on invalid text.
-        other = left if right.kind == "text" else right
-        if other.kind in ("variant", "object", "array", "interval"):
+        other = left if right.name == "text" else right
+        if other.name in ("variant", "object", "array", "interval"):
             return None
-        return number(PRECISION_MAX, max(other.scale, 5)) if other.kind == "fixed" else other
+        return number(PRECISION_MAX, max(other.scale, 5)) if other.name == "fixed" else other
     if pair <= {"date", "timestamp_ntz", "timestamp_ltz"}:
         return TIMESTAMP_LTZ if "timestamp_ltz" in pair else TIMESTAMP_NTZ
     if pair == {"boolean", "fixed"}:
@@ -209,8 +211,8 @@ def _unified_pair(left: SqlType, right: SqlType) -> SqlType | None:
     return None
 
 
-def _same_kind(left: SqlType, right: SqlType) -> SqlType:
-    match left.kind:
+def _same_name(left: SqlType, right: SqlType) -> SqlType:
+    match left.name:
         case "fixed":
             if left.is_integer and right.is_integer:
                 return integer(
@@ -232,30 +234,30 @@ def _same_kind(left: SqlType, right: SqlType) -> SqlType:
 
 def same_in_engine(left: SqlType, right: SqlType) -> bool:
     """Return whether values of both have the same representation, so that no cast is needed."""
-    if left.kind != right.kind:
+    if left.name != right.name:
         return False
-    if left.kind == "fixed":
+    if left.name == "fixed":
         if left.is_integer or right.is_integer:
             return left.is_integer and right.is_integer
         return (left.precision, left.scale) == (right.precision, right.scale)
-    if left.kind in ("time", "timestamp_ntz", "timestamp_ltz"):
+    if left.name in ("time", "timestamp_ntz", "timestamp_ltz"):
         return left.scale == right.scale
     return True
 
 
-def column(name: str, kind: SqlType, *, nullable: bool = True) -> outcomes.Column:
+def column(name: str, sql_type: SqlType, *, nullable: bool = True) -> outcomes.Column:
     """Return the result column of this type."""
-    if kind.kind == "null":
-        kind = TEXT
-    assert kind.kind != "interval"
-    assert kind.kind != "null"
+    if sql_type.name == "null":
+        sql_type = TEXT
+    assert sql_type.name != "interval"
+    assert sql_type.name != "null"
     return outcomes.Column(
         name=name,
-        type=kind.kind,
+        type=sql_type.name,
         nullable=nullable,
-        precision=kind.precision if kind.kind == "fixed" else None,
-        scale=kind.scale if kind.kind in SCALED else None,
-        length=kind.length,
+        precision=sql_type.precision if sql_type.name == "fixed" else None,
+        scale=sql_type.scale if sql_type.name in SCALED else None,
+        length=sql_type.length,
     )
 
 

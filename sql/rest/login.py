@@ -151,4 +151,4 @@ class Logins:
 
 
 def _role_of(principal: access.Principal) -> str:
-    return "ACCOUNTADMIN" if principal.kind == "root" else "PUBLIC"
+    return "ACCOUNTADMIN" if principal.type == "root" else "PUBLIC"

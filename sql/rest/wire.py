@@ -375,7 +375,7 @@ def result_answer(
         }
     if result.children:
         data["resultIds"] = ",".join(query_id for query_id, _ in result.children)
-        data["resultTypes"] = ",".join(str(kind) for _, kind in result.children)
+        data["resultTypes"] = ",".join(str(type_id) for _, type_id in result.children)
     return success(data)
 
 

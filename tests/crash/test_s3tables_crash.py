@@ -22,7 +22,7 @@ from tests.kit.faulty_disk import FaultyDisk, PowerCut
 from tests.server import requesting
 
 ROOT = model.Principal(
-    kind="root",
+    type="root",
     name="root",
     arn=lakes.BY,
     account_id=lakes.ACCOUNT,

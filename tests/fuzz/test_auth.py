@@ -66,7 +66,7 @@ def test_garbage_is_nobody_or_refused(face, headers, pairs, sigv2_header, body):
     checker = requesting.verifier(sigv2_header=sigv2_header)
     with contextlib.suppress(*REFUSED):
         caller = run(checker.verify(asked, face))
-        assert caller.principal.kind == "anonymous"
+        assert caller.principal.type == "anonymous"
         assert caller.credential_id == ""
 
 

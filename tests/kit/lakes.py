@@ -24,7 +24,7 @@ from storage.model import BucketInfo
 ACCOUNT = "000000000000"
 BY = "arn:aws:iam::000000000000:root"
 ROOT = model.Principal(
-    kind="root",
+    type="root",
     name="root",
     arn=BY,
     account_id=ACCOUNT,

@@ -221,7 +221,7 @@ def user(name: str, statements: list[dict[str, Any]]) -> model.Principal:
     """Return a user whose only policy has these statements."""
     document = {"Version": "2012-10-17", "Statement": statements}
     return model.Principal(
-        kind="user",
+        type="user",
         name=name,
         arn=f"arn:aws:iam::{lakes.ACCOUNT}:user/{name}",
         account_id=lakes.ACCOUNT,

@@ -17,7 +17,7 @@ from storage import opening
 
 ACCOUNT = "000000000000"
 NOBODY = model.Principal(
-    kind="user",
+    type="user",
     name="nobody",
     arn=arns.user_arn(ACCOUNT, "nobody"),
     account_id=ACCOUNT,
@@ -25,7 +25,7 @@ NOBODY = model.Principal(
     display_name="nobody",
 )
 ROOT = model.Principal(
-    kind="root",
+    type="root",
     name="root",
     arn=arns.root_arn(ACCOUNT),
     account_id=ACCOUNT,
@@ -46,7 +46,7 @@ def reader(bucket: str) -> model.Principal:
         ],
     }
     return model.Principal(
-        kind="user",
+        type="user",
         name="reader",
         arn=arns.user_arn(ACCOUNT, "reader"),
         account_id=ACCOUNT,

@@ -32,7 +32,7 @@ def token(subject: str = "Alice", typ: tokens.TokenType = "access") -> str:
 def test_a_password_is_the_secret_key_by_name_or_access_key() -> None:
     assert made().check_password("ALICE", "alice-secret").name == "Alice"
     assert made().check_password("AKALICE", "alice-secret").name == "Alice"
-    assert made().check_password("AKROOT", "root-secret").kind == "root"
+    assert made().check_password("AKROOT", "root-secret").type == "root"
     for user, password in (("alice", "x"), ("nobody", "alice-secret"), ("", ""), ("alice", "")):
         with pytest.raises(errors.WrongPassword):
             made().check_password(user, password)
@@ -58,5 +58,5 @@ def test_a_principal_comes_with_the_connections_context() -> None:
 
 
 def test_open_to_all_makes_everybody_root() -> None:
-    assert made(open_to_all=True).check_password("anyone", "anything").kind == "root"
-    assert made(open_to_all=True).check_token("anything").kind == "root"
+    assert made(open_to_all=True).check_password("anyone", "anything").type == "root"
+    assert made(open_to_all=True).check_token("anything").type == "root"

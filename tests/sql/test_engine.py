@@ -151,7 +151,7 @@ def test_whatever_is_no_query_is_refused_and_changes_nothing(
 
     async def work(made: engine.Engine) -> None:
         fault = await fault_of(made, engine.EngineQuery(text=text, relations=(relation(files),)))
-        assert fault.kind == "plan"
+        assert fault.cause == "plan"
 
     with_engine(tmp_path, work, workers=0)
 
@@ -167,7 +167,7 @@ def test_a_path_as_a_table_name_reads_nothing(tmp_path: Path, name: str) -> None
     async def work(made: engine.Engine) -> None:
         target = str(tmp_path / name) if name == "secret.parquet" else name
         fault = await fault_of(made, engine.EngineQuery(text=f'select * from "{target}"'))
-        assert fault.kind == "plan"
+        assert fault.cause == "plan"
         assert str(tmp_path) not in fault.message
         assert "/etc" not in fault.message
 
@@ -289,7 +289,7 @@ def test_an_overrunning_query_ends_and_the_next_one_runs(
         )
         started = time.monotonic()
         fault = await fault_of(made, heavy)
-        assert fault.kind == "timed_out"
+        assert fault.cause == "timed_out"
         assert time.monotonic() - started < 15
         light = engine.EngineQuery(text="select 1 as a")
         assert await collected(made, light) == [{"a": 1}]
@@ -306,7 +306,7 @@ def test_a_query_that_will_not_stop_ends_with_its_process(tmp_path: Path, files:
             text="select 1 as a", query_id="stuck", limits=engine.QueryBounds(seconds=0.2)
         )
         fault = await fault_of(made, heavy)
-        assert fault.kind == "timed_out"
+        assert fault.cause == "timed_out"
         assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
         assert made.process_ids != (before,)
         assert not is_alive(before)
@@ -323,7 +323,7 @@ def test_cancel_by_id_ends_the_query_and_says_whether_there_was_one(
         assert not await made.cancel("other")
         while not await made.cancel("q1"):
             await asyncio.wait({running}, timeout=0.01)
-        assert (await asyncio.wait_for(running, 20)).kind == "canceled"
+        assert (await asyncio.wait_for(running, 20)).cause == "canceled"
         assert await collected(made, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
 
     with_engine(tmp_path, work)
@@ -367,7 +367,7 @@ def test_a_dying_child_is_a_fault_and_is_replaced(tmp_path: Path, files: Path) -
         running = asyncio.create_task(fault_of(made, query))
         await asyncio.wait({running}, timeout=0.5)
         os.kill(process_id, 9)
-        assert (await asyncio.wait_for(running, 20)).kind == "crashed"
+        assert (await asyncio.wait_for(running, 20)).cause == "crashed"
         assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work)
@@ -383,7 +383,7 @@ def doubling(levels: int) -> str:
 def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         fault = await fault_of(made, engine.EngineQuery(text=doubling(24)))
-        assert (fault.kind, fault.message) == ("resources", "not enough memory for this query")
+        assert (fault.cause, fault.message) == ("resources", "not enough memory for this query")
         assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
     with_engine(tmp_path, work, memory_bytes=64 << 20)
@@ -394,7 +394,7 @@ def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> N
     async def work(made: engine.WorkerEngine) -> None:
         started = time.monotonic()
         fault = await fault_of(made, engine.EngineQuery(text=doubling(18)))
-        assert (fault.kind, fault.message) == ("planning", "planning took longer than 5 seconds")
+        assert (fault.cause, fault.message) == ("planning", "planning took longer than 5 seconds")
         assert time.monotonic() - started < 8
         assert await collected(made, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
 
@@ -405,7 +405,7 @@ def test_the_time_limit_of_a_query_covers_its_planning(tmp_path: Path) -> None:
     async def work(made: engine.WorkerEngine) -> None:
         await collected(made, engine.EngineQuery(text="select 1 as a"))
         query = engine.EngineQuery(text=doubling(16), limits=engine.QueryBounds(seconds=0.5))
-        assert (await fault_of(made, query)).kind == "timed_out"
+        assert (await fault_of(made, query)).cause == "timed_out"
 
     with_engine(tmp_path, work)
 
@@ -464,7 +464,7 @@ def test_an_owner_with_too_many_waiting_queries_is_refused_and_others_are_not() 
         await asyncio.sleep(0)
         with pytest.raises(engine.EngineFault) as caught:
             await turns.take("alice")
-        assert caught.value.kind == "busy"
+        assert caught.value.cause == "busy"
         other = asyncio.create_task(turns.take("bob"))
         await asyncio.sleep(0)
         assert not other.done()
@@ -504,7 +504,7 @@ def test_a_child_that_starts_while_the_engine_closes_does_not_outlive_it(tmp_pat
         await made.close()
         held.may.set()
         try:
-            assert (await asyncio.wait_for(running, 20)).kind == "canceled"
+            assert (await asyncio.wait_for(running, 20)).cause == "canceled"
             assert made.process_ids == ()
         finally:
             await made.close()
@@ -671,7 +671,7 @@ def test_too_little_memory_is_a_fault_of_its_own(tmp_path: Path, files: Path) ->
             relations=(relation(files),),
             limits=engine.QueryBounds(memory_bytes=1 << 10),
         )
-        assert (await fault_of(made, query)).kind == "resources"
+        assert (await fault_of(made, query)).cause == "resources"
 
     with_engine(tmp_path, work, workers=0)
 
@@ -683,7 +683,7 @@ def test_more_rows_than_allowed_are_a_fault(tmp_path: Path, files: Path) -> None
             relations=(relation(files),),
             limits=engine.QueryBounds(rows_max=100),
         )
-        assert (await fault_of(made, query)).kind == "resources"
+        assert (await fault_of(made, query)).cause == "resources"
 
     with_engine(tmp_path, work, workers=0)
 

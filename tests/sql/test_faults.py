@@ -140,7 +140,7 @@ def test_a_fault_that_the_engine_spells_as_a_structure_tells_the_value_alone(
 ) -> None:
     for text in (f"External({words}", f'Context("simplify", {words})'):
         fault = engine_datafusion.fault_of(RuntimeError(text))
-        assert (fault.kind, fault.code, fault.message) == ("value", code, value)
+        assert (fault.cause, fault.code, fault.message) == ("value", code, value)
 
 
 @pytest.mark.parametrize("planning", [True, False])
@@ -186,7 +186,7 @@ def test_repeated_texts_of_one_batch_have_a_bound(monkeypatch: pytest.MonkeyPatc
     "kind",
     ["plan", "internal"],
 )
-def test_what_nobody_foresaw_says_nothing_of_the_machine(kind: engine.FaultKind) -> None:
+def test_what_nobody_foresaw_says_nothing_of_the_machine(kind: engine.FaultCause) -> None:
     inside = 'Internal("AggregateUDF { inner: Sum }") at /srv/boathouse/tmp/x.parquet'
     found = faults.of_engine(engine.EngineFault(kind, inside), query_id="the-id")
     assert found.code == {"plan": "000002", "internal": "000603"}[kind]

@@ -32,7 +32,7 @@ def lived(
     async def live(parts: served.Parts) -> None:
         try:
             root = access.Principal(
-                kind="root", name="root", arn="", account_id="", canonical_id="", display_name=""
+                type="root", name="root", arn="", account_id="", canonical_id="", display_name=""
             )
             await story(parts, parts.sessions.open(root).session)
         finally:
@@ -398,7 +398,7 @@ def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
             submit(parts, session, "wait 1")
         assert "2 statements are running" in caught.value.message
         bob = access.Principal(
-            kind="user", name="bob", arn="", account_id="", canonical_id="", display_name=""
+            type="user", name="bob", arn="", account_id="", canonical_id="", display_name=""
         )
         running.append(submit(parts, parts.sessions.open(bob).session, "wait 1"))
         assert parts.queries.running == 3

@@ -22,7 +22,7 @@ from storage import index as indexes
 
 RING = tokens.KeyRing(keys=(tokens.SigningKey(key_id="k", secret=b"k" * 32),), master=b"m" * 32)
 ALICE = access.Principal(
-    kind="user",
+    type="user",
     name="alice",
     arn="arn:aws:iam::000000000000:user/alice",
     account_id="000000000000",

@@ -35,16 +35,18 @@ class Child:
         theirs.close()
         self.ours.settimeout(30)
 
-    def send(self, kind: frames.Kind, payload: bytes) -> None:
+    def send(self, kind: frames.FrameType, payload: bytes) -> None:
         for piece in frames.encode(kind, payload):
             self.ours.sendall(piece)
 
     def ask(self, text: str, **more: Any) -> None:
-        self.send(frames.Kind.QUERY, msgspec.msgpack.encode(engine.EngineQuery(text=text, **more)))
+        self.send(
+            frames.FrameType.QUERY, msgspec.msgpack.encode(engine.EngineQuery(text=text, **more))
+        )
 
-    def receive(self) -> tuple[frames.Kind, bytes]:
+    def receive(self) -> tuple[frames.FrameType, bytes]:
         kind, size_bytes = frames.HEADER.unpack(self._exactly(frames.HEADER.size))
-        return frames.Kind(kind), self._exactly(size_bytes)
+        return frames.FrameType(kind), self._exactly(size_bytes)
 
     def _exactly(self, count: int) -> bytes:
         data = b""
@@ -86,15 +88,15 @@ def test_a_query_is_answered_by_schema_batches_and_done(child: Child) -> None:
     child.ask("select 7 as a union all select 8")
 
     kind, payload = child.receive()
-    assert kind is frames.Kind.SCHEMA
+    assert kind is frames.FrameType.SCHEMA
     schema = pa.ipc.read_schema(pa.py_buffer(payload))
     rows = []
     while True:
         kind, payload = child.receive()
-        if kind is not frames.Kind.BATCH:
+        if kind is not frames.FrameType.BATCH:
             break
         rows += pa.ipc.read_record_batch(pa.py_buffer(payload), schema).to_pylist()
-    assert kind is frames.Kind.DONE
+    assert kind is frames.FrameType.DONE
     assert sorted(row["a"] for row in rows) == [7, 8]
     assert msgspec.msgpack.decode(payload, type=engine.Finished).rows == 2
 
@@ -103,27 +105,27 @@ def test_a_fault_ends_the_query_and_not_the_child(child: Child) -> None:
     for text, expected in (("select nosuch", "plan"), ("select 1 / 0", "value")):
         child.ask(text)
         kind, payload = child.receive()
-        while kind in (frames.Kind.SCHEMA, frames.Kind.BATCH):
+        while kind in (frames.FrameType.SCHEMA, frames.FrameType.BATCH):
             kind, payload = child.receive()
-        assert kind is frames.Kind.FAULT
+        assert kind is frames.FrameType.FAULT
         assert msgspec.msgpack.decode(payload)[0] == expected
     assert child.process.poll() is None
 
 
 def test_a_cancelled_query_ends_with_one_fault_and_the_next_one_runs(child: Child) -> None:
     child.ask("select n from generate_series(1, 1000000000000) as g(n)")
-    assert child.receive()[0] is frames.Kind.SCHEMA
-    child.send(frames.Kind.CANCEL, b"")
+    assert child.receive()[0] is frames.FrameType.SCHEMA
+    child.send(frames.FrameType.CANCEL, b"")
 
     kind, payload = child.receive()
-    while kind is frames.Kind.BATCH:
+    while kind is frames.FrameType.BATCH:
         kind, payload = child.receive()
-    assert (kind, msgspec.msgpack.decode(payload)[0]) == (frames.Kind.FAULT, "canceled")
+    assert (kind, msgspec.msgpack.decode(payload)[0]) == (frames.FrameType.FAULT, "canceled")
     child.ask("select 1 as a")
     assert [child.receive()[0] for _ in range(3)] == [
-        frames.Kind.SCHEMA,
-        frames.Kind.BATCH,
-        frames.Kind.DONE,
+        frames.FrameType.SCHEMA,
+        frames.FrameType.BATCH,
+        frames.FrameType.DONE,
     ]
 
 
@@ -134,25 +136,25 @@ def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) ->
     )
     text = "select count(*) from t a, t b, t c where (a.id * 7 + b.id * 11 + c.id * 13) % 99991 = 5"
     child.ask(text, relations=(relation,))
-    assert child.receive()[0] is frames.Kind.SCHEMA
+    assert child.receive()[0] is frames.FrameType.SCHEMA
     child.wait_computing(seconds=2)
-    child.send(frames.Kind.CANCEL, b"")
+    child.send(frames.FrameType.CANCEL, b"")
 
     assert child.process.wait(60) == 0
 
 
 def test_cancelling_nothing_does_nothing(child: Child) -> None:
-    child.send(frames.Kind.CANCEL, b"")
+    child.send(frames.FrameType.CANCEL, b"")
     child.ask("select 1 as a")
 
-    assert child.receive()[0] is frames.Kind.SCHEMA
+    assert child.receive()[0] is frames.FrameType.SCHEMA
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_child_ends_when_its_server_is_gone(child: Child, is_busy: bool) -> None:
     if is_busy:
         child.ask(LONG)
-        assert child.receive()[0] is frames.Kind.SCHEMA
+        assert child.receive()[0] is frames.FrameType.SCHEMA
     child.ours.close()
 
     assert child.process.wait(15) == 0
@@ -165,7 +167,7 @@ def test_a_child_that_grows_beyond_its_bound_ends_at_the_bound(tmp_path: Path) -
     try:
         statm = Path(f"/proc/{child.process.pid}/statm")
         child.ask("select 1 as a")
-        assert child.receive()[0] is frames.Kind.SCHEMA
+        assert child.receive()[0] is frames.FrameType.SCHEMA
         page_bytes = os.sysconf("SC_PAGE_SIZE")
         before = largest = int(statm.read_bytes().split()[1]) * page_bytes
         # Its plan has a million relations and would take some tens of gigabytes.
@@ -186,12 +188,12 @@ def test_frames_survive_a_cancelled_read() -> None:
     async def work() -> None:
         reader = asyncio.StreamReader()
         incoming = frames.Incoming(reader)
-        header, payload = frames.encode(frames.Kind.BATCH, b"payload")
+        header, payload = frames.encode(frames.FrameType.BATCH, b"payload")
         reader.feed_data(bytes(header) + bytes(payload[:3]))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(incoming.next(), 0.01)
         reader.feed_data(bytes(payload[3:]))
-        assert await incoming.next() == (frames.Kind.BATCH, b"payload")
+        assert await incoming.next() == (frames.FrameType.BATCH, b"payload")
 
     asyncio.run(work())
 
@@ -224,9 +226,9 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
         incoming = frames.Incoming(reader)
         for _ in range(2):
             query = msgspec.msgpack.encode(engine.EngineQuery(text="select 1"))
-            writer.writelines(frames.encode(frames.Kind.QUERY, query))
+            writer.writelines(frames.encode(frames.FrameType.QUERY, query))
             kind, payload = await asyncio.wait_for(incoming.next(), 20)
-            assert kind is frames.Kind.FAULT
+            assert kind is frames.FrameType.FAULT
             assert msgspec.msgpack.decode(payload) == ["panicked", "panicked at ...:7", ""]
         writer.close()
         await serving

@@ -284,7 +284,7 @@ def test_values_that_do_not_fit_are_refused_before_they_are_written(
     with pytest.raises(engine.EngineFault) as caught:
         write(order(tmp_path, [field], checks=[check]), pa.table([array], names=["a"]))
 
-    assert (caught.value.kind, caught.value.code) == ("value", code)
+    assert (caught.value.cause, caught.value.code) == ("value", code)
 
 
 def test_a_commit_that_fails_takes_its_files_along(tmp_path: Path) -> None:

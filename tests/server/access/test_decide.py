@@ -19,7 +19,7 @@ WRITE = model.Demand(action="s3:PutObject", resource="arn:aws:s3:::b/k", place="
 
 def principal(*documents, account=HERE, **more):
     return model.Principal(
-        kind="user",
+        type="user",
         name="alice",
         arn=f"arn:aws:iam::{account}:user/alice",
         account_id=account,
@@ -35,7 +35,7 @@ def principal(*documents, account=HERE, **more):
     )
 
 
-ROOT = dataclasses.replace(principal(), kind="root", name="root")
+ROOT = dataclasses.replace(principal(), type="root", name="root")
 
 
 def says(effect, action="s3:*", resource="*", **more):

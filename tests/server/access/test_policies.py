@@ -396,7 +396,7 @@ def test_condition_values_may_hold_variables():
 
 
 ALICE = model.Principal(
-    kind="user",
+    type="user",
     name="alice",
     arn="arn:aws:iam::000000000000:user/alice",
     account_id="000000000000",

@@ -31,14 +31,14 @@ def test_root_is_known_by_its_key_and_by_its_name():
     assert known.principal is people.root
     assert known.secret_key == requesting.SECRET_KEY
     assert people.by_name("ROOT") is known
-    assert people.root.kind == "root"
+    assert people.root.type == "root"
     assert people.root.arn == "arn:aws:iam::000000000000:root"
 
 
 def test_user_is_what_the_configuration_says():
     known = requesting.people(BOB).by_access_key("AKBOB")
     who = known.principal
-    assert (who.kind, who.name, who.arn) == ("user", "Bob", "arn:aws:iam::111111111111:user/Bob")
+    assert (who.type, who.name, who.arn) == ("user", "Bob", "arn:aws:iam::111111111111:user/Bob")
     assert (who.account_id, who.canonical_id) == ("111111111111", "b" * 64)
     assert (who.display_name, who.email) == ("Bob B.", "bob@example.com")
     assert len(who.policies) == 1

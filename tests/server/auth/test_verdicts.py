@@ -35,7 +35,7 @@ def test_a_request_that_comes_again_is_not_computed_again(computed, expires_seco
     checker = requesting.verifier()
     prepared = signed(expires_seconds=expires_seconds)
     callers = [ask(checker, as_request(prepared)) for _ in range(3)]
-    assert [caller.principal.kind for caller in callers] == ["root"] * 3
+    assert [caller.principal.type for caller in callers] == ["root"] * 3
     assert callers[0] == callers[2]
     assert len(computed) == 1
 
@@ -47,7 +47,7 @@ def test_a_signature_that_was_right_is_wrong_for_another_request(what):
     ask(checker, as_request(prepared))
     with pytest.raises(errors.SignatureDoesNotMatch):
         ask(checker, as_request(prepared, **test_verify.ALTERED[what]))
-    assert ask(checker, as_request(prepared)).principal.kind == "root"
+    assert ask(checker, as_request(prepared)).principal.type == "root"
 
 
 @pytest.mark.parametrize("change", [{"method": "DELETE"}, {"headers": {"host": "elsewhere:5253"}}])
@@ -185,6 +185,6 @@ def test_more_requests_than_are_remembered_are_still_judged():
     ask(checker, as_request(first))
     for number in range(limits.VERDICTS_MAX + 1):
         ask(checker, as_request(signed(url=f"http://127.0.0.1:5253/bucket/{number}")))
-    assert ask(checker, as_request(first)).principal.kind == "root"
+    assert ask(checker, as_request(first)).principal.type == "root"
     with pytest.raises(errors.SignatureDoesNotMatch):
         ask(checker, as_request(first, method="PUT"))

@@ -47,7 +47,7 @@ def quoted(key: str) -> str:
 def test_botocore_signed_s3_request_is_root(key, expires_seconds):
     url = f"http://127.0.0.1:5253/bucket/{quoted(key)}?versionId=a%2Bb&x-id=GetObject&acl"
     caller = verify(as_request(signed("GET", url, expires_seconds=expires_seconds)))
-    assert caller.principal.kind == "root"
+    assert caller.principal.type == "root"
     assert caller.credential_id == ACCESS_KEY
     assert caller.signing.scheme == ("sigv4-query" if expires_seconds else "sigv4")
     assert caller.signing.service == "s3"
@@ -70,7 +70,7 @@ def test_botocore_signed_request_of_other_services_hashes_the_body_here(face, se
     prepared = signed("POST", url, body=b'{"a": 1}', service=service)
     asked = as_request(prepared)
     caller = verify(asked, face)
-    assert caller.principal.kind == "root"
+    assert caller.principal.type == "root"
     assert caller.signing.service == service
     assert requesting.run(asked.read(limit_bytes=100)) == b'{"a": 1}'
     with pytest.raises(errors.SignatureDoesNotMatch):
@@ -92,7 +92,7 @@ def test_base64_content_sha256_of_other_services_is_an_ordinary_header():
 
     prepared = signed("POST", "http://h/iceberg/v1/x", body=b"body", service="glue", signer=Signer)
     caller = verify(as_request(prepared), "iceberg")
-    assert caller.principal.kind == "root"
+    assert caller.principal.type == "root"
     assert caller.payload.mode == "unsigned"
     assert "x-amz-content-sha256" in caller.signing.signed_headers
 
@@ -102,14 +102,14 @@ def test_repeated_header_is_signed_as_its_values_joined():
     parts = as_request(asked)
     headers = [(n, v) for n, v in parts.headers.items() if n != "x-amz-meta-a"]
     twice = request("GET", "/bucket/key", [*headers, ("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")])
-    assert verify(twice).principal.kind == "root"
+    assert verify(twice).principal.type == "root"
 
 
 def test_users_are_found_by_their_own_keys():
     alice = requesting.ALICE
     prepared = signed(access_key=alice.access_key, secret_key=alice.secret_key)
     caller = verify(as_request(prepared))
-    assert (caller.principal.kind, caller.principal.name) == ("user", "alice")
+    assert (caller.principal.type, caller.principal.name) == ("user", "alice")
     assert caller.principal.context["aws:SourceIp"] == "127.0.0.1"
     assert caller.principal.context["aws:SecureTransport"] == "false"
 
@@ -129,7 +129,7 @@ def test_what_was_proven_once_vouches_for_no_other_request():
     checker = requesting.verifier()
     prepared = signed()
     for _ in range(2):
-        assert requesting.run(checker.verify(as_request(prepared), "s3")).principal.kind == "root"
+        assert requesting.run(checker.verify(as_request(prepared), "s3")).principal.type == "root"
     for change in ALTERED.values():
         with pytest.raises(errors.SignatureDoesNotMatch):
             requesting.run(checker.verify(as_request(prepared, **change), "s3"))
@@ -147,13 +147,13 @@ def test_parts_of_the_authorization_header_may_come_in_any_order():
     checker = requesting.verifier()
     for _ in range(2):
         asked = as_request(prepared, headers={"authorization": turned})
-        assert requesting.run(checker.verify(asked, "s3")).principal.kind == "root"
+        assert requesting.run(checker.verify(asked, "s3")).principal.type == "root"
 
 
 def test_unsigned_request_is_anonymous():
     for face in ("s3", "iceberg", "s3tables", "native"):
         caller = verify(request("GET", "/bucket/key"), face)
-        assert caller.principal.kind == "anonymous"
+        assert caller.principal.type == "anonymous"
         assert caller.credential_id == ""
 
 
@@ -201,7 +201,7 @@ def test_presigned_request_with_a_longer_life_is_refused():
 
 def test_altered_path_of_another_service_is_refused_in_every_spelling():
     prepared = signed("GET", "http://h/buckets/arn%3Aaws%3Ax/n", service="s3tables")
-    assert verify(as_request(prepared), "s3tables").principal.kind == "root"
+    assert verify(as_request(prepared), "s3tables").principal.type == "root"
     for target in (
         "/buckets/arn:aws:x/n",
         "/buckets/arn%3aaws%3ax/n",
@@ -225,7 +225,7 @@ def test_amz_header_added_to_a_signed_request_is_refused(expires_seconds):
 def test_presigned_request_may_name_its_payload_form_unsigned():
     prepared = signed("PUT", expires_seconds=600)
     asked = as_request(prepared, headers={"x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
-    assert verify(asked).principal.kind == "root"
+    assert verify(asked).principal.type == "root"
 
 
 def test_amz_header_repeated_to_add_a_value_is_refused():
@@ -253,7 +253,7 @@ def test_body_whose_signed_hash_is_sent_is_read_after_the_signature_was_judged(l
         verify(wrong, "iceberg")
     assert not wrong.body_started
     prepared = signed("POST", "http://h/iceberg/v1/x", headers, body, service="glue")
-    assert verify(as_request(prepared), "iceberg").principal.kind == "root"
+    assert verify(as_request(prepared), "iceberg").principal.type == "root"
     with pytest.raises(errors.PayloadHashMismatch):
         verify(as_request(prepared, body=b"another"), "iceberg")
 
@@ -262,7 +262,7 @@ def test_a_hash_that_is_sent_and_not_signed_stands_for_nothing():
     prepared = signed("POST", "http://h/iceberg/v1/x", body=b"body", service="glue")
     other = hashlib.sha256(b"other").hexdigest()
     asked = as_request(prepared, headers={"x-amz-content-sha256": other})
-    assert verify(asked, "iceberg").principal.kind == "root"
+    assert verify(asked, "iceberg").principal.type == "root"
 
 
 def test_wrong_secret_and_unknown_key_are_refused():
@@ -296,7 +296,7 @@ def test_date_header_serves_where_amz_date_is_absent():
             del request.headers["X-Amz-Date"]
             request.headers["Date"] = "Fri, 21 Nov 2025 16:00:00 GMT"
 
-    assert verify(as_request(signed(signer=Dated))).principal.kind == "root"
+    assert verify(as_request(signed(signer=Dated))).principal.type == "root"
 
 
 def test_request_without_any_date_is_malformed():
@@ -390,7 +390,7 @@ def presigned_v2(url="http://127.0.0.1:5253/bucket/key", method="GET", headers=(
 def test_botocore_presigned_version_2_is_root(key):
     url = f"http://127.0.0.1:5253/bucket/{quoted(key)}?versionId=a%2Bb&response-content-type=a%20b"
     caller = verify(as_request(presigned_v2(url)))
-    assert caller.principal.kind == "root"
+    assert caller.principal.type == "root"
     assert caller.signing.scheme == "sigv2-query"
 
 
@@ -402,8 +402,8 @@ def test_presigned_version_2_carries_its_headers_in_the_query():
     asked = as_request(prepared)
     assert "x-amz-meta-a" in prepared.url
     bare = request("PUT", prepared.url.partition("5253")[2], [("host", "127.0.0.1:5253")])
-    assert verify(asked).principal.kind == "root"
-    assert verify(bare).principal.kind == "root"
+    assert verify(asked).principal.type == "root"
+    assert verify(bare).principal.type == "root"
 
 
 @pytest.mark.parametrize("what", ["method", "path", "path encoding of a slash", "doubled slash"])
@@ -453,7 +453,7 @@ def test_presigned_version_2_of_nobody_is_refused():
 
 def test_presigned_version_2_only_opens_s3():
     caller = verify(as_request(presigned_v2("http://h/iceberg/v1/config")), "iceberg")
-    assert caller.principal.kind == "anonymous"
+    assert caller.principal.type == "anonymous"
 
 
 def signed_v2(url="http://127.0.0.1:5253/bucket/key?acl", **more):
@@ -470,7 +470,7 @@ def test_version_2_header_is_off_until_it_is_allowed():
     with pytest.raises(errors.UnsupportedAuthorization):
         verify(asked)
     caller = verify(asked, sigv2_header=True)
-    assert (caller.principal.kind, caller.signing.scheme) == ("root", "sigv2")
+    assert (caller.principal.type, caller.signing.scheme) == ("root", "sigv2")
 
 
 def test_version_2_header_is_checked_whole():
@@ -490,7 +490,7 @@ def test_version_2_of_a_virtual_hosted_bucket_signs_the_bucket():
         return signing
 
     prepared = signed("GET", "http://photos.localhost:5253/a.jpg", signer=signer)
-    assert verify(as_request(prepared), sigv2_header=True).principal.kind == "root"
+    assert verify(as_request(prepared), sigv2_header=True).principal.type == "root"
 
 
 # Tokens
@@ -529,7 +529,7 @@ def test_relocated_authorization_serves_where_the_usual_one_is_absent():
 def test_signature_outranks_a_relocated_token():
     prepared = signed("GET", "http://h/iceberg/v1/config", service="glue")
     asked = as_request(prepared, headers={"original-authorization": f"Bearer {issue()}"})
-    assert verify(asked, "iceberg").principal.kind == "root"
+    assert verify(asked, "iceberg").principal.type == "root"
 
 
 def test_token_expires_also_when_it_was_remembered():
@@ -589,7 +589,7 @@ def basic(user, password):
 
 
 def test_basic_credentials_open_the_native_api_alone():
-    assert verify(basic(ACCESS_KEY, SECRET_KEY), "native").principal.kind == "root"
+    assert verify(basic(ACCESS_KEY, SECRET_KEY), "native").principal.type == "root"
     assert verify(basic("alice", requesting.ALICE.secret_key), "native").principal.name == "alice"
     for user, password in ((ACCESS_KEY, "wrong"), ("nobody", SECRET_KEY), ("", "")):
         with pytest.raises(errors.InvalidAccessKey):
@@ -614,9 +614,9 @@ def test_wrong_basic_credentials_are_slowed_down_and_no_other_door_is():
     with pytest.raises(errors.TooManyFailures):
         ask(SECRET_KEY)
     signed_by_root = as_request(signed())
-    assert requesting.run(judge.verify(signed_by_root, "s3")).principal.kind == "root"
+    assert requesting.run(judge.verify(signed_by_root, "s3")).principal.type == "root"
     clock.now_ms += 1000
-    assert ask(SECRET_KEY).principal.kind == "root"
+    assert ask(SECRET_KEY).principal.type == "root"
 
 
 # Vended keys
@@ -698,7 +698,7 @@ def test_open_server_lets_everybody_in_as_root_and_still_takes_framing_apart():
         ],
     )
     caller = verify(asked, open_to_all=True)
-    assert (caller.principal.kind, caller.signing.scheme) == ("root", "open")
+    assert (caller.principal.type, caller.signing.scheme) == ("root", "open")
     decoder = caller.payload.decoder()
     chunk = b"5;chunk-signature=%s\r\nhello\r\n" % (b"0" * 64)
     assert decoder.feed(chunk + b"0;chunk-signature=%s\r\n\r\n" % (b"0" * 64)) == b"hello"
@@ -734,7 +734,7 @@ FIELDS = {"key": "user/a.jpg", "acl": "private"}
 def test_post_form_signed_by_botocore_is_root(v2):
     fields = {**form(CONDITIONS, FIELDS, v2=v2), "bucket": "photos"}
     caller, policy = requesting.verifier().verify_post(request("POST", "/photos"), fields)
-    assert caller.principal.kind == "root"
+    assert caller.principal.type == "root"
     assert policy is not None
 
 
@@ -765,7 +765,7 @@ def test_post_form_without_signature_is_anonymous():
     caller, policy = requesting.verifier().verify_post(
         request("POST", "/photos"), {"key": "a", "bucket": "photos"}
     )
-    assert (caller.principal.kind, policy) == ("anonymous", None)
+    assert (caller.principal.type, policy) == ("anonymous", None)
 
 
 @pytest.mark.parametrize("face", ["s3", "iceberg", "native"])

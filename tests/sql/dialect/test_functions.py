@@ -389,7 +389,7 @@ def test_a_bad_value_is_snowflakes_error(expression: str, code: str) -> None:
     with pytest.raises(engine.EngineFault) as caught:
         sql_text.value(expression)
 
-    assert (caught.value.kind, caught.value.code) == ("value", code)
+    assert (caught.value.cause, caught.value.code) == ("value", code)
 
 
 REFUSED = [

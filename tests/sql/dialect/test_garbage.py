@@ -58,7 +58,7 @@ COLUMNS = (
     shapes.ShapeColumn(name="b", type=sqltypes.BOOLEAN),
     shapes.ShapeColumn(name="f", type=sqltypes.REAL),
     shapes.ShapeColumn(name="x", type=sqltypes.BINARY),
-    shapes.ShapeColumn(name="o", type=sqltypes.SqlType(kind="object")),
+    shapes.ShapeColumn(name="o", type=sqltypes.SqlType(name="object")),
 )
 
 

@@ -236,27 +236,27 @@ def test_alter_session_reads_values_of_each_kind() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("show tables", operations.Show(kind="TABLES")),
+        ("show tables", operations.Show(listing="TABLES")),
         (
             "show terse schemas in database D limit 10000",
             operations.Show(
-                kind="SCHEMAS",
+                listing="SCHEMAS",
                 terse=True,
-                scope_kind="database",
+                scope_type="database",
                 scope=(ident("D"),),
                 limit=10000,
             ),
         ),
         (
             "show /* JDBC:DatabaseMetaData.getCatalogs() */ databases in account",
-            operations.Show(kind="DATABASES", scope_kind="account"),
+            operations.Show(listing="DATABASES", scope_type="account"),
         ),
         (
             "show objects like 'a%' in lake.ns starts with 'A' limit 5 from 'AB'",
             operations.Show(
-                kind="OBJECTS",
+                listing="OBJECTS",
                 like="a%",
-                scope_kind="name",
+                scope_type="name",
                 scope=(ident("lake"), ident("ns")),
                 starts_with="A",
                 limit=5,
@@ -265,21 +265,21 @@ def test_alter_session_reads_values_of_each_kind() -> None:
         ),
         (
             "show parameters like 'query_tag' in session",
-            operations.Show(kind="PARAMETERS", like="query_tag", scope_kind="session"),
+            operations.Show(listing="PARAMETERS", like="query_tag", scope_type="session"),
         ),
         (
             'show columns in table "T"',
             operations.Show(
-                kind="COLUMNS", scope_kind="table", scope=(ident("T", quoted=True),)
+                listing="COLUMNS", scope_type="table", scope=(ident("T", quoted=True),)
             ),
         ),
         (
             "show user functions in schema a.b",
             operations.Show(
-                kind="USER FUNCTIONS", scope_kind="schema", scope=(ident("a"), ident("b"))
+                listing="USER FUNCTIONS", scope_type="schema", scope=(ident("a"), ident("b"))
             ),
         ),
-        ("show primary keys", operations.Show(kind="PRIMARY KEYS")),
+        ("show primary keys", operations.Show(listing="PRIMARY KEYS")),
     ],
 )  # fmt: skip
 def test_show_is_read_with_all_its_clauses(text: str, expected: operations.Show) -> None:
@@ -300,7 +300,7 @@ def test_describe_is_read(text: str, kind: str) -> None:
     found = parse.parse(text)
 
     assert isinstance(found, operations.Describe)
-    assert found.kind == kind
+    assert found.object_type == kind
 
 
 @pytest.mark.parametrize(
@@ -319,5 +319,5 @@ def test_use_is_read(text: str, kind: str, parts: list[str]) -> None:
     found = parse.parse(text)
 
     assert isinstance(found, operations.Use)
-    assert found.kind == kind
+    assert found.object_type == kind
     assert [part.folded for part in found.name] == parts

@@ -354,24 +354,26 @@ def test_variables_are_literals_and_absent_ones_are_errors() -> None:
 @pytest.mark.parametrize(
     ("clause", "expected"),
     [
-        ("at(version => 12)", shapes.Moment(kind="version", value=12)),
-        ("before(version => 12)", shapes.Moment(kind="version", value=12, before=True)),
-        ("at(ref => 'tag')", shapes.Moment(kind="ref", value="tag")),
-        ("at(statement => 'q')", shapes.Moment(kind="statement", value="q")),
+        ("at(version => 12)", shapes.Moment(parameter="version", value=12)),
+        ("before(version => 12)", shapes.Moment(parameter="version", value=12, before=True)),
+        ("at(ref => 'tag')", shapes.Moment(parameter="ref", value="tag")),
+        ("at(statement => 'q')", shapes.Moment(parameter="statement", value="q")),
         (
             "at(offset => -60*5)",
-            shapes.Moment(kind="timestamp", value=sql_text.NOW - datetime.timedelta(minutes=5)),
+            shapes.Moment(
+                parameter="timestamp", value=sql_text.NOW - datetime.timedelta(minutes=5)
+            ),
         ),
         (
             "at(timestamp => '2024-01-01 10:00:00'::timestamp)",
             shapes.Moment(
-                kind="timestamp",
+                parameter="timestamp",
                 value=datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC),
             ),
         ),
         (
             "at(timestamp => dateadd(hour, -1, current_timestamp()))",
-            shapes.Moment(kind="timestamp", value=sql_text.NOW - datetime.timedelta(hours=1)),
+            shapes.Moment(parameter="timestamp", value=sql_text.NOW - datetime.timedelta(hours=1)),
         ),
     ],
 )
@@ -404,7 +406,7 @@ def test_values_for_a_table_are_converted_cell_by_cell() -> None:
 
     bound = resolve.bind_into(tree, environment, [sqltypes.integer(), sqltypes.DATE])
 
-    assert [kind.kind for kind in bound.types] == ["fixed", "date"]
+    assert [kind.name for kind in bound.types] == ["fixed", "date"]
     with pytest.raises(errors.SqlError) as caught:
         resolve.bind_into(tree, environment, [sqltypes.integer()])
     assert caught.value.code == "002020"
