@@ -508,8 +508,8 @@ def _nullif(call: FunctionCall) -> Bound:
             rewrites.call("nullif", left, right), left.type, [left, right], nullable=True
         )
     same = rewrites.compare(rewrites.shared(left), right, "=")
-    kind = sqltypes.TEXT if left.type.kind == "null" else left.type
-    return rewrites.case([(same, bounds.null(kind))], left)
+    sql_type = sqltypes.TEXT if left.type.name == "null" else left.type
+    return rewrites.case([(same, bounds.null(sql_type))], left)
 
 
 def _nullifzero(call: FunctionCall) -> Bound:

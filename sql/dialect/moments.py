@@ -260,7 +260,7 @@ def difference(part: str, start: Bound, end: Bound) -> Bound:
     micros = rewrites.MICROSECONDS.get(part, 1)
     ends = [_micros(name, moment) for moment in (last, first)]
     sql = f"(({ends[0]} - {ends[1]}) / {micros})"
-    count = bounds.derived(sql, kind, parts)
+    count = bounds.derived(sql, sql_type, parts)
     return rewrites.multiply(count, bounds.integer(1000)) if part == "nanosecond" else count
 
 
@@ -394,7 +394,7 @@ def _scaled_epoch(
     else:
         exact = rewrites.multiply(operand, bounds.integer(10 ** (6 - scale)))
         micros = sqltypes.exactly(exact.sql, sqltypes.integer())
-    if target.kind == "timestamp_ltz":
+    if target.name == "timestamp_ltz":
         return rewrites.at_instant(micros, [operand])
     moment = bounds.derived(
         sqltypes.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]

@@ -35,9 +35,9 @@ def shared(operand: Bound) -> Bound:
     return operand
 
 
-def as_arrow(operand: Bound, kind: sqltypes.SqlType) -> str:
+def as_arrow(operand: Bound, sql_type: sqltypes.SqlType) -> str:
     """Return operand in exactly the engine's type of kind; kernels accept no other."""
-    return sqltypes.exactly(operand.sql, kind)
+    return sqltypes.exactly(operand.sql, sql_type)
 
 
 # Casts
@@ -408,20 +408,22 @@ def add(left: Bound, right: Bound, *, negative: bool = False) -> Bound:
         return bounds.chained(left, sign, right, sql_type)
     left, right = _widened(left), _widened(right)
     whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
-    if whole + kind.scale + 1 > sqltypes.PRECISION_MAX:
-        return _add_at_twice_the_width(left, sign, right, kind)
-    result = bounds.derived(f"({left.sql} {sign} {right.sql})", kind, [left, right])
-    return _settled(result, kind)
+    if whole + sql_type.scale + 1 > sqltypes.PRECISION_MAX:
+        return _add_at_twice_the_width(left, sign, right, sql_type)
+    result = bounds.derived(f"({left.sql} {sign} {right.sql})", sql_type, [left, right])
+    return _settled(result, sql_type)
 
 
-def _add_at_twice_the_width(left: Bound, sign: str, right: Bound, kind: sqltypes.SqlType) -> Bound:
+def _add_at_twice_the_width(
+    left: Bound, sign: str, right: Bound, sql_type: sqltypes.SqlType
+) -> Bound:
     """Return a sum that may have more than 38 digits; the cast to its type then fails.
 
     A chain of such terms stays flat, however long it is.
     """
     first = left.terms or f"arrow_cast({left.sql}, '{double_width(left.type)}')"
     terms = f"{first} {sign} arrow_cast({right.sql}, '{double_width(right.type)}')"
-    total = bounds.derived(sqltypes.exactly(f"({terms})", kind), kind, [left, right])
+    total = bounds.derived(sqltypes.exactly(f"({terms})", sql_type), sql_type, [left, right])
     return dataclasses.replace(total, terms=terms)
 
 
@@ -784,7 +786,7 @@ def case(
     nullable = otherwise is None or any(part.nullable for part in parts)
     return bounds.derived(
         f"(CASE {'' if operand is None else operand.sql} {branches}{tail} END)",
-        kind,
+        sql_type,
         [*([] if operand is None else [operand]), *(condition for condition, _ in whens), *parts],
         nullable=nullable,
     )
@@ -819,7 +821,7 @@ def extreme(operands: Sequence[Bound], name: str) -> Bound:
     nullable = [shared(part) for part in parts if part.nullable]
     if nullable:
         sql = f"(CASE WHEN {any_null(nullable)} THEN NULL ELSE {sql} END)"
-    return bounds.derived(sql, kind, parts)
+    return bounds.derived(sql, sql_type, parts)
 
 
 def concat(operands: Sequence[Bound], forms: formats.Forms = formats.DEFAULT) -> Bound:
