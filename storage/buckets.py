@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from storage import bodies, errors, keys, names, records
+from storage import bodies, errors, keys, locks, names, records
 from storage.batch import Batch, Decided, Delete, Lookup, Put, Reading, Store, Write
 from storage.index import Index
 from storage.model import BucketInfo, BucketKind, NowMs, Versioning
@@ -80,8 +80,12 @@ class Buckets:
         owner: str,
         region: str,
         settings: Mapping[str, Any] | None = None,
+        object_lock: bool = False,
     ) -> BucketInfo:
-        """Create a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner."""
+        """Create a bucket. Raises InvalidBucketName, or BucketAlreadyExists with its owner.
+
+        object_lock: its versions can be locked; versioning is enabled with it.
+        """
         names.check_bucket_name(name, kind)
         created_at_ms = self._now_ms()
 
@@ -106,7 +110,8 @@ class Buckets:
                     created_at_ms=created_at_ms,
                     settings=dict(settings or {}),
                 ),
-                None,
+                "Enabled" if object_lock else None,
+                object_lock=object_lock,
             )
             writes = (
                 Put(store=Store.META, key=NEXT_BUCKET, value=_ID.pack(bucket_id + 1)),
@@ -136,7 +141,11 @@ class Buckets:
             before = find(reading, name)
             record = _record_of(name, before, bucket_id)
             changed = msgspec.structs.replace(record, settings=dict(change(record.settings)))
-            value = records.encode_bucket(changed, records.versioning(before))
+            value = records.encode_bucket(
+                changed,
+                records.versioning(before),
+                object_lock=records.has_object_lock(before),
+            )
             put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
             return Decided(result=value, batch=Batch(writes=(put,)))
 
@@ -147,12 +156,51 @@ class Buckets:
     ) -> BucketInfo:
         """Enable or suspend a bucket's versioning, for all writes from here on.
 
-        bucket_id: as for `change`. Raises NoSuchBucket.
+        bucket_id: as for `change`. Raises NoSuchBucket, InvalidBucketState.
         """
 
         def decide(reading: Reading) -> Decided[bytes]:
             before = find(reading, name)
-            value = records.encode_bucket(_record_of(name, before, bucket_id), versioning)
+            record = _record_of(name, before, bucket_id)
+            object_lock = records.has_object_lock(before)
+            if object_lock and versioning != "Enabled":
+                raise errors.InvalidBucketState(
+                    "An Object Lock configuration is present on this bucket, so the versioning "
+                    "state cannot be changed.",
+                    name=name,
+                )
+            value = records.encode_bucket(record, versioning, object_lock=object_lock)
+            put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
+            return Decided(result=value, batch=Batch(writes=(put,)))
+
+        return records.bucket_info(name, await self._index.decide(decide))
+
+    async def set_object_lock(
+        self, name: str, default: locks.DefaultRetention | None, *, bucket_id: int
+    ) -> BucketInfo:
+        """Turn object lock on, for ever, and set the retention of new versions.
+
+        bucket_id: as for `change`. Raises NoSuchBucket, and InvalidBucketState unless versioning
+        is enabled.
+        """
+
+        def decide(reading: Reading) -> Decided[bytes]:
+            before = find(reading, name)
+            record = _record_of(name, before, bucket_id)
+            if records.versioning(before) != "Enabled":
+                raise errors.InvalidBucketState(
+                    "Versioning must be 'Enabled' on the bucket to apply a Object Lock "
+                    "configuration",
+                    name=name,
+                )
+            kept = {
+                each: value
+                for each, value in record.settings.items()
+                if each != locks.DEFAULT_RETENTION
+            }
+            settings = {**kept, **locks.settings_of(default)}
+            changed = msgspec.structs.replace(record, settings=settings)
+            value = records.encode_bucket(changed, "Enabled", object_lock=True)
             put = Put(store=Store.BUCKETS, key=name.encode(), value=value)
             return Decided(result=value, batch=Batch(writes=(put,)))
 

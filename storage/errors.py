@@ -49,6 +49,18 @@ class IsDeleteMarker(StorageError):
     """The version named by `version_id` is a delete marker, of `modified_at_ms`."""
 
 
+class ObjectLocked(StorageError):
+    """A retention or a legal hold protects the version; `mode` says which."""
+
+
+class RetentionInPast(StorageError):
+    """A retention was to end in the past, at `until_ms`."""
+
+
+class InvalidBucketState(StorageError):
+    """Object lock needs versioning that is enabled, and keeps it so."""
+
+
 class NoSuchUpload(StorageError):
     """The upload does not exist, is complete or aborted, or belongs to another key."""
 

@@ -40,7 +40,7 @@ NULL_VERSION = "null"
 class BucketInfo:
     """A bucket, general or table. bucket_id is never reused; settings is the faces' own JSON.
 
-    versioning: None in a bucket that was never versioned.
+    versioning: None in a bucket that was never versioned. object_lock: it stays on.
     """
 
     name: str
@@ -51,6 +51,7 @@ class BucketInfo:
     created_at_ms: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     versioning: Versioning | None = None
+    object_lock: bool = False
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

@@ -30,6 +30,7 @@ from storage import (
     etags,
     keys,
     listing,
+    locks,
     names,
     records,
     versions,
@@ -117,11 +118,13 @@ class Tombstone:
 class Removal:
     """One deletion. version_id: the version to remove; None removes or hides the object.
 
+    bypass_governance: the caller may remove a version in spite of its GOVERNANCE retention.
     precondition: judged on that version, or on the newest.
     """
 
     key: str
     version_id: str | None = None
+    bypass_governance: bool = False
     precondition: Precondition = ALWAYS
 
 
@@ -262,9 +265,9 @@ class Objects:
 
         def decide(equal: Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
             def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
-                versioning = check_bucket(reading, name, bucket_id)
+                bucket_row = check_bucket(reading, name, bucket_id)
                 info, used, writes = _plan_put(
-                    reading, name, bucket_id, versioning, key, encoded, born, precondition, equal
+                    reading, name, bucket_id, bucket_row, key, encoded, born, precondition, equal
                 )
                 derive = _tidy(bucket_id, encoded)
                 change = Batch(expects=expects, writes=tuple(writes), derive=derive)
@@ -318,7 +321,7 @@ class Objects:
         born = self._born(received, attributes, now_ms=now_ms)
 
         def derive(reading: Reading) -> Sequence[Write]:
-            versioning = check_bucket(reading, bucket.name, bucket.bucket_id)
+            bucket_row = check_bucket(reading, bucket.name, bucket.bucket_id)
             address, placing = keys.place(reading, Store.OBJECTS, bucket.bucket_id, encoded)
             if reading.get(Store.OBJECTS, address) is not None:
                 raise errors.ExpectationFailed(
@@ -326,7 +329,7 @@ class Objects:
                 )
             named = _name_repeating(reading, bucket.bucket_id, received.body, repeated, born)
             segments, naming = named or bodies.name_new(received.body, row=born.row)
-            record = born.record(segments, None, versioning)
+            record = born.record(segments, None, bucket_row)
             put = Put(store=Store.OBJECTS, key=address, value=records.encode(record))
             return (*placing, *naming, put)
 
@@ -348,13 +351,14 @@ class Objects:
         or removed, ExpectationFailed, and the errors of `put`.
         """
         name, encoded = name_of(bucket), names.check_key(key)
-        bucket_id = id_of(self._index, bucket)
+        bucket_id, now_ms = id_of(self._index, bucket), self._now_ms()
+        locks.check_new(attributes.headers, now_ms=now_ms)
         born = _Born(
             size_bytes=source.size_bytes,
             etag=attributes.etag or source.etag,
             crc64nvme=source.crc64nvme,
             attributes=attributes,
-            now_ms=self._now_ms(),
+            now_ms=now_ms,
             random_id=self._new_id(),
             row="",
             body=None,
@@ -364,9 +368,9 @@ class Objects:
         def decide(equal: Equal | None) -> Decision[ObjectInfo]:
             def copy(reading: Reading) -> Decided[ObjectInfo]:
                 check_source(reading, source)
-                versioning = check_bucket(reading, name, bucket_id)
+                bucket_row = check_bucket(reading, name, bucket_id)
                 info, _, writes = _plan_put(
-                    reading, name, bucket_id, versioning, key, encoded, born, precondition, equal
+                    reading, name, bucket_id, bucket_row, key, encoded, born, precondition, equal
                 )
                 derive = _tidy(bucket_id, encoded)
                 change = Batch(expects=expects, writes=tuple(writes), derive=derive)
@@ -382,6 +386,7 @@ class Objects:
         key: str,
         *,
         version_id: str | None = None,
+        bypass_governance: bool = False,
         owner: str = "",
         precondition: Precondition = ALWAYS,
         expects: tuple[Expect, ...] = (),
@@ -389,13 +394,19 @@ class Objects:
         """Remove an object or the version named; an absent one is ignored.
 
         Without a version_id a bucket with versions gets a delete marker: when versioning is
-        suspended it replaces the null version. owner: the account of the delete marker. expects:
-        rows on which the removal was decided. Raises NoSuchBucket, PreconditionFailed,
-        ExpectationFailed.
+        suspended it replaces the null version. bypass_governance: as of a Removal. owner: the
+        account of the delete marker. expects: rows on which the removal was decided. Raises
+        NoSuchBucket, PreconditionFailed, ObjectLocked, ExpectationFailed.
         """
+        removal = Removal(
+            key=key,
+            version_id=version_id,
+            bypass_governance=bypass_governance,
+            precondition=precondition,
+        )
         outcome = await self.delete_many(
             bucket,
-            (Removal(key=key, version_id=version_id, precondition=precondition),),
+            (removal,),
             owner=owner,
             expects=expects,
         )
@@ -414,8 +425,8 @@ class Objects:
     ) -> list[Deleted | errors.StorageError]:
         """Do up to DELETE_KEYS_MAX deletions in one transaction; return each one's outcome.
 
-        Each is as in `delete`; only an invalid key has an error of its own. Raises the errors of
-        `delete`: then nothing is removed.
+        Each is as in `delete`; an invalid key and a locked version have an error of their own.
+        Raises the other errors of `delete`: then nothing is removed.
         """
         assert len(wanted) <= DELETE_KEYS_MAX, "a deletion of many is bounded"
         name, bucket_id = name_of(bucket), id_of(self._index, bucket)
@@ -428,17 +439,21 @@ class Objects:
             random_id = self._new_id()
 
             def derive(reading: Reading) -> Sequence[Write]:
-                versioning = check_bucket(reading, name, bucket_id)
-                outcome[number], writes = _plan_delete(
-                    reading,
-                    bucket_id,
-                    versioning,
-                    encoded,
-                    removal,
-                    now_ms=now_ms,
-                    random_id=random_id,
-                    owner=owner,
-                )
+                bucket_row = check_bucket(reading, name, bucket_id)
+                try:
+                    outcome[number], writes = _plan_delete(
+                        reading,
+                        bucket_id,
+                        bucket_row,
+                        encoded,
+                        removal,
+                        now_ms=now_ms,
+                        random_id=random_id,
+                        owner=owner,
+                    )
+                except errors.ObjectLocked as locked:
+                    outcome[number] = locked
+                    return ()
                 return writes
 
             return (derive, *_tidy(bucket_id, encoded))
@@ -559,13 +574,69 @@ class Objects:
         Returns the changed version. expects: rows on which the change was decided. Raises
         ExpectationFailed, and the errors of `head`.
         """
+        return await self._change_version(
+            bucket, key, version_id, lambda record: records.with_tags(record, tags), expects
+        )
+
+    async def set_retention(
+        self,
+        bucket: InBucket,
+        key: str,
+        retention: locks.VersionRetention | None,
+        *,
+        version_id: str | None = None,
+        bypass_governance: bool = False,
+        expects: tuple[Expect, ...] = (),
+    ) -> ObjectInfo:
+        """Set or remove the retention of an object's newest version, or of the one named.
+
+        bypass_governance: the caller may change a GOVERNANCE retention. expects: as for `set_tags`.
+        Raises ObjectLocked, RetentionInPast, ExpectationFailed, and the errors of `head`.
+        """
+        now_ms = self._now_ms()
+        return await self._change_version(
+            bucket,
+            key,
+            version_id,
+            lambda record: locks.with_retention(
+                record, retention, now_ms=now_ms, bypass=bypass_governance
+            ),
+            expects,
+        )
+
+    async def set_legal_hold(
+        self,
+        bucket: InBucket,
+        key: str,
+        legal_hold: bool,
+        *,
+        version_id: str | None = None,
+        expects: tuple[Expect, ...] = (),
+    ) -> ObjectInfo:
+        """Turn the legal hold of a version on or off; see `set_retention`."""
+        return await self._change_version(
+            bucket,
+            key,
+            version_id,
+            lambda record: locks.with_legal_hold(record, legal_hold),
+            expects,
+        )
+
+    async def _change_version(
+        self,
+        bucket: InBucket,
+        key: str,
+        version_id: str | None,
+        change: Callable[[records.ObjectRecord], records.ObjectRecord],
+        expects: tuple[Expect, ...],
+    ) -> ObjectInfo:
+        """Replace a version's record by change(record), atomically. change may raise."""
         encoded = names.check_key(key)
         name, bucket_id = name_of(bucket), id_of(self._index, bucket)
-
-        tagged = b""
+        changed = b""
 
         def derive(reading: Reading) -> Sequence[Write]:
-            nonlocal tagged
+            nonlocal changed
             if version_id is None:
                 stored = _newest(reading, bucket_id, encoded)
                 if stored is None:
@@ -574,11 +645,11 @@ class Objects:
                 stored = _find_version(reading, bucket_id, key, version_id)
             if records.has_delete_marker(stored.value):
                 raise _is_delete_marker(name, key, stored.value, version_id)
-            tagged = records.encode(records.with_tags(records.decode_object(stored.value), tags))
-            return (Put(store=stored.store, key=stored.row, value=tagged),)
+            changed = records.encode(change(records.decode_object(stored.value)))
+            return (Put(store=stored.store, key=stored.row, value=changed),)
 
         await self._index.commit(Batch(expects=expects, derive=(derive,)))
-        return records.object_info(name, key, tagged)
+        return records.object_info(name, key, changed)
 
     async def restore(self, bucket: str, key: str) -> None:
         """Remove an object's tombstone. Raises NoSuchBucket, NoSuchKey."""
@@ -771,6 +842,7 @@ class Objects:
         self, received: Received, attributes: ObjectAttributes, *, now_ms: int | None = None
     ) -> _Born:
         at_ms = self._now_ms() if now_ms is None else now_ms
+        locks.check_new(attributes.headers, now_ms=at_ms)
         random_id = self._new_id()
         digests = received.digests
         return _Born(
@@ -874,10 +946,13 @@ class _Born(msgspec.Struct, frozen=True, kw_only=True):
         self,
         segments: tuple[Segment, ...],
         before: records.ObjectRecord | None,
-        versioning: Versioning | None,
+        bucket_row: bytes,
     ) -> records.ObjectRecord:
         sequence, version_id = versions.identity(
-            before, versioning, now_ms=self.now_ms, random_id=self.random_id
+            before,
+            records.versioning(bucket_row),
+            now_ms=self.now_ms,
+            random_id=self.random_id,
         )
         return records.ObjectRecord(
             sequence=sequence,
@@ -887,7 +962,7 @@ class _Born(msgspec.Struct, frozen=True, kw_only=True):
             crc64nvme=self.crc64nvme,
             modified_at_ms=self.now_ms,
             segments=segments,
-            attributes=self.attributes,
+            attributes=locks.attributes_of_new(bucket_row, self.attributes, now_ms=self.now_ms),
         )
 
 
@@ -986,12 +1061,12 @@ def find(reading: Reading, bucket_id: int, key: str) -> bytes | None:
     return None if address is None else reading.get(Store.OBJECTS, address)
 
 
-def check_bucket(reading: Reading, name: str, bucket_id: int) -> Versioning | None:
-    """Return a bucket's versioning. Raises NoSuchBucket unless name still has that id."""
+def check_bucket(reading: Reading, name: str, bucket_id: int) -> bytes:
+    """Return a bucket's record. Raises NoSuchBucket unless name still has that id."""
     value = buckets.find(reading, name)
     if records.bucket_id(value) != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
-    return records.versioning(value)
+    return value
 
 
 def check_source(reading: Reading, source: ObjectInfo) -> None:
@@ -1011,7 +1086,7 @@ def check_source(reading: Reading, source: ObjectInfo) -> None:
 def _plan_delete(
     reading: Reading,
     bucket_id: int,
-    versioning: Versioning | None,
+    bucket_row: bytes,
     encoded: bytes,
     removal: Removal,
     *,
@@ -1020,7 +1095,7 @@ def _plan_delete(
     owner: str,
 ) -> tuple[Deleted, Sequence[Write]]:
     """Check a deletion; return its outcome and the writes."""
-    version_id = removal.version_id
+    version_id, versioning = removal.version_id, records.versioning(bucket_row)
     if version_id is not None:
         stored = versions.find(reading, bucket_id, encoded, version_id)
     else:
@@ -1041,6 +1116,9 @@ def _plan_delete(
         )
     if stored is None:
         return Deleted(version_id=version_id), ()
+    if records.has_object_lock(bucket_row):
+        record = records.decode_object(stored.value)
+        locks.check_removal(record, now_ms=now_ms, bypass=removal.bypass_governance)
     is_delete_marker = records.has_delete_marker(stored.value)
     deleted = Deleted(version_id=version_id, is_delete_marker=is_delete_marker)
     return deleted, _plan_removal(reading, stored, now_ms=now_ms)
@@ -1168,7 +1246,7 @@ def _plan_put(
     reading: Reading,
     bucket: str,
     bucket_id: int,
-    versioning: Versioning | None,
+    bucket_row: bytes,
     key: str,
     encoded: bytes,
     born: _Born,
@@ -1176,13 +1254,14 @@ def _plan_put(
     equal: Equal | None,
 ) -> tuple[ObjectInfo, bool, Sequence[Write]]:
     """Check a write; return the object, whether its body is used, and the writes."""
+    versioning = records.versioning(bucket_row)
     address, placing = keys.place(reading, Store.OBJECTS, bucket_id, encoded)
     value = reading.get(Store.OBJECTS, address)
     before = None if value is None else records.decode_object(value)
     check_write(precondition, key, before)
     if before is not None and precondition.write_once:
         assert versioning is None, "only table buckets have write-once keys, and no versions"
-        return _plan_rewrite(bucket, key, address, before, born, equal)
+        return _plan_rewrite(bucket, bucket_row, key, address, before, born, equal)
     change = versions.plan_succession(reading, bucket_id, encoded, address, before, versioning)
     added: tuple[Segment, ...] = born.shared
     naming: tuple[Write, ...] = ()
@@ -1194,7 +1273,7 @@ def _plan_put(
         if added or change.removed
         else ()
     )
-    stored = records.encode(born.record(segments, before, versioning))
+    stored = records.encode(born.record(segments, before, bucket_row))
     writes: list[Write] = [
         *placing,
         *naming,
@@ -1209,6 +1288,7 @@ def _plan_put(
 
 def _plan_rewrite(
     bucket: str,
+    bucket_row: bytes,
     key: str,
     address: bytes,
     before: records.ObjectRecord,
@@ -1233,7 +1313,7 @@ def _plan_rewrite(
     if (before.etag, before.attributes) == (born.etag, born.attributes):
         after = records.with_tombstone(before, None)
     else:
-        after = born.record(before.segments, before, None)
+        after = born.record(before.segments, before, bucket_row)
     stored = records.encode(after)
     info = records.object_info(bucket, key, stored)
     if after == before:

@@ -43,6 +43,8 @@ FLAGS_HIDDEN = FLAG_TOMBSTONED | FLAG_DELETE_MARKER
 
 FLAGS_VERSIONING = 3
 """Flags of a bucket: a write reads the bucket's versioning without decoding the record."""
+FLAG_OBJECT_LOCK = 4
+"""Flag of a bucket whose versions may be locked."""
 _FLAG_OF_VERSIONING: Mapping[Versioning | None, int] = {None: 0, "Enabled": 1, "Suspended": 2}
 _VERSIONING_OF_FLAG: Mapping[int, Versioning | None] = {0: None, 1: "Enabled", 2: "Suspended"}
 
@@ -192,9 +194,12 @@ def encode(record: msgspec.Struct) -> bytes:
     return bytes((VERSION, flags)) + _encoder.encode(record)
 
 
-def encode_bucket(record: BucketRecord, versioning: Versioning | None) -> bytes:
+def encode_bucket(
+    record: BucketRecord, versioning: Versioning | None, *, object_lock: bool
+) -> bytes:
     """Return the bytes of a bucket's record."""
-    return bytes((VERSION, _FLAG_OF_VERSIONING[versioning])) + _encoder.encode(record)
+    flags = _FLAG_OF_VERSIONING[versioning] | (FLAG_OBJECT_LOCK if object_lock else 0)
+    return bytes((VERSION, flags)) + _encoder.encode(record)
 
 
 def decode_object(value: bytes) -> ObjectRecord:
@@ -267,6 +272,11 @@ def any_flagged(values: Iterable[bytes]) -> bool:
     return any(map(_flags, values))
 
 
+def has_object_lock(value: bytes) -> bool:
+    """Return whether a bucket's record says that versions may be locked, without decoding it."""
+    return value[1] & FLAG_OBJECT_LOCK != 0
+
+
 def with_tombstone(record: ObjectRecord, tombstoned_at_ms: int | None) -> ObjectRecord:
     """Return the record tombstoned at that time, or not tombstoned."""
     return msgspec.structs.replace(record, tombstoned_at_ms=tombstoned_at_ms)
@@ -279,7 +289,11 @@ def with_segments(record: ObjectRecord, segments: tuple[Segment, ...]) -> Object
 
 def with_tags(record: ObjectRecord, tags: Mapping[str, str]) -> ObjectRecord:
     """Return the record with other tags."""
-    attributes = msgspec.structs.replace(record.attributes, tags=dict(tags))
+    return with_attributes(record, msgspec.structs.replace(record.attributes, tags=dict(tags)))
+
+
+def with_attributes(record: ObjectRecord, attributes: ObjectAttributes) -> ObjectRecord:
+    """Return the record with other attributes."""
     return msgspec.structs.replace(record, attributes=attributes)
 
 
@@ -362,6 +376,7 @@ def bucket_info(name: str, value: bytes) -> BucketInfo:
         created_at_ms=record.created_at_ms,
         settings=settings,
         versioning=versioning(value),
+        object_lock=has_object_lock(value),
     )
 
 

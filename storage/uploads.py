@@ -21,6 +21,7 @@ from storage import (
     etags,
     keys,
     listing,
+    locks,
     names,
     objects,
     records,
@@ -96,14 +97,15 @@ class Uploads:
 
         checksum_algorithm: the algorithm of every part's checksum, if the client named one.
         expects: rows on which the permission was decided. Raises NoSuchBucket, InvalidKey,
-        ExpectationFailed.
+        RetentionInPast, ExpectationFailed.
         """
         name = objects.name_of(bucket)
         bucket_id = objects.id_of(self._index, bucket)
         encoded = names.check_key(key)
-        upload_id = self._new_id()
+        upload_id, now_ms = self._new_id(), self._now_ms()
+        locks.check_new(attributes.headers, now_ms=now_ms)
         record = records.UploadRecord(
-            initiated_at_ms=self._now_ms(),
+            initiated_at_ms=now_ms,
             attributes=attributes,
             checksum_algorithm=checksum_algorithm,
             checksum_type=checksum_type,
@@ -268,6 +270,8 @@ class Uploads:
                 before, versioning, now_ms=now_ms, random_id=random_id
             )
             born = _join(upload_id, upload, chosen, sequence, version_id, now_ms)
+            attributes = locks.attributes_of_new(bucket_row, born.attributes, now_ms=now_ms)
+            born = records.with_attributes(born, attributes)
             if size_bytes is not None and size_bytes != born.size_bytes:
                 raise errors.InvalidPart(
                     f"the parts have {born.size_bytes} bytes, not {size_bytes}",

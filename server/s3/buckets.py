@@ -66,6 +66,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             owner=call.principal.account_id,
             region=services.region,
             settings={} if constraint is None else {LOCATION: constraint},
+            object_lock=operation.object_lock,
         )
     except storage_errors.BucketAlreadyExists as taken:
         if taken.fields.get("owner") != call.principal.account_id:

@@ -108,7 +108,11 @@ async def _remove(
             engines.bucket_of(rulings[0], bucket),
             [
                 storage_objects.Removal(
-                    key=targets[number].key, version_id=targets[number].version_id
+                    key=targets[number].key,
+                    version_id=targets[number].version_id,
+                    bypass_governance=engines.may_bypass(
+                        services, call, bucket, targets[number].key
+                    ),
                 )
                 for number in numbers
             ],

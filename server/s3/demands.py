@@ -16,6 +16,7 @@ import msgspec
 from server import calls
 from server.access import arns, model
 from server.s3 import guard, operations
+from storage import locks
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
 
@@ -82,12 +83,30 @@ def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
 
 
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand PutObject, and PutObjectTagging if the object is to have tags."""
+    """Demand PutObject, and the actions of the tags and the lock that the object is to have."""
     value: operations.PutObject | operations.CreateMultipartUpload = call.value
     put = key(call.context, value.bucket, value.key, "s3:PutObject", "write")
-    if value.written.tags:
-        return (put, _tagging(call.context, value.bucket, value.key))
-    return (put,)
+    written = value.written
+    if not (written.tags or written.lock):
+        return (put,)
+    actions = []
+    if written.tags:
+        actions.append("s3:PutObjectTagging")
+    if locks.MODE in written.lock:
+        actions.append("s3:PutObjectRetention")
+    if locks.LEGAL_HOLD in written.lock:
+        actions.append("s3:PutObjectLegalHold")
+    more = [key(call.context, value.bucket, value.key, action, "write") for action in actions]
+    return (put, *more)
+
+
+def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand CreateBucket, and what object lock sets if the bucket is to have it."""
+    value: operations.CreateBucket = call.value
+    actions = ["s3:CreateBucket"]
+    if value.object_lock:
+        actions += ["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"]
+    return tuple(_bucket(action, value.bucket) for action in actions)
 
 
 def for_form(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
@@ -230,5 +249,6 @@ def _read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) 
     return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")
 
 
-def _tagging(rulings: guard.Guard, bucket: str, name: str) -> model.Demand:
-    return key(rulings, bucket, name, "s3:PutObjectTagging", "write")
+def bypass(rulings: guard.Guard, bucket: str, name: str) -> model.Demand:
+    """Return what it takes to remove or change a version in spite of a GOVERNANCE retention."""
+    return key(rulings, bucket, name, "s3:BypassGovernanceRetention", "write")

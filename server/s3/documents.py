@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from server import xmltext
 from server.s3 import cors, errors, fields
-from storage import model
+from storage import locks, model
 
 _PART_FIELDS = frozenset({"ETag", "PartNumber"})
 _CORS_FIELDS = (
@@ -21,6 +21,11 @@ _TARGET_FIELDS = frozenset({"Key", "VersionId", "ETag"})
 _CHECKSUM_FIELDS: Mapping[str, str] = {
     f"Checksum{name.upper()}": name for name in fields.CHECKSUM_BYTES
 }
+
+
+LOCK_DAYS_MAX = 36_500
+LOCK_YEARS_MAX = 100
+"""The longest retention that a bucket gives to new versions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +83,80 @@ def parse_versioning(data: bytes) -> model.Versioning:
         case "Suspended":
             return "Suspended"
     raise _malformed()
+
+
+def parse_object_lock(data: bytes) -> locks.DefaultRetention | None:
+    """Return the retention of new versions that PutObjectLockConfiguration sets, None for none."""
+    root = _root(data, "ObjectLockConfiguration")
+    rule, status = root.child("Rule"), root.child("ObjectLockEnabled")
+    if len(root.children) != 1 + (rule is not None) or status is None:
+        raise _malformed()
+    if status.text.strip() != "Enabled":
+        raise _malformed()
+    if rule is None:
+        return None
+    default = rule.child("DefaultRetention")
+    if default is None or len(rule.children) != 1 or len(default.children) != 2:
+        raise _malformed()
+    mode = _mode(default)
+    days, years = default.child("Days"), default.child("Years")
+    if days is not None:
+        return locks.DefaultRetention(mode=mode, unit="Days", count=_period(days, LOCK_DAYS_MAX))
+    if years is not None:
+        return locks.DefaultRetention(mode=mode, unit="Years", count=_period(years, LOCK_YEARS_MAX))
+    raise _malformed()
+
+
+def parse_retention(data: bytes) -> locks.VersionRetention | None:
+    """Return the retention that PutObjectRetention sets, None for none."""
+    root = _root(data, "Retention")
+    if not root.children:
+        return None
+    until = root.child("RetainUntilDate")
+    if until is None or len(root.children) != 2:
+        raise _malformed()
+    until_ms = locks.parse_moment(until.text.strip())
+    if until_ms is None:
+        raise _malformed()
+    return locks.VersionRetention(mode=_mode(root), until_ms=until_ms)
+
+
+def parse_legal_hold(data: bytes) -> bool:
+    """Return whether PutObjectLegalHold turns the hold on."""
+    root = _root(data, "LegalHold")
+    status = root.child("Status")
+    if status is None or len(root.children) != 1 or status.text.strip() not in ("ON", "OFF"):
+        raise _malformed()
+    return status.text.strip() == "ON"
+
+
+def _mode(element: xmltext.Element) -> locks.Mode:
+    mode = element.child("Mode")
+    match "" if mode is None else mode.text.strip():
+        case "GOVERNANCE":
+            return "GOVERNANCE"
+        case "COMPLIANCE":
+            return "COMPLIANCE"
+    raise _malformed()
+
+
+def _period(element: xmltext.Element, count_max: int) -> int:
+    """Return a number of days or years. Raises InvalidRetentionPeriod."""
+    text = element.text.strip()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise _malformed()
+    count = int(text)
+    if count < 1:
+        raise errors.InvalidRetentionPeriod(
+            "Default retention period must be a positive integer value."
+        )
+    if count > count_max:
+        raise errors.InvalidRetentionPeriod(
+            "Default retention period too large, must be less than or equal to "
+            f"{count_max} {element.name.lower()}."
+        )
+    return count
 
 
 def parse_deletes(data: bytes) -> Deletes:

@@ -16,7 +16,7 @@ from server import asgi, calls
 from server.access import decide, principals
 from server.access import model as access_model
 from server.auth import verify
-from server.s3 import demands, errors, guard, operations, wire
+from server.s3 import demands, errors, fields, guard, operations, wire
 from storage import batch, blobs, buckets, conditions, model, objects, uploads
 from storage import errors as storage_errors
 
@@ -90,8 +90,25 @@ def check_writable(call: calls.Call, bucket: str, key: str, size_bytes: int | No
     held.check_write()
     if not operations.is_text(key):
         raise errors.InvalidUri("Couldn't parse the specified URI.")
+    written: fields.Written | None = getattr(call.value, "written", None)
+    if written is not None and written.lock:
+        check_lockable(bucket_of(held, bucket))
     if size_bytes is not None:
         held.check_body(size_bytes)
+
+
+def check_lockable(bucket: model.BucketInfo) -> None:
+    """Raise InvalidRequest unless a bucket has object lock, which then stays on."""
+    if not bucket.object_lock:
+        raise errors.InvalidRequest("Bucket is missing Object Lock Configuration")
+
+
+def may_bypass(services: S3Services, call: calls.Call, bucket: str, key: str) -> bool:
+    """Return whether the caller asks to bypass a GOVERNANCE retention, and may."""
+    if not call.value.bypass:
+        return False
+    demand = demands.bypass(call.context, bucket, key)
+    return services.authoriser.permits(call.principal, demand)
 
 
 def bucket_of(held: guard.Ruling, name: str) -> model.BucketInfo:

@@ -99,6 +99,10 @@ class IllegalVersioning(S3Error):
     """PutBucketVersioning does not say which versioning the bucket is to have."""
 
 
+class InvalidRetentionPeriod(S3Error):
+    """The retention that a bucket gives to new versions is too short or too long."""
+
+
 class InvalidPartNumber(S3Error):
     """The object has fewer parts than the one asked for."""
 

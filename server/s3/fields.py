@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from server.s3 import errors, preconditions
-from storage import conditions, model, versions
+from storage import conditions, locks, model, versions
 
 Directive = Literal["COPY", "REPLACE"]
 
@@ -82,6 +82,12 @@ STORED_HEADERS = frozenset(
         "expires",
     }
 )
+
+
+BYPASS_GOVERNANCE = "x-amz-bypass-governance-retention"
+
+
+BUCKET_OBJECT_LOCK = "x-amz-bucket-object-lock-enabled"
 
 
 OVERRIDES = {
@@ -153,7 +159,8 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-object-lock-mode": frozenset(),
     "x-amz-object-lock-retain-until-date": frozenset(),
     "x-amz-object-lock-legal-hold": frozenset({"OFF"}),
-    "x-amz-bucket-object-lock-enabled": frozenset({"false"}),
+    BUCKET_OBJECT_LOCK: frozenset({"false"}),
+    BYPASS_GOVERNANCE: frozenset({"false"}),
     "x-amz-object-ownership": frozenset({"BucketOwnerEnforced"}),
     "x-amz-website-redirect-location": frozenset(),
     "x-amz-write-offset-bytes": frozenset(),
@@ -183,12 +190,21 @@ NO_INTEGRITY = Integrity()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What a writer says about an object besides its bytes: headers, metadata, tags, class."""
+    """What a writer says about an object besides its bytes: headers, metadata, tags, class, lock.
+
+    lock: retention and legal hold, as stored headers (`storage.locks`).
+    """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     user_metadata: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = "STANDARD"
+    lock: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def stored(self) -> Mapping[str, str]:
+        """The headers to store, with the lock."""
+        return {**self.headers, **self.lock} if self.lock else self.headers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -333,6 +349,7 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
     stored: dict[str, str] = {}
     user_metadata: dict[str, str] = {}
     tags: dict[str, str] = {}
+    lock: Mapping[str, str] = {}
     storage_class = None
     metadata_bytes = 0
     for name, value in headers.items():
@@ -350,6 +367,8 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
                 tags = _parse_tagging(value)
             elif name == "x-amz-storage-class":
                 storage_class = _storage_class(value)
+            elif name in locks.HEADERS:
+                lock = parse_lock(headers)
             elif name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
                 raise _header_not_done(name)
     if metadata_bytes > USER_METADATA_BYTES_MAX:
@@ -363,14 +382,62 @@ def parse_written(headers: preconditions.HeaderView) -> tuple[Written, bool]:
         user_metadata=user_metadata,
         tags=tags,
         storage_class=storage_class or "STANDARD",
+        lock=lock,
     )
     return written, storage_class is not None
 
 
-def check_headers_done(headers: preconditions.HeaderView) -> None:
-    """Raise S3FeatureNotImplemented if a header asks for something that Boathouse does not do."""
+def parse_lock(headers: preconditions.HeaderView) -> Mapping[str, str]:
+    """Return the retention and the legal hold that a write's headers name, as stored headers."""
+    mode, until = headers.get(locks.MODE), headers.get(locks.RETAIN_UNTIL)
+    retention = None
+    if (mode is None) != (until is None):
+        raise errors.InvalidArgument(
+            "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied",
+            ArgumentName=locks.RETAIN_UNTIL if until is None else locks.MODE,
+        )
+    if mode is not None and until is not None:
+        if mode not in ("GOVERNANCE", "COMPLIANCE"):
+            raise errors.InvalidArgument(
+                "Unknown wormMode directive.", ArgumentName=locks.MODE, ArgumentValue=mode
+            )
+        until_ms = locks.parse_moment(until)
+        if until_ms is None:
+            raise errors.InvalidArgument(
+                "The retain until date must be provided in ISO 8601 format",
+                ArgumentName=locks.RETAIN_UNTIL,
+                ArgumentValue=until,
+            )
+        retention = locks.VersionRetention(
+            mode="COMPLIANCE" if mode == "COMPLIANCE" else "GOVERNANCE", until_ms=until_ms
+        )
+    hold = headers.get(locks.LEGAL_HOLD)
+    if hold not in (None, "ON", "OFF"):
+        raise errors.InvalidArgument(
+            "Legal Hold must be either of 'ON' or 'OFF'",
+            ArgumentName=locks.LEGAL_HOLD,
+            ArgumentValue=str(hold),
+        )
+    return locks.headers_of(retention, None if hold is None else hold == "ON")
+
+
+def parse_flag(headers: preconditions.HeaderView, name: str) -> bool:
+    """Return whether a header says true. Raises InvalidArgument for another word."""
+    value = (headers.get(name) or "false").lower()
+    if value not in ("true", "false"):
+        raise errors.InvalidArgument(
+            f"The value of {name} must be true or false", ArgumentName=name, ArgumentValue=value
+        )
+    return value == "true"
+
+
+def check_headers_done(headers: preconditions.HeaderView, *, done: str = "") -> None:
+    """Raise S3FeatureNotImplemented if a header asks for something that the operation does not do.
+
+    done: a header that it does.
+    """
     for name, value in headers.items():
-        if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name]:
+        if name in _HEADERS_NOT_DONE and value not in _HEADERS_NOT_DONE[name] and name != done:
             raise _header_not_done(name)
 
 

@@ -21,7 +21,7 @@ from server.s3 import (
     operations,
     wire,
 )
-from storage import byteranges, checksums, conditions, model
+from storage import byteranges, checksums, conditions, locks, model
 from storage import errors as storage_errors
 from storage import objects as storage_objects
 
@@ -188,7 +188,7 @@ def _attributes_of(call: calls.Call, sent: Mapping[str, str]) -> model.ObjectAtt
     """Return the attributes that a PutObject gives. sent: the client's checksum."""
     written = call.value.written
     return model.ObjectAttributes(
-        headers=written.headers,
+        headers=written.stored,
         user_metadata=written.user_metadata,
         checksums=sent,
         tags=written.tags,
@@ -335,6 +335,7 @@ async def delete(
                     place,
                     key,
                     version_id=version_id,
+                    bypass_governance=engines.may_bypass(services, call, bucket, key),
                     owner=call.principal.account_id,
                     precondition=precondition,
                     expects=ruling.expects,
@@ -444,8 +445,9 @@ async def _attributes_of_copy(
             digests = await services.blobs.digest(source.body, None, (wanted,))
         stated, checksum_type = {wanted: checksums.to_text(digests[wanted])}, "FULL_OBJECT"
     replaced = operation.metadata_directive == "REPLACE"
+    headers = written.headers if replaced else locks.without(before.headers)
     return model.ObjectAttributes(
-        headers=written.headers if replaced else before.headers,
+        headers={**headers, **written.lock},
         user_metadata=written.user_metadata if replaced else before.user_metadata,
         checksums=stated,
         checksum_type=checksum_type,

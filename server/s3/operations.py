@@ -43,6 +43,7 @@ class ListBuckets:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateBucket:
     bucket: str
+    object_lock: bool = False
     integrity: fields.Integrity = fields.NO_INTEGRITY
 
 
@@ -98,8 +99,35 @@ class PutBucketVersioning:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PutObjectLockConfiguration:
+    bucket: str
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetObjectLock:
+    """Read the retention or the legal hold of an object."""
+
+    bucket: str
+    key: str
+    version_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutObjectLock:
+    """Change the retention or the legal hold of an object. bypass: of a GOVERNANCE retention."""
+
+    bucket: str
+    key: str
+    version_id: str | None = None
+    bypass: bool = False
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteObjects:
     bucket: str
+    bypass: bool = False
     integrity: fields.Integrity = fields.NO_INTEGRITY
 
 
@@ -174,6 +202,7 @@ class DeleteObject:
     bucket: str
     key: str
     version_id: str | None = None
+    bypass: bool = False
     conditions: model.Precondition = model.ALWAYS
 
 
@@ -339,11 +368,12 @@ def parse_get_attributes(
 
 
 def parse_delete_object(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObject:
-    fields.check_headers_done(headers)
+    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
     return DeleteObject(
         bucket=bucket,
         key=key,
         version_id=fields.parse_version_id(query),
+        bypass=fields.parse_flag(headers, fields.BYPASS_GOVERNANCE),
         conditions=preconditions.parse_write(headers),
     )
 
@@ -368,8 +398,12 @@ def parse_delete_tagging(
 
 
 def parse_create_bucket(bucket: str, key: str, query: Query, headers: Headers) -> CreateBucket:
-    fields.check_headers_done(headers)
-    return CreateBucket(bucket=bucket, integrity=fields.parse_integrity(headers))
+    fields.check_headers_done(headers, done=fields.BUCKET_OBJECT_LOCK)
+    return CreateBucket(
+        bucket=bucket,
+        object_lock=fields.parse_flag(headers, fields.BUCKET_OBJECT_LOCK),
+        integrity=fields.parse_integrity(headers),
+    )
 
 
 def parse_put_versioning(
@@ -385,9 +419,51 @@ def parse_put_configuration(
     return PutConfiguration(bucket=bucket, integrity=fields.parse_integrity(headers))
 
 
-def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
+def parse_put_object_lock(
+    bucket: str, key: str, query: Query, headers: Headers
+) -> PutObjectLockConfiguration:
+    if headers.get("x-amz-bucket-object-lock-token") is not None:
+        raise errors.S3FeatureNotImplemented(
+            "A header you provided implies functionality that is not implemented: "
+            "x-amz-bucket-object-lock-token",
+            Header="x-amz-bucket-object-lock-token",
+        )
     fields.check_headers_done(headers)
-    return DeleteObjects(bucket=bucket, integrity=fields.parse_integrity(headers))
+    return PutObjectLockConfiguration(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
+def parse_get_lock(bucket: str, key: str, query: Query, headers: Headers) -> GetObjectLock:
+    return GetObjectLock(bucket=bucket, key=key, version_id=fields.parse_version_id(query))
+
+
+def parse_put_legal_hold(bucket: str, key: str, query: Query, headers: Headers) -> PutObjectLock:
+    fields.check_headers_done(headers)
+    return PutObjectLock(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        integrity=fields.parse_integrity(headers),
+    )
+
+
+def parse_put_retention(bucket: str, key: str, query: Query, headers: Headers) -> PutObjectLock:
+    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
+    return PutObjectLock(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        bypass=fields.parse_flag(headers, fields.BYPASS_GOVERNANCE),
+        integrity=fields.parse_integrity(headers),
+    )
+
+
+def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
+    fields.check_headers_done(headers, done=fields.BYPASS_GOVERNANCE)
+    return DeleteObjects(
+        bucket=bucket,
+        bypass=fields.parse_flag(headers, fields.BYPASS_GOVERNANCE),
+        integrity=fields.parse_integrity(headers),
+    )
 
 
 def parse_abort(bucket: str, key: str, query: Query, headers: Headers) -> AbortMultipartUpload:

@@ -41,7 +41,7 @@ async def create_upload(services: engines.S3Services, call: calls.Call) -> asgi.
             engines.bucket_of(ruling, bucket),
             key,
             attributes=model.ObjectAttributes(
-                headers=written.headers,
+                headers=written.stored,
                 user_metadata=written.user_metadata,
                 tags=written.tags,
                 storage_class=written.storage_class,

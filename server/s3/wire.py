@@ -18,7 +18,7 @@ from typing import cast
 
 from server import xmltext
 from server.s3 import cors
-from storage import checksums, model, records
+from storage import checksums, locks, model, records
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -307,6 +307,30 @@ def cors_configuration(rules: Iterable[cors.Rule]) -> bytes:
 def versioning(status: model.Versioning | None) -> bytes:
     """Return GetBucketVersioning's answer; it is empty for a bucket that was never versioned."""
     return document("VersioningConfiguration", _element("Status", status))
+
+
+def object_lock(default: locks.DefaultRetention | None) -> bytes:
+    """Return GetObjectLockConfiguration's answer. default: the retention of new versions."""
+    rule = ""
+    if default is not None:
+        rule = (
+            f"<Rule><DefaultRetention><Mode>{default.mode}</Mode>"
+            f"<{default.unit}>{default.count}</{default.unit}></DefaultRetention></Rule>"
+        )
+    return document(
+        "ObjectLockConfiguration", f"<ObjectLockEnabled>Enabled</ObjectLockEnabled>{rule}"
+    )
+
+
+def retention(value: locks.VersionRetention) -> bytes:
+    until = locks.format_moment(value.until_ms)
+    return document(
+        "Retention", f"<Mode>{value.mode}</Mode><RetainUntilDate>{until}</RetainUntilDate>"
+    )
+
+
+def legal_hold(is_on: bool) -> bytes:
+    return document("LegalHold", f"<Status>{'ON' if is_on else 'OFF'}</Status>")
 
 
 def list_versions(

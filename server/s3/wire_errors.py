@@ -200,6 +200,9 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     errors.IllegalVersioning: S3WireError(
         status=400, code="IllegalVersioningConfigurationException", fields=_own
     ),
+    errors.InvalidRetentionPeriod: S3WireError(
+        status=400, code="InvalidRetentionPeriod", fields=_own
+    ),
     errors.InvalidPartNumber: S3WireError(status=416, code="InvalidPartNumber", fields=_own),
     errors.Forbidden: S3WireError(status=403, code="AccessDenied", fields=_own),
     errors.NotConfigured: S3WireError(status=404, code="NotConfigured", fields=_own),
@@ -263,6 +266,19 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         message="The specified method is not allowed against this resource.",
         fields=_from(Key="key", VersionId="version_id"),
         headers=_delete_marker,
+    ),
+    storage_errors.ObjectLocked: S3WireError(
+        status=403,
+        code="AccessDenied",
+        message="Access Denied because object protected by object lock.",
+    ),
+    storage_errors.RetentionInPast: S3WireError(
+        status=400,
+        code="InvalidArgument",
+        message="The retain until date must be in the future!",
+    ),
+    storage_errors.InvalidBucketState: S3WireError(
+        status=409, code="InvalidBucketState", fields=_from(BucketName="name")
     ),
     storage_errors.NoSuchUpload: S3WireError(
         status=404,

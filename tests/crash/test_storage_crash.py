@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from server.access import rootkeys
-from storage import errors
+from storage import errors, locks
 from storage.disk import Disk
 from storage.model import NULL_VERSION, ByteRange, Precondition, Versioning
 from storage.objects import Removal
@@ -47,7 +47,7 @@ class World:
     objects: (bucket, key) -> (bytes, tombstoned, tags). uploads: (bucket, key) -> sizes of parts by
     number. versioning: of each bucket that has one. versions: (bucket, key) -> what each version
     holds, newest first, in those buckets: bytes, or None for a delete marker, and whether it is the
-    null version.
+    null version. locking: buckets with object lock. held: keys with a version of a legal hold.
     """
 
     buckets: set[str] = field(default_factory=set)
@@ -55,6 +55,8 @@ class World:
     uploads: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     versioning: dict[str, Versioning] = field(default_factory=dict)
     versions: dict[tuple[str, str], list[tuple[bytes | None, bool]]] = field(default_factory=dict)
+    locking: set[str] = field(default_factory=set)
+    held: set[tuple[str, str]] = field(default_factory=set)
 
 
 def seen(storage: Storage) -> World:
@@ -71,6 +73,8 @@ def seen(storage: Storage) -> World:
             )
         if bucket.versioning is not None:
             world.versioning[bucket.name] = bucket.versioning
+            if bucket.object_lock:
+                world.locking.add(bucket.name)
             for each in storage.objects.list_versions(bucket.name).versions:
                 body = None
                 if not each.is_delete_marker:
@@ -78,6 +82,8 @@ def seen(storage: Storage) -> World:
                         bucket.name, each.key, version_id=each.version_id
                     )
                     body = storage.objects.read(version)
+                    if locks.legal_hold_of(version.attributes.headers):
+                        world.held.add((bucket.name, each.key))
                 history = world.versions.setdefault((bucket.name, each.key), [])
                 assert each.is_latest == (not history)
                 history.append((body, each.version_id == NULL_VERSION))
@@ -325,6 +331,32 @@ def remove_versions(key: str, *numbers: int) -> Step:
     return step
 
 
+async def set_object_lock(storage: Storage, world: World) -> None:
+    world.locking.add("kept")
+    bucket_id = storage.buckets.get("kept").bucket_id
+    await storage.buckets.set_object_lock("kept", None, bucket_id=bucket_id)
+
+
+def set_legal_hold(key: str, is_held: bool) -> Step:
+    """Turn the legal hold of the newest version of a key on or off."""
+
+    async def step(storage: Storage, world: World) -> None:
+        (world.held.add if is_held else world.held.discard)(("kept", key))
+        await storage.objects.set_legal_hold("kept", key, is_held)
+
+    return step
+
+
+async def refused_removal(storage: Storage, world: World) -> None:
+    """Ask for the removal of a held version and of another one, in one transaction."""
+    history = world.versions["kept", "v"]
+    held, free = storage.objects.list_versions("kept", prefix="v").versions[:2]
+    del history[1]
+    removals = [Removal(key="v", version_id=each.version_id) for each in (held, free)]
+    outcome = await storage.objects.delete_many("kept", removals)
+    assert isinstance(outcome[0], errors.ObjectLocked)
+
+
 async def sweep(storage: Storage, world: World) -> None:
     while await storage.sweep.once(row_grace_ms=-1, file_grace_ms=-1):
         pass
@@ -389,9 +421,13 @@ STEPS_OF_VERSIONS: tuple[Step, ...] = (
     complete_version,
     copy_version("v", 3, "w"),
     copy_version("v", 2, "v"),
+    set_object_lock,
+    set_legal_hold("v", True),
+    refused_removal,
+    set_legal_hold("v", False),
     sweep,
     remove_versions("v", 0),
-    remove_versions("v", 0, 1, 2),
+    remove_versions("v", 0, 1),
     remove_versions(LONG, 0, 2),
     remove_versions(LONG, 0),
     remove_versions("v", 0),

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from storage import errors
+from storage import errors, locks
 from storage.model import Deleted, ObjectAttributes, ObjectInfo, Precondition, Versioning
 from storage.objects import Removal
 from tests.kit import folders, invariants
@@ -42,11 +42,15 @@ buckets = st.sampled_from(["one", "one", "two"])
 
 @dataclass
 class Version:
-    """One version as S3's user knows it, mutable. body: None for a delete marker."""
+    """One version as S3's user knows it, mutable. body: None for a delete marker.
+
+    is_held: its legal hold is on.
+    """
 
     version_id: str
     body: bytes | None
     tags: dict[str, str] = field(default_factory=dict)
+    is_held: bool = False
 
 
 class VersionsMachine(RuleBasedStateMachine):
@@ -61,6 +65,7 @@ class VersionsMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.versions: dict[tuple[str, str], list[Version]] = {}
         self.versioning: dict[str, Versioning | None] = {"one": None, "two": None}
+        self.locking: set[str] = set()
         self.given: set[str] = set()
         self.open()
 
@@ -126,8 +131,40 @@ class VersionsMachine(RuleBasedStateMachine):
     @rule(bucket=buckets, versioning=st.sampled_from(["Enabled", "Suspended"]))
     def set_versioning(self, bucket: str, versioning: Versioning) -> None:
         bucket_id = self.storage.buckets.get(bucket).bucket_id
-        self.run(self.storage.buckets.set_versioning(bucket, versioning, bucket_id=bucket_id))
+        setting = self.storage.buckets.set_versioning(bucket, versioning, bucket_id=bucket_id)
+        if bucket in self.locking and versioning == "Suspended":
+            with pytest.raises(errors.InvalidBucketState):
+                self.run(setting)
+            return
+        self.run(setting)
         self.versioning[bucket] = versioning
+
+    @rule(bucket=buckets, pick=st.integers(0, 3))
+    def set_object_lock(self, bucket: str, pick: int) -> None:
+        if pick:  # rarely, since it stays on
+            return
+        bucket_id = self.storage.buckets.get(bucket).bucket_id
+        setting = self.storage.buckets.set_object_lock(bucket, None, bucket_id=bucket_id)
+        if self.versioning[bucket] != "Enabled":
+            with pytest.raises(errors.InvalidBucketState):
+                self.run(setting)
+            return
+        self.run(setting)
+        self.locking.add(bucket)
+
+    @rule(bucket=buckets, pick=picks, is_held=st.booleans())
+    def hold(self, bucket: str, pick: int, is_held: bool) -> None:
+        key, version_id = self.some(bucket, pick)
+        if bucket not in self.locking:
+            return
+        holding = self.storage.objects.set_legal_hold(bucket, key, is_held, version_id=version_id)
+        for each in self.of(bucket, key):
+            if each.version_id == version_id and each.body is not None:
+                self.run(holding)
+                each.is_held = is_held
+                return
+        with pytest.raises((errors.NoSuchVersion, errors.IsDeleteMarker)):
+            self.run(holding)
 
     @rule(bucket=buckets, key=keys, body=data)
     def put(self, bucket: str, key: str, body: bytes) -> None:
@@ -185,13 +222,20 @@ class VersionsMachine(RuleBasedStateMachine):
     @rule(bucket=buckets, pick=picks)
     def delete_version(self, bucket: str, pick: int) -> None:
         key, version_id = self.some(bucket, pick)
-        deleted = self.run(self.storage.objects.delete(bucket, key, version_id=version_id))
-        assert deleted == self.removed(bucket, key, version_id)
+        deleting = self.storage.objects.delete(bucket, key, version_id=version_id)
+        expected = self.removed(bucket, key, version_id)
+        if expected is None:
+            with pytest.raises(errors.ObjectLocked):
+                self.run(deleting)
+        else:
+            assert self.run(deleting) == expected
 
-    def removed(self, bucket: str, key: str, version_id: str) -> Deleted:
-        """Remove a version from the model; return the expected outcome."""
+    def removed(self, bucket: str, key: str, version_id: str) -> Deleted | None:
+        """Remove a version from the model; return the expected outcome, None for a locked one."""
         history = self.of(bucket, key)
         named = [each for each in history if each.version_id == version_id]
+        if named and named[0].is_held:
+            return None
         for each in named:
             history.remove(each)
         is_marker = bool(named) and named[0].body is None
@@ -207,11 +251,15 @@ class VersionsMachine(RuleBasedStateMachine):
         ]
         outcome = self.run(self.storage.objects.delete_many(bucket, removals))
         for removal, deleted in zip(removals, outcome, strict=True):
-            assert isinstance(deleted, Deleted)
             if removal.version_id is None:
+                assert isinstance(deleted, Deleted)
                 self.deleted(bucket, removal.key, deleted)
+                continue
+            expected = self.removed(bucket, removal.key, removal.version_id)
+            if expected is None:
+                assert isinstance(deleted, errors.ObjectLocked)
             else:
-                assert deleted == self.removed(bucket, removal.key, removal.version_id)
+                assert deleted == expected
 
     @rule(bucket=buckets, pick=picks)
     def tag(self, bucket: str, pick: int) -> None:
@@ -272,6 +320,7 @@ class VersionsMachine(RuleBasedStateMachine):
         self.run(self.storage.buckets.delete(bucket))
         self.run(folders.make_bucket(self.storage, bucket))
         self.versioning[bucket] = None
+        self.locking.discard(bucket)
 
     @rule(ms=st.sampled_from([-3_000, 1, 2_000, 61_000]))
     def sweep(self, ms: int) -> None:
@@ -296,6 +345,7 @@ class VersionsMachine(RuleBasedStateMachine):
                 info = objects.head(bucket, key, version_id=each.version_id)
                 assert objects.read(info) == each.body
                 assert info.attributes.tags == each.tags
+                assert bool(locks.legal_hold_of(info.attributes.headers)) == each.is_held
             newest = self.newest(bucket, key)
             if newest is not None:
                 assert objects.head(bucket, key).version_id == newest.version_id

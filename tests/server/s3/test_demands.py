@@ -28,6 +28,20 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("GetBucketLocation", operations.Target(**B), [("s3:GetBucketLocation", BUCKET)]),
     ("GetBucketVersioning", operations.Target(**B), [("s3:GetBucketVersioning", BUCKET)]),
     (
+        "GetObjectLockConfiguration",
+        operations.Target(**B),
+        [("s3:GetBucketObjectLockConfiguration", BUCKET)],
+    ),
+    (
+        "PutObjectLockConfiguration",
+        operations.PutObjectLockConfiguration(**B),
+        [("s3:PutBucketObjectLockConfiguration", BUCKET)],
+    ),
+    ("GetObjectRetention", operations.GetObjectLock(**K), [("s3:GetObjectRetention", OBJECT)]),
+    ("PutObjectRetention", operations.PutObjectLock(**K), [("s3:PutObjectRetention", OBJECT)]),
+    ("GetObjectLegalHold", operations.GetObjectLock(**K), [("s3:GetObjectLegalHold", OBJECT)]),
+    ("PutObjectLegalHold", operations.PutObjectLock(**K), [("s3:PutObjectLegalHold", OBJECT)]),
+    (
         "PutBucketVersioning",
         operations.PutBucketVersioning(**B),
         [("s3:PutBucketVersioning", BUCKET)],

@@ -15,7 +15,7 @@ from storage import conditions, model
 ABSENT = frozenset({
     "GetBucketEncryption", "GetBucketLifecycleConfiguration",
     "GetBucketOwnershipControls", "GetBucketPolicy", "GetBucketReplication",
-    "GetBucketWebsite", "GetObjectLockConfiguration", "GetPublicAccessBlock",
+    "GetBucketWebsite", "GetPublicAccessBlock",
 })  # fmt: skip
 """Configurations that clients ask for before they work; no bucket has one."""
 
@@ -356,7 +356,9 @@ def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
         ("x-amz-grant-read", "id=x"),
         ("x-amz-server-side-encryption", "aws:kms"),
         ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
-        ("x-amz-object-lock-mode", "GOVERNANCE"),
+        ("x-amz-mfa", "serial 123456"),
+        ("x-amz-bypass-governance-retention", "true"),
+        ("x-amz-bucket-object-lock-enabled", "true"),
         ("x-amz-website-redirect-location", "/elsewhere"),
         ("x-amz-storage-class", "GLACIER"),
     ],

@@ -95,7 +95,7 @@ def test_metadata_and_tags_in_the_query_are_stored(
     [
         ({"ACL": "public-read"}, "x-amz-acl"),
         ({"ServerSideEncryption": "aws:kms"}, "x-amz-server-side-encryption"),
-        ({"ObjectLockMode": "GOVERNANCE"}, "x-amz-object-lock-mode"),
+        ({"WebsiteRedirectLocation": "/x"}, "x-amz-website-redirect-location"),
     ],
 )
 def test_what_is_not_done_is_refused_by_name_in_the_query_too(

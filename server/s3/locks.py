@@ -1,0 +1,123 @@
+"""face: object lock: the configuration of a bucket, retention and legal hold of a version.
+
+Storage judges in its transaction whether a retention may be changed and a version removed.
+"""
+
+from __future__ import annotations
+
+from server import asgi, calls
+from server.s3 import documents, engines, errors, guard, incoming, operations, wire
+from storage import locks, model
+
+
+async def get_object_lock_configuration(
+    services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    operation: operations.Target = call.value
+    bucket = services.buckets.get(operation.bucket)
+    if not bucket.object_lock:
+        raise errors.NotConfigured(
+            "ObjectLockConfigurationNotFoundError",
+            "Object Lock configuration does not exist for this bucket",
+            BucketName=operation.bucket,
+        )
+    body = wire.object_lock(locks.default_of(bucket.settings))
+    return asgi.Response(200, wire.XML_HEADERS, body)
+
+
+async def put_object_lock_configuration(
+    services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    operation: operations.PutObjectLockConfiguration = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    default = documents.parse_object_lock(data)
+    bucket = services.buckets.get(operation.bucket)
+    if bucket.kind == "table":
+        raise errors.TableBucketVerb(
+            "The objects of a table bucket have no versions: PutObjectLockConfiguration is not "
+            "offered.",
+            Method="PUT",
+            ResourceType="TABLE BUCKET",
+        )
+    await services.buckets.set_object_lock(operation.bucket, default, bucket_id=bucket.bucket_id)
+    return asgi.Response(200)
+
+
+async def get_object_retention(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    info = _find(services, call)
+    retention = locks.retention_of(info.attributes.headers)
+    if retention is None:
+        raise _not_locked()
+    headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
+    return asgi.Response(200, headers, wire.retention(retention))
+
+
+async def put_object_retention(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutObjectLock = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    retention = documents.parse_retention(data)
+    bucket, key = operation.bucket, operation.key
+    _find(services, call)
+
+    async def change(ruling: guard.Ruling) -> model.ObjectInfo:
+        return await services.objects.set_retention(
+            engines.bucket_of(ruling, bucket),
+            key,
+            retention,
+            version_id=operation.version_id,
+            bypass_governance=engines.may_bypass(services, call, bucket, key),
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        engines.authorise(services, call)
+
+    info = await engines.settle(call, bucket, key, change, judge=judge)
+    return asgi.Response(200, engines.version_shown(call, info))
+
+
+async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    info = _find(services, call)
+    legal_hold = locks.legal_hold_of(info.attributes.headers)
+    if legal_hold is None:
+        raise _not_locked()
+    headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
+    return asgi.Response(200, headers, wire.legal_hold(legal_hold))
+
+
+async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutObjectLock = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    legal_hold = documents.parse_legal_hold(data)
+    bucket, key = operation.bucket, operation.key
+    _find(services, call)
+
+    async def change(ruling: guard.Ruling) -> model.ObjectInfo:
+        return await services.objects.set_legal_hold(
+            engines.bucket_of(ruling, bucket),
+            key,
+            legal_hold,
+            version_id=operation.version_id,
+            expects=ruling.expects,
+        )
+
+    async def judge() -> None:
+        engines.authorise(services, call)
+
+    info = await engines.settle(call, bucket, key, change, judge=judge)
+    return asgi.Response(200, engines.version_shown(call, info))
+
+
+def _find(services: engines.S3Services, call: calls.Call) -> model.ObjectInfo:
+    """Return the version that a call is about, in a bucket that has object lock."""
+    operation: operations.GetObjectLock | operations.PutObjectLock = call.value
+    held = engines.ruling(call, operation.bucket, operation.key)
+    engines.check_lockable(engines.bucket_of(held, operation.bucket))
+    return engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+
+
+def _not_locked() -> errors.NotConfigured:
+    return errors.NotConfigured(
+        "NoSuchObjectLockConfiguration",
+        "The specified object does not have a ObjectLock configuration",
+    )
