@@ -18,7 +18,7 @@ import botocore.config
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.kit import rest, server, users
+from tests.kit import lakes, rest, server, users
 
 CREATE = [{"type": "assert-create"}]
 
@@ -227,6 +227,47 @@ def test_a_location_of_a_table_that_is_gone_is_refused_to_who_may_not_read_its_f
     assert read["Body"].read() == b"rows of bob's"
     with pytest.raises(ClientError, match="AccessDenied"):
         house.s3(user).get_object(Bucket="lake", Key=f"bob/{name}/data/f.parquet")
+
+
+def new_view(name: str) -> dict[str, Any]:
+    return {"name": name, "schema": lakes.SCHEMA, "view-version": lakes.VIEW_VERSION}
+
+
+def create_view(house: House, user: str, location: str) -> tuple[int, Any]:
+    body = {**new_view(name_of("v")), "location": location}
+    return house.user(user).ask("POST", "namespaces/alice/views", body)
+
+
+def set_location_of_view(house: House, user: str, location: str) -> tuple[int, Any]:
+    name = name_of("vl")
+    status, made = house.user("alice").ask("POST", "namespaces/alice/views", new_view(name))
+    assert status == 200, made
+    body = {"updates": [{"action": "set-location", "location": location}]}
+    return house.user(user).ask("POST", f"namespaces/alice/views/{name}", body)
+
+
+def register_view(house: House, user: str, location: str) -> tuple[int, Any]:
+    """Register a view's file that lies in the location already."""
+    _, made = house.root.ask("POST", "namespaces/alice/views", new_view(name_of("vr")))
+    key = location.removeprefix("s3://lake/") + f"/metadata/{name_of('v')}.metadata.json"
+    content = {**made["metadata"], "location": location, "view-uuid": str(uuid.uuid4())}
+    house.s3().put_object(Bucket="lake", Key=key, Body=json.dumps(content).encode())
+    body = {"name": name_of("r"), "metadata-location": f"s3://lake/{key}"}
+    return house.user(user).ask("POST", "namespaces/alice/register-view", body)
+
+
+@pytest.mark.parametrize("user", ["alice", "dave"])
+@pytest.mark.parametrize("removal", ["drop", "unregister"])
+@pytest.mark.parametrize("way", [create_view, set_location_of_view, register_view])
+def test_a_location_of_a_table_that_is_gone_is_no_views_of_who_may_not_read_its_files(
+    house: House, way: Way, removal: str, user: str
+) -> None:
+    name = name_of("gone")
+    before = house.gone(name, way=removal)
+    status, answer = way(house, user, f"s3://lake/bob/{name}")
+    assert (status, answer["error"]["type"]) == (403, "ForbiddenException"), answer
+    body = {"name": name, "metadata-location": before["metadata-location"]}
+    assert house.user("bob").ask("POST", "namespaces/bob/register", body)[0] == 200
 
 
 @pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
