@@ -715,9 +715,9 @@ class Standing(NamedTuple):
     until_ms: int
 
 
-class _Signed(NamedTuple):
-    """A version 4 signature that was read and not yet computed. A tuple, because it is made for
-    every signed request.
+class _Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A version 4 signature that was read and not yet computed. A Struct, because it is made for
+    every signed request: a third of what a named tuple costs.
 
     payload_hash: what takes its place in the canonical request, empty where the body's is to be
     computed. head: under which its claim can be remembered, empty if it is or should not be.
@@ -736,7 +736,7 @@ class _Signed(NamedTuple):
     presigned: presign.PresignV4 | None = None
 
 
-class _Verdict(NamedTuple):
+class _Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything that a right signature was computed of. Another request with an equal verdict and
     the same signature is right too.
 

@@ -6,8 +6,10 @@ The operations stand in `server.s3.rows`. Decides nothing; rules and engines do.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import urllib.parse
 from collections.abc import Awaitable
+from typing import Any, Final
 
 from server import asgi, calls, dispatch
 from server.access import decide
@@ -26,6 +28,11 @@ from server.s3 import (
 )
 from storage import errors as storage_errors
 from storage import opening
+
+PLAIN_REMEMBERED: Final = 4096
+PLAIN_PATH_BYTES_MAX: Final = 1024
+"""How many requests without a query and without a header of S3's are remembered as identified, and
+the longest path of one: objects are read again and again."""
 
 
 class S3Face:
@@ -63,21 +70,26 @@ class S3Face:
 
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the operation that a request means, with its value and rulings of its own."""
+        host_bucket = dispatch.bucket_of_host(request.host, self._domain)
         headers = fields.select_headers(request.headers.raw)
-        if request.query:
-            fields.take_headers_of_query(headers, request.pairs)
-        row, value = rows.TABLE.identify(
-            method=request.method,
-            raw_path=request.raw_path,
-            host_bucket=dispatch.bucket_of_host(request.host, self._domain),
-            pairs=request.pairs,
-            headers=headers,
-        )
-        operation = row.operation
-        owner = headers.get("x-amz-expected-bucket-owner")
-        source_owner = headers.get("x-amz-source-expected-bucket-owner")
-        if owner is not None or source_owner is not None:
-            operation = self._expecting(row, owner, source_owner)
+        if not headers and not request.query and len(request.raw_path) <= PLAIN_PATH_BYTES_MAX:
+            row, value = _identify_plain(request.method, request.raw_path, host_bucket)
+            operation = row.operation
+        else:
+            if request.query:
+                fields.take_headers_of_query(headers, request.pairs)
+            row, value = rows.TABLE.identify(
+                method=request.method,
+                raw_path=request.raw_path,
+                host_bucket=host_bucket,
+                pairs=request.pairs,
+                headers=headers,
+            )
+            operation = row.operation
+            owner = headers.get("x-amz-expected-bucket-owner")
+            source_owner = headers.get("x-amz-source-expected-bucket-owner")
+            if owner is not None or source_owner is not None:
+                operation = self._expecting(row, owner, source_owner)
         if b"origin" in request.headers.joined:
             operation = self._crossing(operation)
         return calls.Call(operation, value, request, guard.Rulings(self._guard))
@@ -154,3 +166,13 @@ class S3Face:
             return outcome if isinstance(outcome, asgi.Response) else await outcome
 
         return dataclasses.replace(operation, handler=check_and_handle)
+
+
+@functools.lru_cache(PLAIN_REMEMBERED)
+def _identify_plain(
+    method: str, raw_path: bytes, host_bucket: str | None
+) -> tuple[routes.S3Row, Any]:
+    """Return the row and the value of a request that is nothing but a method and a path."""
+    return rows.TABLE.identify(
+        method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=(), headers={}
+    )

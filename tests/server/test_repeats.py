@@ -229,3 +229,24 @@ def test_what_is_remembered_is_bounded_and_what_repeats_stays():
         assert remembered.find(b"often") is often
         assert len(remembered._young) + len(remembered._old) <= 10
     assert remembered.find(b"0") is None
+
+
+def test_one_path_means_what_the_rest_of_the_request_says(house):
+    def get(method="GET", path="/raw/k", host=HOST, **headers):
+        prepared = requesting.signed(
+            method, f"http://{host}{path}", headers.items(), at_ms=house.clock.now_ms, **KEYS
+        )
+        answer = house.send(method, path, {**dict(prepared.headers.items()), "host": host})
+        return answer.status, answer.body
+
+    for _ in range(2):
+        assert get() == (200, b"first")
+        assert get(range="bytes=1-2") == (206, b"ir")
+        assert get(path="/raw/k?tagging")[1].endswith(b"<TagSet></TagSet></Tagging>")
+        assert get(method="HEAD") == (200, b"")
+        assert get(path="/k", host="raw.localhost") == (200, b"first")
+        assert get(path="/k")[0] == 404
+        assert get(**{"if-none-match": "*"})[0] == 304
+        assert get(**{"x-amz-expected-bucket-owner": "123456789012"})[0] == 403
+    assert get(method="DELETE")[0] == 204
+    assert get()[0] == 404
