@@ -1,9 +1,8 @@
-"""rule: whether a body is what its name says: the strict half of a table bucket's layout rules.
+"""rule: checks that a body has the format of its key: the content rules of a strict table bucket.
 
-Formats are known by their first and last bytes; a metadata file is read whole, because it must also
-be the metadata of the table that owns the place. Files of encrypted tables may be streams of
-ciphertext instead, wherever Avro, Puffin or JSON stands otherwise. Judges only keys that passed
-`layout.judge`, and never opens anything.
+Formats are recognised by their first and last bytes. A metadata file is read whole, because it must
+also be the metadata of the table that owns the location. Files of encrypted tables may be streams
+of ciphertext in place of Avro, Puffin or JSON. Keys must have passed `layout.judge`. Opens no file.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import msgspec
 from catalog import layout, properties
 
 EDGE_BYTES: Final = 4
-"""How many bytes of either end `check_content` looks at."""
+"""Bytes of either end that `check_content` reads."""
 
 HINT_BYTES_MAX: Final = 64
 METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
-"""Of a metadata file, decompressed: as much as can be registered."""
+"""Largest metadata file, decompressed: that of a registration."""
 FACT_BYTES_MAX: Final = 8 * 1024
-"""Of what is looked at in a metadata file: its version, uuid or location."""
+"""Longest version, uuid or location in a metadata file that is read."""
 
 FORMAT_VERSIONS: Final = (1, 2, 3, 4)
 
@@ -42,7 +41,7 @@ _NOTHING: Final = msgspec.Raw(b"null")
 
 
 class _Said(msgspec.Struct, frozen=True, rename="kebab"):
-    """What is looked at of a metadata file. Decoding passes over the rest, however long it is."""
+    """The members of a metadata file that are checked. The decoder skips all others."""
 
     format_version: msgspec.Raw = _NOTHING
     table_uuid: msgspec.Raw = _NOTHING
@@ -52,7 +51,7 @@ class _Said(msgspec.Struct, frozen=True, rename="kebab"):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetadataOwner:
-    """Who has the location that a metadata file lies below. uuid: None before its first."""
+    """The table that owns a metadata file's location. uuid: None before its first metadata."""
 
     kind: Literal["table", "view"]
     uuid: str | None
@@ -60,7 +59,7 @@ class MetadataOwner:
 
 
 def whole_bytes_max(key: str) -> int:
-    """Return up to which size `check_content` wants the whole body of key; 0 for its ends alone."""
+    """Return the largest body of key that `check_content` needs whole; 0 if its ends suffice."""
     if key.endswith(_HINT):
         return HINT_BYTES_MAX
     return METADATA_BYTES_MAX if key.endswith((".metadata.json", ".metadata.json.gz")) else 0
@@ -78,9 +77,9 @@ def check_content(
 ) -> None:
     """Raise LayoutRefused (content-magic, content-metadata) if the body does not fit its name.
 
-    head, tail: its first and last EDGE_BYTES, or all there is. whole: what `whole_bytes_max` asks
-    for; a longer body is refused without it. owner: of the known location that key lies below, if
-    there is one.
+    head, tail: its first and last EDGE_BYTES, or the whole of a shorter body. whole: the body, if
+    `whole_bytes_max` needs it; a longer body is refused without it. owner: of the location that key
+    lies below, None if there is none.
     """
     if kind == "scratch":
         return

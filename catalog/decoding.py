@@ -1,11 +1,10 @@
 """engine: manifests, their lists and metadata decoded: small ones here, larger ones in a child.
 
-Decoding thousands of entries holds the interpreter for a tenth of a second; in a thread that stalls
-every other request, in a process of its own it does not. What is small is decided by what a file
-decompresses to, not by its own size: 2 KiB may hold 400,000 entries. Of a metadata file the child
-says what lies where, and its parts are decoded here one by one. The child, `decoding_child`,
-is started at first use, gets bytes and gives bytes, has a bound of memory and time, and ends when
-its socket does. Knows no index and no path.
+Decoding thousands of entries holds the interpreter for a tenth of a second, even in a thread, and
+stalls every other request; a child process does not. A file is small by its decompressed size: 2
+KiB may hold 400,000 entries. For a metadata file the child returns the offsets of its parts, which
+are decoded here one by one. The child, `decoding_child`, is started at first use, has a bound of
+memory and of time, and ends when its socket closes. It gets no index and no path.
 
 A child may be killed for reasons that have nothing to do with the file, so the first end of it
 raises DecodingInterrupted: the caller may try again. A file in whose decoding it ends twice is
@@ -29,24 +28,24 @@ from catalog.metadata import errors as metadata_errors
 from server import children
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""What is tried here first; a larger file goes to the child at once."""
+"""Files up to this size are first tried on the event loop; larger ones go to the child."""
 
 SECONDS_MAX: Final = 60.0
 
 WRITTEN_AT_ONCE: Final = 1024 * 1024
-"""What of a file is handed to the child before other requests get their turn."""
+"""Bytes that are written to the child between two turns of the event loop."""
 
 DEATHS_MAX: Final = 2
-"""Ends of the child while it decodes one file, after which the file is refused."""
+"""A file is refused after so many ends of the child while it decodes the file."""
 DEATHS_KEPT_SECONDS: Final = 600.0
 DEATHS_KEPT_MAX: Final = 256
-"""Files for which this is remembered."""
+"""Files whose ends of the child are remembered."""
 
 READ_AHEAD_BYTES: Final = 1024 * 1024
 
 
 class ManifestDecoder(Protocol):
-    """Decodes manifests and their lists off the event loop, or on it."""
+    """Decodes manifests and manifest lists."""
 
     async def decode(
         self, data: bytes, manifest: manifests.ManifestFile
@@ -70,7 +69,7 @@ class ChildDecoder:
 
     @property
     def process_id(self) -> int | None:
-        """The child's, while there is one."""
+        """The child's process id, None while there is no child."""
         return None if self._child is None else self._child.process.pid
 
     async def decode(
@@ -95,7 +94,7 @@ class ChildDecoder:
         return await self._decoded(Work.MANIFEST_LIST, b"", data, manifests.unpack_manifests)
 
     async def decode_metadata(self, data: bytes, *, is_foreign: bool) -> model.TableMetadata:
-        """Return large table metadata, decoded in steps; that of a client is checked wholly.
+        """Return large table metadata, decoded in steps. is_foreign: a client's, checked whole.
 
         Raises InvalidMetadata, Undecoded, DecodingInterrupted.
         """
@@ -134,7 +133,7 @@ class ChildDecoder:
             except manifests.InvalidManifest:
                 raise
             except BaseException:
-                await self._end()  # an answer that is not read would be taken for the next one
+                await self._end()  # the rest of its answer would be read as the next one
                 raise
         return decoded
 

@@ -1,10 +1,10 @@
 """engine: the child that decodes manifests and metadata: frames in, frames out, over a socket.
 
-Started as `python -m catalog.decoding_child FD`. A request says what to decode, and holds what the
-manifest list says of a manifest, and the file. The answer is one or more frames, each with a few
-hundred entries, or one frame with a complaint. Ends when its input does, so a dead server leaves no
-child behind; a file that takes more than MEMORY_BYTES_MAX is refused. Of a metadata file the
-answer says what lies where, in frames that are one value together. Opens nothing.
+Started as `python -m catalog.decoding_child FD`. A request has the type of the file, the manifest's
+entry in its manifest list, and the file's bytes. The answer is one or more frames, each with a few
+hundred entries, or one frame with a complaint. The answer for a metadata file is one value in
+several frames: the offsets of its parts. The child ends when its socket closes, so it does not
+outlive the server. It refuses a file that takes more than MEMORY_BYTES_MAX, and opens no file.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from catalog.metadata import contents
 from catalog.metadata import errors as metadata_errors
 
 REQUEST = struct.Struct(">BIQ")
-"""What to decode, and the lengths of what is known of the file and of the file."""
+"""The type of the file, the length of its manifest list entry, and its own length."""
 ANSWER = struct.Struct(">BQ")
-"""What the frame is, and its length."""
+"""The type of the frame, and its length."""
 ENTRIES_PER_FRAME: Final = 500
-"""What the server unpacks at once: some milliseconds."""
+"""Entries that the server unpacks in one call: some milliseconds."""
 METADATA_FRAME_BYTES: Final = 8 * 1024
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Packed entries of one file."""
+"""Largest packed answer for one file."""
 MEMORY_BYTES_MAX: Final = 3 * 1024 * 1024 * 1024
-"""Address space; what a file within `avro.ISOLATED` takes at most, with the libraries."""
+"""Address space of the child: enough for any file within `avro.ISOLATED`, and the libraries."""
 
 
 class Work(enum.IntEnum):
-    """What a request's file is."""
+    """The type of a request's file."""
 
     MANIFEST = 0
     MANIFEST_LIST = 1
@@ -48,7 +48,7 @@ class Work(enum.IntEnum):
 
 
 class Frame(enum.IntEnum):
-    """What a frame of the answer is."""
+    """The type of a frame of the answer."""
 
     COMPLAINT = 0
     MORE = 1
@@ -114,7 +114,7 @@ def _answer(answers: BinaryIO, frame: Frame, content: bytes) -> None:
 
 
 def limit_memory() -> None:
-    """Let allocations fail beyond MEMORY_BYTES_MAX, where the system can say so."""
+    """Let allocations fail beyond MEMORY_BYTES_MAX, where the system supports it."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     bytes_max = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(hard, MEMORY_BYTES_MAX)
     with contextlib.suppress(OSError, ValueError):  # macOS does not bound address space

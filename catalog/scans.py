@@ -1,9 +1,9 @@
 """engine: which files a query of one snapshot has to read, and what is deleted from them.
 
-Manifest lists and manifests never change, so what they decode to is kept, bounded, by their bodies
-and what their entries inherit; every use opens the file for its reader, cached or not. Planning
-sees one snapshot from its manifest list on, whatever is committed meanwhile. Never opens a data
-file: the tasks name them, and they are opened by the same reader.
+Manifest lists and manifests never change, so their decoded entries are cached, up to a bound of
+bytes. The key is the file's body and the values that its entries inherit. Every use opens the file
+for its reader, cached or not. A plan reads one snapshot, whatever is committed meanwhile. No data
+file is opened here: the tasks name them, and the same reader opens them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 
 CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 ENTRY_BYTES: Final = 1_200
-"""What an entry takes in memory beside its metrics."""
+"""Memory of an entry without its metrics."""
 
 READS_AT_ONCE_MAX: Final = 4
 CHUNK_ENTRIES: Final = 250
-"""Entries looked at without a pause: some milliseconds when their metrics are unpacked."""
+"""Entries that are filtered between two turns of the event loop: some milliseconds."""
 
 MANIFEST_COST_ENTRIES: Final = 5
-"""What a manifest costs beside its entries, in entries."""
+"""The cost of a manifest without its entries, in entries."""
 
 HEADER_BYTES_MAX: Final = 256 * 1024
-"""How far the header of a manifest may reach where nothing else of it is read."""
+"""Bytes that are read of a manifest when only its header is needed."""
 READ_HERE_BYTES_MAX: Final = 256 * 1024
-"""A manifest or list up to here is read on the event loop, a larger one in a thread."""
+"""Manifests and lists up to this size are read on the event loop, larger ones in a thread."""
 
 MANIFESTS_AT_ONCE: Final = 32
-"""Manifests that are asked for before other requests get their turn."""
+"""Manifests that are opened between two turns of the event loop."""
 MANIFESTS_MAX: Final = 20_000
 LIVE_FILES_MAX: Final = 1_000_000
 """Files of one snapshot, in the manifests that a query reads: some 600 MiB."""
@@ -53,7 +53,7 @@ class FileTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScanPlan:
-    """What a query has to read. snapshot_id: None for a table that has none.
+    """The files that a query reads. snapshot_id: None for a table without snapshots.
 
     schema: that of the snapshot, decoded JSON. The counts tell what pruning was worth.
     """
@@ -67,7 +67,7 @@ class ScanPlan:
 
 
 class Scans:
-    """Plans scans. Owns nothing but caches of what never changes."""
+    """Plans scans. Its only state is a cache of immutable files."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Scans:
                 considered += len(live.entries)
                 for chunk in live.chunks:
                     if turns.are_over(len(chunk.entries)):
-                        await asyncio.sleep(0)  # other requests wait for one chunk at most
+                        await asyncio.sleep(0)  # other requests wait for at most one chunk
                     tasks += _tasks(chunk, filters, manifest.partition_spec_id, index)
         return ScanPlan(
             schema=schema,
@@ -144,8 +144,7 @@ class Scans:
     ) -> tuple[DataFile, ...] | None:
         """Return the live data files of a snapshot, None if it has more than files_max.
 
-        Where the manifest list says how many there are, no manifest is read to find that out.
-        Raises as `plan` does.
+        No manifest is read if the manifest list gives the number. Raises as `plan` does.
         """
         listed = [
             manifest
@@ -166,7 +165,7 @@ class Scans:
     async def check_readable(self, reader: readers.Reader, snapshot_id: int) -> None:
         """Raise ForeignFileRefused unless reader may read all manifests of a snapshot.
 
-        For what was kept of a snapshot that another reader may have read. Raises as `plan` does.
+        For cached results of a snapshot that another reader has read. Raises as `plan` does.
         """
         for number, manifest in enumerate(await self.manifests_of(reader, snapshot_id)):
             if manifest.has_live_files:
@@ -229,7 +228,7 @@ class Scans:
     async def entries_of(
         self, manifest: ManifestFile, reader: readers.Reader
     ) -> tuple[ManifestEntry, ...]:
-        """Return the live entries of a manifest, with all they inherit. Raises as `plan` does."""
+        """Return a manifest's live entries with their inherited values. Raises as `plan` does."""
         return (await self._read_manifest(manifest, reader)).entries
 
     async def _read_manifests(
@@ -256,7 +255,7 @@ class Scans:
     async def _read_some(
         self, part: Sequence[ManifestFile], reader: readers.Reader
     ) -> list[_Entries]:
-        """Return the live entries of some manifests; those that are not kept are read at once."""
+        """Return the live entries of some manifests; those not cached are read concurrently."""
         kept: list[_Entries | None] = []
         for manifest in part:
             file = self._files.open(reader.file(manifest.manifest_path))
@@ -277,7 +276,7 @@ class Scans:
         if kept is not None:
             return kept
         async with self._reads:
-            kept = self._cache.get(file, inherited)  # another query may have read it meanwhile
+            kept = self._cache.get(file, inherited)  # another query may have cached it meanwhile
             if kept is None:
                 data = await self._read(file)
                 try:
@@ -287,7 +286,7 @@ class Scans:
                         f"{manifest.manifest_path}: {error}"
                     ) from error
                 kept = _Entries(tuple(live))
-                # compressed metrics unpack to some ten times their size
+                # compressed metrics take some ten times their size in memory
                 self._cache.put(file, kept, len(live) * ENTRY_BYTES + 10 * len(data), inherited)
             return kept
 
@@ -298,7 +297,7 @@ class Scans:
 
 
 def schema_of(table: TableMetadata, snapshot_id: int | None) -> Mapping[str, Any]:
-    """Return the schema a snapshot is read with: its own, or now's for the current state."""
+    """Return the schema a snapshot is read with: its own, or the table's for the current state."""
     if snapshot_id is not None:
         snapshot = table.snapshot(snapshot_id)
         schema = None if snapshot is None else table.schema(snapshot.get("schema-id", -1))
@@ -315,21 +314,21 @@ def head_of(table: TableMetadata, branch: str = MAIN_BRANCH) -> int | None:
 
 
 def _inherited(manifest: ManifestFile) -> tuple[Any, ...]:
-    """Return what the entries of a manifest inherit; beside its body they depend on nothing."""
+    """Return the values that a manifest's entries inherit: with its body they determine them."""
     return (manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id)
 
 
 class _Turns:
-    """Counts what was looked at since other requests had their turn. Mutable.
+    """Counts the entries filtered since the last turn of the event loop. Mutable.
 
-    A turn of the event loop costs some ten microseconds: small plans take none.
+    A turn costs some ten microseconds, so a small plan takes none.
     """
 
     def __init__(self) -> None:
         self._entries = 0
 
     def are_over(self, entries: int) -> bool:
-        """Say whether others are to have a turn before so many entries more; count these."""
+        """Count further entries, and return whether other requests get a turn before them."""
         self._entries += entries + MANIFEST_COST_ENTRIES
         if self._entries <= CHUNK_ENTRIES + MANIFEST_COST_ENTRIES:
             return False
@@ -364,7 +363,7 @@ class _Filters:
         return filter_ is None or filter_.may_match_manifest(manifest)
 
     def choose(self, chunk: _Chunk, spec_id: int) -> list[bool]:
-        """Say of each entry's file, all of this spec, whether it may hold matching rows."""
+        """Return for each entry's file, all of this spec, whether it may hold matching rows."""
         files = [entry.data_file for entry in chunk.entries]
         chosen = self._metrics.choose(files, chunk.ranges)
         partitions = self._of_spec(spec_id)
@@ -377,7 +376,7 @@ class _Filters:
 
 
 class _Chunk:
-    """Some of a manifest's live entries, and what filters have found of their columns."""
+    """Some of a manifest's live entries, with the ranges of columns that filters have read."""
 
     __slots__ = ("entries", "ranges")
 
@@ -416,10 +415,10 @@ def _tasks(
 
 
 class _Cache:
-    """What was used last, up to a bound of bytes.
+    """Decoded files up to a bound of bytes, the least recently used dropped first.
 
-    Asked by an opened file, which is the proof that its reader may read it, and kept by the body,
-    whose blobs have ids that are used once: a file of the same name in another bucket is another.
+    A caller looks up an opened file, which proves that its reader may read it. The key is the
+    file's body: blob ids are used once, so a file of the same name in another bucket differs.
     """
 
     def __init__(self, bytes_max: int) -> None:

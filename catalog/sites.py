@@ -1,7 +1,7 @@
-"""engine: the place and the name of a new thing, found free in one reading of the index.
+"""engine: the location and the name of a new table or view, read free in one view of the index.
 
-Shared by tables and views, which have one space of names and one of locations. What is found is
-only true of that reading; the Batches that come of it expect it to be true still.
+Tables and views share one space of names and one of locations. The result holds only for that view;
+the Batches that are planned from it expect the same rows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from server.s3 import guard
 from storage import batch
 
 REQUESTED_LOCATION: Final = "requested_location"
-"""The setting of a table bucket: what becomes of a request for a location outside it."""
+"""The setting of a table bucket for requests of a location outside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """The place of a new table or view. location: as its metadata will spell it.
+    """The location of a new table or view. location: as its metadata will spell it.
 
-    object_uuid: the thing's, which a place staged before brings along. claim: what takes the place.
-    entry: the table that was made there without metadata, and is now given its first.
+    object_uuid: of the table or view; a staged create has one already. claim: takes the location.
+    entry: the table that was created there without metadata, and now gets its first.
     """
 
     holder: store.FoundNamespace
@@ -47,9 +47,9 @@ def find_site(
     permit: owners.Permit,
     reserved_until_ms: int = 0,
 ) -> Site:
-    """Return where a new thing goes: where its creator asks, or below its namespace.
+    """Return the site of a new table or view: the requested location, or one below its namespace.
 
-    A place that was ever used is taken again only when asked for and permitted.
+    A location that was used before is taken again only if it is requested and permitted.
     Raises InvalidLocation, and what permit raises.
     """
     namespace_id = holder.row.namespace_id
@@ -86,14 +86,14 @@ def find_site(
 
 
 def is_overriding(place: records.Place) -> bool:
-    """Say whether the server replaces locations that are asked for outside the table bucket."""
+    """Return whether the server replaces requested locations outside the table bucket."""
     return place.bucket.settings.get(REQUESTED_LOCATION) == "override"
 
 
 def overrides(place: records.Place, uri: object) -> bool:
-    """Say whether a location that a client asks for is one that the server replaces.
+    """Return whether the server replaces a requested location.
 
-    What is no text is left to be refused.
+    A value that is no text is not replaced, but refused later.
     """
     if not is_overriding(place) or not isinstance(uri, str):
         return False
@@ -125,9 +125,9 @@ def adopt(
     requested: str | None,
     now_ms: int,
 ) -> Site:
-    """Return the place of a table that was made without metadata, for its first.
+    """Return the site of a table that was created without metadata, for its first.
 
-    Its location and object uuid stay. Raises InvalidLocation if its creator asks for another place.
+    Its location and object uuid stay. Raises InvalidLocation if another location is requested.
     """
     pointer = entry.pointer
     location = pointer.location if requested is None else requested.rstrip("/")
@@ -170,9 +170,9 @@ def check_named(place: records.Place, location: str) -> None:
 def check_below(
     place: records.Place, path: str, metadata_location: str, *, kind: Literal["table", "view"]
 ) -> None:
-    """Raise InvalidMetadataFile unless a file lies where a thing at path has its metadata.
+    """Raise InvalidMetadataFile unless a file lies in the metadata folder below path.
 
-    There the file is the thing's from the commit on: it is not overwritten, and a DELETE hides it.
+    From the commit on such a file is protected: it is not overwritten, and a DELETE hides it.
     """
     key = locations.path_in(metadata_location, table_bucket=place.table_bucket) or ""
     home = locations.format_uri(place.table_bucket, path)
@@ -201,7 +201,7 @@ def check_name_free(
     *,
     kind: Literal["table", "view"],
 ) -> None:
-    """Raise TableAlreadyExists or ViewAlreadyExists if the name of a new thing is taken."""
+    """Raise TableAlreadyExists or ViewAlreadyExists if a new table's or view's name is taken."""
     name = ident.dotted()
     same_name = "" if kind == "table" else " with same name"
     if catalog.find_pointer(reading, place, "table", ident) is not None:
@@ -227,5 +227,5 @@ def check_rename_free(
 
 
 def hyphenated(new_id: str) -> str:
-    """Return 32 hexadecimal digits as a UUID is written."""
+    """Return 32 hexadecimal digits with the hyphens of a UUID."""
     return f"{new_id[:8]}-{new_id[8:12]}-{new_id[12:16]}-{new_id[16:20]}-{new_id[20:]}"

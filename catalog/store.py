@@ -1,10 +1,10 @@
-"""engine: what the catalog keeps: reading its rows, writing its Batches, and the metadata cache.
+"""engine: the catalog's rows and metadata files: reading, writing Batches, caching metadata.
 
-Every read goes to the index; the one cache holds metadata by its location, which never changes.
-Every write is planned on what the index holds at that moment and commits only if that still
-stands; if not, it is planned again. Writers of one key queue up here first, because a plan that
-is bound to lose costs as much as one that wins. A plan raises the catalog's facts; what index
-and disk raise becomes CommitStateUnknown unless it says for certain that nothing happened.
+Every read goes to the index; the cache holds metadata files by location, which are immutable. Every
+write is planned on the current rows, and its Batch expects these rows; if one has changed, the
+write is planned again. Writers of the same key queue first, because a plan that fails costs as much
+as one that succeeds. A plan raises the catalog's errors. An error of the index or the disk becomes
+CommitStateUnknown unless it is certain that nothing was written.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from storage import batch, blobs, buckets, index, model, objects
 from storage import errors as storage_errors
 
 ATTEMPTS_MAX: Final = 20
-"""Times a write is planned anew because another writer came first."""
+"""How often a write is planned, if other writers keep changing its rows."""
 
 COMMITS_HELD_SECONDS_MAX: Final = 1.0
-"""How long a commit waits for a batch of the sweep of tables that commits came before."""
+"""How long a commit waits for a batch of the sweep of tables."""
 
 METADATA_BYTES_MAX: Final = 128 * 1024 * 1024
-"""What is read, unpacked: more than a commit may lead to, so that tables of older folders stay
-readable. Copying so much once takes the interpreter for some 50 milliseconds."""
+"""Largest metadata file that is read, unpacked. It is larger than a new one may be, so that tables
+of older folders stay readable. Copying it once holds the interpreter for some 50 milliseconds."""
 NEW_METADATA_BYTES_MAX: Final = 40 * 1024 * 1024
-"""What a commit or a registration may lead to: the cache holds it."""
+"""Largest metadata file that a commit or a registration may produce: the cache holds it."""
 INLINE_METADATA_BYTES_MAX: Final = 1024 * 1024
 VIEW_METADATA_BYTES_MAX: Final = 2 * 1024 * 1024
 VIEW_VALUES_MAX: Final = 100_000
-"""A view's metadata, and JSON values of one that is registered: decoding it takes some tens of
-milliseconds at the most."""
+"""Largest metadata file of a view, and JSON values of a registered one: decoding takes at most some
+tens of milliseconds."""
 REPEATED_BYTES_MIN: Final = 64 * 1024
 """Smaller metadata files are written whole: about 150 snapshots."""
 SMALL_BYTES: Final = 1024 * 1024
 SMALL_VALUES_MAX: Final = 50_000
-"""Metadata of up to so many bytes and JSON values is decoded where it is asked for, in some 20
+"""Metadata of up to so many bytes and JSON values is decoded on the event loop, in some 20
 milliseconds; larger metadata in a child process."""
 SMALL_GZIP_BYTES: Final = 64 * 1024
 LARGE_READS_MAX: Final = 2
-"""How many larger ones are read and decoded at a time; each takes several times its size."""
+"""Larger files that are read and decoded at a time; each takes several times its size."""
 CACHE_BYTES_MAX: Final = 128 * 1024 * 1024
 CACHE_OVERHEAD: Final = 3
-"""A decoded table holds about this many times its file's bytes."""
+"""Memory of decoded metadata, in multiples of its file's size."""
 
 NAMES_AT_ONCE: Final = 2_000
-"""Names of a listing that are read before other requests get their turn."""
+"""Names of a listing that are read between two turns of the event loop."""
 NAMES_JUDGED_AT_ONCE: Final = 200
-"""Names that a principal's policies are asked about before other requests get their turn."""
+"""Names that policies are evaluated for between two turns of the event loop."""
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
 
@@ -81,10 +81,10 @@ class LoadedMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
-    """What a write comes to if batch goes through; None means there is nothing to change.
+    """A planned write. result: returned once batch is durable. batch None: nothing changes.
 
-    files: bodies already on disk that only this batch would name. cached: what it makes readable,
-    by bucket id.
+    files: bodies already on disk that only this batch names. cached: the metadata files that it
+    makes readable, by bucket id.
     """
 
     result: Result
@@ -94,7 +94,7 @@ class Planned(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
 
 
 class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace's row as stored and as it reads. key: in POINTERS."""
+    """A namespace's row, stored and decoded. key: in POINTERS."""
 
     namespace: idents.Namespace
     key: bytes
@@ -103,12 +103,12 @@ class FoundNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> commit.ParentNamespace:
-        """What a change that adds to the namespace expects."""
+        """The row that a change expects which adds to the namespace."""
         return commit.ParentNamespace(key=self.key, value=self.value)
 
 
 class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
-    """A table's or view's row as stored and as it reads. namespace_id: of what holds it."""
+    """A table's or view's row, stored and decoded. namespace_id: of its namespace."""
 
     value: bytes
     pointer: records.Pointer
@@ -116,7 +116,7 @@ class FoundPointer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatalogStore:
-    """The catalog's rows and metadata files. Owns no state but caches of what never changes."""
+    """The catalog's rows and metadata files. Its only state are caches of immutable values."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class CatalogStore:
     # Reading.
 
     def place(self, table_bucket: str, reading: batch.Lookup | None = None) -> records.Place:
-        """Return where the rows of a table bucket are. Raises NoSuchWarehouse for what is none.
+        """Return where the rows of a table bucket are. Raises NoSuchWarehouse.
 
         reading: a view that is open already.
         """
@@ -162,7 +162,7 @@ class CatalogStore:
         return records.Place(bucket=info)
 
     def bucket(self, table_bucket: str) -> model.BucketInfo:
-        """Return a table bucket. Raises NoSuchWarehouse for what is none."""
+        """Return a table bucket. Raises NoSuchWarehouse, also for a general bucket."""
         return self.place(table_bucket).bucket
 
     def namespace_id(
@@ -184,7 +184,7 @@ class CatalogStore:
         if value is None:
             return None
         stored_id = records.decode_integer(value)
-        if reading.is_committed:  # what is undone never was
+        if reading.is_committed:  # an uncommitted id may be given to another namespace
             if len(self._namespace_ids) >= NAMESPACE_IDS_CACHED_MAX:
                 self._namespace_ids.clear()
             self._namespace_ids[place.bucket_id, namespace] = stored_id
@@ -193,7 +193,7 @@ class CatalogStore:
     def namespace_of(
         self, reading: batch.Lookup, place: records.Place, namespace_id: int
     ) -> idents.Namespace:
-        """Return the path that a namespace id stands for, whether it exists now or not."""
+        """Return the path of a namespace id, whether the namespace exists now or not."""
         cached = self._namespaces.get((place.bucket_id, namespace_id))
         if cached is not None:
             return cached
@@ -273,7 +273,7 @@ class CatalogStore:
     ) -> list[str]:
         """Return the names of a kind in one namespace, in UTF-8 byte order.
 
-        after: the name that the first one comes after. limit: how many at most.
+        after: only names after this one. limit: how many at most.
         """
         prefix = records.pointer_range(place, kind, namespace_id)
         start = prefix + after.encode("utf-8", "replace") + b"\x00" if after else prefix
@@ -290,9 +290,9 @@ class CatalogStore:
         *,
         after: str = "",
     ) -> Iterator[str]:
-        """Yield the names of a namespace after one of them, read as they are asked for.
+        """Yield the names of a namespace after one of them, read while the caller iterates.
 
-        Raises NoSuchWarehouse, NoSuchNamespace, between two names too.
+        Raises NoSuchWarehouse, NoSuchNamespace, also between two names.
         """
         while True:
             names = self._step(table_bucket, kind, namespace, after, NAMES_AT_ONCE)
@@ -326,9 +326,9 @@ class CatalogStore:
         limit: int,
         is_shown: Callable[[str], bool] | None = None,
     ) -> list[str]:
-        """Return up to limit names of a namespace, read in steps between which others are answered.
+        """Return up to limit names of a namespace, read in steps between turns of the event loop.
 
-        is_shown: says of each name whether it is among them; all are by default.
+        is_shown: returns whether a name is listed; by default all are.
         Raises NoSuchWarehouse, NoSuchNamespace.
         """
         listed: list[str] = []
@@ -340,14 +340,14 @@ class CatalogStore:
             if len(names) < wanted or len(listed) >= limit:
                 return listed[:limit]
             after = names[-1]
-            # Where names are left out, as many more are read as one step may judge.
+            # With is_shown, each step reads as many names as one turn may evaluate.
             wanted = min(at_once, limit - len(listed)) if is_shown is None else at_once
             await asyncio.sleep(0)
 
     def name_of_object(
         self, reading: batch.Reading, place: records.Place, object_uuid: str
     ) -> records.Name | None:
-        """Return where the thing with this uuid stands now, or None if it stands nowhere."""
+        """Return the present name of the table or view with this uuid, None if it was dropped."""
         try:
             key = records.uuid_key(place, object_uuid)
         except ValueError:
@@ -376,7 +376,7 @@ class CatalogStore:
             loaded = LoadedMetadata(location=location, data=data, table=metadata_model.decode(data))
         else:
             async with self._large_reads:
-                # A task that waited for the same file finds it in the cache.
+                # Another task that waited for the same file may have cached it.
                 cached = self._cache.get(place.bucket_id, location)
                 if cached is not None:
                     return cached
@@ -385,9 +385,9 @@ class CatalogStore:
         return loaded
 
     async def examine_metadata(self, location: str) -> metadata_model.TableMetadata:
-        """Return what a metadata file says, read in a thread and not kept in the cache.
+        """Return a metadata file's content, read in a thread and not cached.
 
-        For the sweep, which reads every retained one. Raises MetadataFileMissing, InvalidMetadata,
+        For the sweep, which reads every retained file. Raises MetadataFileMissing, InvalidMetadata,
         InvalidMetadataFile, DecodingInterrupted.
         """
         bucket = properties.plain_uri(location).removeprefix("s3://").partition("/")[0]
@@ -406,9 +406,9 @@ class CatalogStore:
     async def fetch_foreign(
         self, location: str, *, place: records.Place
     ) -> tuple[LoadedMetadata, batch.Batch]:
-        """Return table metadata that a client wrote, checked whole, and what expects it to stay.
+        """Return checked metadata that a client wrote, and the Batch that expects it unchanged.
 
-        Never from the cache: until a table points at it, the file may change. Raises
+        Not from the cache: until a table points to it, the file may change. Raises
         MetadataFileMissing, InvalidMetadataFile, InvalidMetadata, DecodingInterrupted.
         """
         info = self._find_file(location, place.table_bucket)
@@ -437,9 +437,9 @@ class CatalogStore:
     async def fetch_foreign_view(
         self, location: str, *, place: records.Place
     ) -> tuple[bytes, batch.Batch]:
-        """Return view metadata that a client wrote, and what expects the file to stay as read.
+        """Return view metadata that a client wrote, and the Batch that expects the file unchanged.
 
-        Raises MetadataFileMissing, InvalidMetadataFile for one that takes too much.
+        Raises MetadataFileMissing, InvalidMetadataFile for a file that is too large.
         """
         info = self._find_file(location, place.table_bucket)
         if info.size_bytes > VIEW_METADATA_BYTES_MAX:
@@ -465,7 +465,7 @@ class CatalogStore:
     def _read_small(
         self, location: str, info: model.ObjectInfo, bytes_max: int = METADATA_BYTES_MAX
     ) -> bytes | None:
-        """Return a file's JSON if it can be decoded here, or None."""
+        """Return a file's JSON if it is small enough for the event loop, else None."""
         compressed = is_compressed(location)
         if info.size_bytes > (SMALL_GZIP_BYTES if compressed else SMALL_BYTES):
             return None
@@ -498,7 +498,7 @@ class CatalogStore:
         await self._decoder.close()
 
     async def prepare_refs_only(self, location: str, table: metadata_model.TableMetadata) -> None:
-        """Make what `refs_only` returns; of large metadata in a thread."""
+        """Encode and cache the result of `refs_only`; of large metadata in a thread."""
         kept = self._refs_only.get(location)
         large = len(table.snapshots.text) > SMALL_BYTES
         if large and (kept is None or kept[0] is not table):
@@ -506,7 +506,7 @@ class CatalogStore:
             self._keep_refs_only(location, table, data)
 
     def refs_only(self, location: str, table: metadata_model.TableMetadata) -> bytes:
-        """Return the JSON of metadata with just the snapshots that branches and tags point at."""
+        """Return the JSON of metadata with only the snapshots that branches and tags point to."""
         kept = self._refs_only.get(location)
         if kept is not None and kept[0] is table:
             return kept[1]
@@ -547,7 +547,7 @@ class CatalogStore:
             raise missing from None
 
     def read_object(self, uri: str, *, bytes_max: int) -> bytes:
-        """Return the bytes of any object here. Raises InvalidCatalogRequest if it is not there."""
+        """Return the bytes of an object. Raises InvalidCatalogRequest if it does not exist."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         try:
             info = self.objects.head(bucket, key)
@@ -573,7 +573,7 @@ class CatalogStore:
     ) -> tuple[batch.Batch, tuple[model.Received, ...]]:
         """Return the Batch that names a new metadata file, and its body if it is on disk already.
 
-        data: the file's bytes as they are to be read. repeated: see `Objects.plan_put`.
+        data: the file's bytes. repeated: see `Objects.plan_put`.
         """
         key = locations.path_in(location, table_bucket=bucket.name)
         assert key, "a metadata file lies in its table bucket"
@@ -581,8 +581,8 @@ class CatalogStore:
             raise errors.InvalidCatalogRequest(
                 f"The metadata would be larger than {METADATA_BYTES_MAX} bytes"
             )
-        # The name is never used twice, so its hash is as good an ETag as the body's and costs
-        # nothing; the dash says, as for multipart objects, that it is not the body's MD5.
+        # The name is used once, so its hash is an ETag that needs no pass over the body. The dash
+        # marks it, as for multipart objects, as no MD5 of the body.
         etag = hashlib.blake2b(location.encode(), digest_size=16).hexdigest() + "-1"
         attributes = model.ObjectAttributes(
             headers={"content-type": "application/json"}, owner=owner, etag=etag
@@ -610,16 +610,16 @@ class CatalogStore:
     ) -> Result:
         """Carry a plan out and return its result, once it is durable.
 
-        plan: called again whenever another writer came first. keys: the POINTERS keys it changes;
-        writers of the same key take turns. Raises what plan raises; CommitFailed when it never got
-        through; DiskFull; CommitStateUnknown if the outcome is unknown.
+        plan: called again if a row that it expects has changed. keys: the POINTERS keys it changes;
+        writers of the same key take turns. Raises what plan raises; CommitFailed after ATTEMPTS_MAX
+        plans; DiskFull; CommitStateUnknown if the outcome is unknown.
         """
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
                 try:
                     planned = await plan()
                 except (errors.CatalogError, metadata_errors.MetadataError):
-                    raise  # a fact of its own, which every face can tell
+                    raise  # an error of its own, which every face maps
                 except Exception as error:
                     error.add_note(errors.NOTHING_WRITTEN)
                     raise
@@ -633,7 +633,7 @@ class CatalogStore:
                     await self._discard(planned.files)
                     continue
                 except storage_errors.CommitUnknown as error:
-                    # Nothing is removed: the transaction may have become durable after all.
+                    # Nothing is removed: the transaction may have become durable.
                     raise errors.CommitStateUnknown(
                         f"Whether the commit became durable is not known: {error}"
                     ) from error
@@ -650,8 +650,9 @@ class CatalogStore:
     async def decide(self, decision: batch.Decision[Result], *, makes_room: bool = False) -> Result:
         """Carry out a plan that is made inside the transaction, and return its result.
 
-        For plans that take microseconds: the writer thread runs them. Raises what decision raises;
-        CommitFailed if its idempotency key was used meanwhile; DiskFull; CommitStateUnknown.
+        Only for plans of microseconds, since the writer thread runs them. Raises what decision
+        raises; CommitFailed if its idempotency key was used meanwhile; DiskFull;
+        CommitStateUnknown.
         """
         if self._held is not None:
             await self._let_through()
@@ -666,9 +667,9 @@ class CatalogStore:
 
     @contextlib.contextmanager
     def commits_held(self) -> Iterator[None]:
-        """Let new commits wait, each for COMMITS_HELD_SECONDS_MAX at most; for one holder a time.
+        """Make new commits wait, each for at most COMMITS_HELD_SECONDS_MAX. One holder at a time.
 
-        Commits that are on their way to the index already still land.
+        Commits that were handed to the index before are still committed.
         """
         assert self._held is None, "one sweep runs at a time"
         self._held = asyncio.Event()
@@ -685,7 +686,7 @@ class CatalogStore:
                 await self._held.wait()
 
     async def tombstone(self, table_bucket: str, key: str, *, by: str) -> None:
-        """Give a file of a table up to the sweep. One that is gone already is no fault."""
+        """Write the tombstone of a table's file, for the sweep. An absent file is ignored."""
         await self.objects.tombstone(table_bucket, key, by=by)
 
     async def _discard(self, files: Sequence[model.Received]) -> None:
@@ -697,7 +698,7 @@ _KEY_BYTES_MAX = 511
 
 
 def _unchanged(info: model.ObjectInfo) -> batch.Batch:
-    """Return the Batch that writes nothing and expects an object to be as it was read."""
+    """Return the Batch that writes nothing and expects an object to be unchanged."""
 
     def check(reading: batch.Reading) -> Sequence[batch.Write]:
         try:
@@ -714,11 +715,11 @@ def _unchanged(info: model.ObjectInfo) -> batch.Batch:
 def find_repeated(
     base: LoadedMetadata | None, encoded: metadata_model.Encoded, *, table_bucket: str
 ) -> model.Repeated | None:
-    """Return what a new metadata file has in common with the one before: snapshots and their log.
+    """Return what a new metadata file shares with the one before: snapshots and their log.
 
     A commit on a table with 1,000 snapshots then writes 20 to 50 KB instead of 340: its CPU,
-    writer included, goes from 1,490 to 880 us (in process, 16 writers). Decided by the
-    bytes of both files, whatever their metadata says.
+    writer included, goes from 1,490 to 880 us (in process, 16 writers). The bytes of both files
+    are compared, whatever their metadata says.
     """
     if base is None or is_compressed(base.location):
         return None
@@ -739,12 +740,12 @@ def find_repeated(
 
 
 def is_compressed(location: str) -> bool:
-    """Say whether a metadata file is gzip, by either spelling of its name."""
+    """Return whether a metadata file is gzip, by either form of its name."""
     return location.endswith((".gz.metadata.json", ".metadata.json.gz"))
 
 
 def compress(data: bytes) -> bytes:
-    """Return a metadata file's bytes as gzip, the same for the same data."""
+    """Return data as gzip, always the same bytes for the same data."""
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
@@ -756,7 +757,7 @@ def _gunzip(data: bytes, location: str, bytes_max: int) -> bytes:
 
 
 def _gunzip_up_to(data: bytes, location: str, bytes_max: int) -> bytes | None:
-    """Return what gzip unpacks to, None if that is more than bytes_max or has no end."""
+    """Return unpacked gzip, None if it is larger than bytes_max or truncated."""
     decompressor = zlib.decompressobj(wbits=31)
     try:
         text = decompressor.decompress(data, bytes_max)
@@ -772,12 +773,12 @@ class _Turns:
         self.locks: dict[bytes, tuple[asyncio.Lock, int]] = {}
 
     def take(self, keys: Iterable[bytes]) -> _Turn:
-        """Return what is entered to hold all keys, each as soon as those before are done."""
+        """Return the context that waits for its turn at every key."""
         return _Turn(self.locks, keys)
 
 
 class _Turn:
-    """One writer's turn. A class, since a generator's context costs each commit twice as much."""
+    """One writer's turn. A class, because a generator's context costs twice as much per commit."""
 
     __slots__ = ("_held", "_keys", "_locks")
 
@@ -815,9 +816,10 @@ class _Turn:
 
 
 class _Cache:
-    """Metadata by bucket id and location, the least recently used going first.
+    """Metadata by bucket id and location, up to a bound of bytes, the least recently used first
+    to go.
 
-    Bounded by bytes. Bucket ids are never used twice, so a bucket made again starts empty here.
+    Bucket ids are used once, so a bucket that is created again has no entries here.
     """
 
     def __init__(self, bytes_max: int) -> None:

@@ -1,10 +1,10 @@
 """engine: tables: create, load, commit, drop, rename, register.
 
-A table is a pointer to a metadata file, and every change of it is one index transaction that swaps
-the pointer together with the new file, the log and whatever else must not be forgotten. A commit
-is planned on the newest pointer: its requirements are checked there, so a pointer that moved is a
-conflict only if a requirement says so. Files are named by uuids and never written twice; a table
-that is dropped keeps its place and its files, which only the sweep may free.
+A table is a pointer to a metadata file. Every change of a table is one index transaction, which
+replaces the pointer and writes the new file, the log record and all other rows of the change. A
+commit is planned on the newest pointer and checks its requirements there, so a pointer that moved
+is a conflict only if a requirement fails. Metadata files are named by uuids and never written
+twice. A dropped table keeps its location and its files; only the sweep frees them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from catalog.metadata import creation, filenames, reading
 from storage import batch
 
 STAGED_MS = 24 * 60 * 60 * 1000
-"""How long a staged create holds its place."""
+"""How long a staged create reserves its name and location."""
 
 FILES_CHECKED_AT_ONCE = 32
-"""Files named by metadata that rights are asked about before other requests get their turn."""
+"""Files that are checked for rights between two turns of the event loop."""
 
 METRICS_KEPT_MAX = 20
 METRICS_BYTES_MAX = 64 * 1024
@@ -46,12 +46,12 @@ METRICS_BYTES_MAX = 64 * 1024
 LoadedTable = commits.LoadedTable
 TableChange = commits.TableChange
 Also: TypeAlias = Callable[[str], batch.Batch]
-"""What happens together with a table's creation or not at all; given the table's object uuid."""
+"""Returns a Batch that is committed with a table's creation. Argument: the table's object uuid."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricsReport:
-    """A report of a client about a scan or a commit. report: JSON as it came."""
+    """A client's report about a scan or a commit. report: the JSON that the client sent."""
 
     received_at_ms: int
     principal: str
@@ -103,13 +103,13 @@ class Tables:
         return self._store.place(ident.table_bucket)
 
     def exists(self, ident: idents.TableIdent) -> bool:
-        """Say whether there is such a table. Raises NoSuchWarehouse."""
+        """Return whether the table exists. Raises NoSuchWarehouse."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
             return self._store.find_pointer(view, place, "table", ident) is not None
 
     def awaits_metadata(self, ident: idents.TableIdent) -> bool:
-        """Say whether there is such a table, made without metadata and without any to this day."""
+        """Return whether the table exists and was created without metadata and has none yet."""
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
             entry = self._store.find_pointer(view, place, "table", ident)
@@ -149,7 +149,10 @@ class Tables:
             return ident, self._pointers.entry(view, place, ident).pointer
 
     def taken(self, ident: idents.TableIdent, *, after: str = "") -> loads.LoadPage:
-        """Return which sources a table has taken in. Raises NoSuchTable, InvalidPageToken."""
+        """Return a page of the sources that a table has loaded.
+
+        Raises NoSuchTable, InvalidPageToken.
+        """
         place = self._store.place(ident.table_bucket)
         with self._store.index.view() as view:
             pointer = self._pointers.entry(view, place, ident).pointer
@@ -192,16 +195,16 @@ class Tables:
         receipt: receipts.Receipt | None = None,
         also: Also | None = None,
     ) -> LoadedTable:
-        """Create a table, or with stage only reserve its place and say what it would be.
+        """Create a table. With stage, only reserve its name and location, and return the result.
 
         schema, partition_spec, sort_order: decoded JSON as the client sent it. adopts: a table of
-        this name that was made without metadata gets its first, and keeps its place and uuid.
-        permit: is asked before a location is taken that has an owner or files. judge: is asked
-        about the table that is adopted, or made; None for a caller that has every right.
+        this name that was created without metadata gets its first metadata, and keeps its location
+        and uuid. permit: called before a location is taken that has an owner or files. judge:
+        called with the adopted or the new table; None for a caller with all rights.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, TableAlreadyExists,
         ViewAlreadyExists, BadUpdate.
         """
-        assert not (stage and also), "nothing happens together with what is only staged"
+        assert not (stage and also), "a staged create commits nothing else"
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
         requested = None if sites.overrides(place, location) else location
@@ -278,7 +281,7 @@ class Tables:
         via: str = "s3tables",
         also: Also | None = None,
     ) -> records.Pointer:
-        """Create a table that has a place but no metadata yet. Raises as `create` does."""
+        """Create a table with a location and no metadata. Raises as `create` does."""
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
         object_uuid = sites.hyphenated(self._store.new_id())
@@ -333,13 +336,13 @@ class Tables:
         check_file: owners.FileCheck | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
-        """Make a table of a metadata file that lies below the location which it names.
+        """Create a table from a metadata file that lies below the location that the file names.
 
-        overwrite: point a table of this name to the file instead of refusing; judge is asked of
-        that table. permit: is asked whether the caller may have the location, which has files at
-        the least. check_file: is asked of each file outside it that the metadata names.
+        overwrite: an existing table of this name gets the file instead of a refusal; judge is
+        called with that table. permit: called for the location, which has files. check_file: called
+        for each file outside the location that the metadata names.
         Raises NoSuchNamespace, TableAlreadyExists, ViewAlreadyExists, InvalidMetadataFile,
-        MetadataFileMissing, InvalidLocation for a place that belongs to another.
+        MetadataFileMissing, InvalidLocation for a location of another table or view.
         """
         idents.check_name(ident.name)
         place = self._store.place(ident.table_bucket)
@@ -400,7 +403,7 @@ class Tables:
         """Apply updates to a table if its requirements hold, and return the table after it.
 
         With the requirement assert-create, create it. Updates that change nothing commit nothing.
-        permit: is asked before a location is taken that has an owner or files. judge: as in
+        permit: called before a location is taken that has an owner or files. judge: as in
         `Commits.commit`.
         Raises NoSuchTable, RequirementFailed, BadUpdate, StaleSequenceNumber, LoadAlreadyTaken,
         InvalidLocation, InvalidProperty, CommitFailed, CommitStateUnknown.
@@ -439,8 +442,8 @@ class Tables:
     ) -> records.Pointer:
         """Point a table to a metadata file that a client wrote below the table's location.
 
-        version_token: of the pointer that the client's file continues. check_file: is asked of
-        each file outside the location that the metadata names.
+        version_token: of the pointer that the client's file continues. check_file: called for each
+        file outside the location that the metadata names.
         Raises NoSuchTable, StaleVersionToken, InvalidMetadataFile, MetadataFileMissing.
         """
         place = self._store.place(ident.table_bucket)
@@ -503,8 +506,8 @@ class Tables:
     ) -> None:
         """Drop a table. purge: the next sweep frees its files (`catalog.sweep`).
 
-        Without purge the sweep keeps what the table referenced for `dropped_table_days`.
-        No byte is freed here. Raises NoSuchTable, StaleVersionToken.
+        Without purge the sweep keeps the files that the table referenced for `dropped_table_days`.
+        Frees no bytes. Raises NoSuchTable, StaleVersionToken.
         """
         await self._pointers.drop(
             ident,
@@ -525,7 +528,7 @@ class Tables:
         judge: owners.Judge | None = None,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedTable:
-        """Forget a table but keep its files, to be registered elsewhere; return it as it was."""
+        """Remove a table, keep its files for another registration, and return the table."""
         place = self._store.place(ident.table_bucket)
 
         async def load(pointer: records.Pointer) -> LoadedTable:
@@ -569,7 +572,7 @@ class Tables:
         )
 
     async def report_metrics(self, ident: idents.TableIdent, report: bytes, *, by: str) -> None:
-        """Keep a client's report; the oldest of more than METRICS_KEPT_MAX go.
+        """Store a client's report, and delete the oldest beyond METRICS_KEPT_MAX.
 
         Raises NoSuchTable, InvalidCatalogRequest for one that is too large.
         """
@@ -590,7 +593,7 @@ class Tables:
     async def _foreign_file(
         self, place: records.Place, location: str
     ) -> tuple[store.LoadedMetadata, batch.Batch]:
-        """Return metadata that a client wrote, checked whole, and what expects it to stay."""
+        """Return checked metadata that a client wrote, and the Batch that expects it unchanged."""
         sites.check_named(place, location)
         file, unchanged = await self._store.fetch_foreign(location, place=place)
         commits.check_placement(file.table, place)
@@ -598,7 +601,7 @@ class Tables:
 
 
 async def _check_files(file: store.LoadedMetadata, check_file: owners.FileCheck | None) -> None:
-    """Ask check_file about the files outside its location that a metadata file names."""
+    """Call check_file for each file outside the table's location that its metadata names."""
     if check_file is None:
         return
     if len(file.data) > store.SMALL_BYTES:
@@ -619,7 +622,7 @@ def _permit_overwrite(
     ident: idents.TableIdent,
     standing: store.FoundPointer,
 ) -> None:
-    """Ask whether the caller may write to the very table that a register would overwrite."""
+    """Call permit for the location of the table that a register overwrites."""
     path = locations.path_in(standing.pointer.location, table_bucket=place.table_bucket)
     owner = owners.LocationOwner(
         object_uuid=standing.pointer.object_uuid,
@@ -635,7 +638,7 @@ def _together(also: Also | None, object_uuid: str) -> tuple[batch.Batch, ...]:
 
 
 def _keep_report(place: records.Place, object_uuid: str, row: bytes) -> batch.Derivation:
-    """Return the derivation that adds a report and takes the oldest away."""
+    """Return the derivation that adds a report and deletes the oldest ones."""
     prefix = records.object_prefix(place.bucket_id, object_uuid)
 
     def keep(reading: batch.Reading) -> list[batch.Write]:

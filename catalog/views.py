@@ -1,10 +1,10 @@
 """engine: views: create, load, replace, drop, rename, register.
 
-A view is a pointer to a metadata file, as a table is: both have one space of names and one of
-locations, and a change of either is one index transaction that swaps the pointer together with the
-new file and the log. A replacement is planned on the newest pointer, so two of them that come at
-once both take place. Files are named by uuids and never written twice; the sweep of tables frees
-those that no retained state names.
+A view is a pointer to a metadata file, as a table is. Tables and views share one space of names and
+one of locations. Every change of a view is one index transaction, which replaces the pointer and
+names the new file and the log record. A replacement is planned on the newest pointer, so two
+concurrent replacements are both applied. Metadata files are named by uuids and never written twice;
+the sweep of tables frees those that no retained state names.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from server import documents, limits
 from storage import batch
 
 SMALL_VIEW_BYTES: Final = 64 * 1024
-"""View metadata up to here is decoded and changed where it is asked for."""
+"""View metadata up to this size is decoded and changed on the event loop."""
 
 
 class LoadedView(msgspec.Struct, frozen=True, kw_only=True):
-    """A view as it stands. data: the metadata file's JSON, uncompressed."""
+    """A view with its metadata. data: the metadata file's JSON, uncompressed."""
 
     ident: idents.TableIdent
     pointer: records.Pointer
@@ -45,7 +45,7 @@ class LoadedView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metadata_location(self) -> str:
-        """Where the metadata lies."""
+        """The metadata file's URI."""
         return location_of(self.pointer)
 
 
@@ -93,7 +93,7 @@ class Views:
     ) -> LoadedView:
         """Create a view.
 
-        schema, view_version: decoded JSON as the client sent it. permit: is asked before a location
+        schema, view_version: decoded JSON as the client sent it. permit: called before a location
         is taken that has an owner or files.
         Raises InvalidName, InvalidLocation, InvalidProperty, NoSuchNamespace, ViewAlreadyExists,
         TableAlreadyExists, BadUpdate.
@@ -163,8 +163,8 @@ class Views:
     ) -> LoadedView:
         """Apply updates to a view if its requirements hold, and return the view after it.
 
-        Updates that change nothing commit nothing. permit: as in `create`. judge: is asked about
-        the view as it is found; None for a caller that has every right.
+        Updates that change nothing commit nothing. permit: as in `create`. judge: called with the
+        view before the change; None for a caller with all rights.
         Raises NoSuchView, RequirementFailed, BadUpdate, InvalidLocation, InvalidProperty,
         CommitFailed, CommitStateUnknown.
         """
@@ -222,11 +222,12 @@ class Views:
         permit: owners.Permit = owners.refuse,
         receipt: receipts.Receipt | None = None,
     ) -> LoadedView:
-        """Make a view of a metadata file that lies below the location which it names.
+        """Create a view from a metadata file that lies below the location that the file names.
 
-        permit: is asked whether the caller may have the location, which has files at the least.
+        permit: called for the location, which has files.
         Raises NoSuchNamespace, ViewAlreadyExists, TableAlreadyExists, InvalidMetadataFile,
-        MetadataFileMissing, InvalidMetadata, InvalidLocation for a place that belongs to another.
+        MetadataFileMissing, InvalidMetadata, InvalidLocation for a location of another table or
+        view.
         """
         idents.check_name(ident.name, "view")
         place = self._store.place(ident.table_bucket)
@@ -351,7 +352,7 @@ class Views:
         )
         done = commit.plan(place, [change], author=by, via=via, time_ms=now_ms)
         note = () if receipt is None else (receipt.plan(pointer=pointer),)
-        # First the claim on the location: it is checked before the view's file lies there.
+        # The claim on the location is checked before the view's file is written there.
         return store.Planned(
             result=LoadedView(ident=ident, pointer=pointer, data=data),
             batch=batch.merge((*extra, named, done, *note)),
@@ -360,7 +361,7 @@ class Views:
 
 
 def location_of(pointer: records.Pointer) -> str:
-    """Return where a view's metadata lies; a view is never without."""
+    """Return the URI of a view's metadata file. Raises IntegrityBroken if there is none."""
     if pointer.metadata_location is None:
         raise errors.IntegrityBroken(f"The view {pointer.object_uuid} has no metadata")
     return pointer.metadata_location
@@ -383,7 +384,7 @@ def _check_size(ident: idents.TableIdent, data: bytes) -> None:
 def _apply(
     data: bytes, requirements: Sequence[Any], updates: Sequence[Any], *, now_ms: int
 ) -> tuple[rules.ViewMetadata, rules.ViewMetadata]:
-    """Return the metadata in data, and what the updates make of it."""
+    """Return the metadata in data, and the metadata after the updates."""
     base = rules.decode(data)
     rules.check_view_requirements(base, requirements)
     return base, rules.apply_view_updates(base, updates, now_ms=now_ms)

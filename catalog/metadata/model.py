@@ -1,10 +1,10 @@
 """rule: table metadata v1 to v3 as a value: a decoded head, a history that stays JSON text.
 
-What a commit looks at (schemas, specs, refs, properties, counters) is decoded; snapshots and both
-logs keep the bytes they came in, joined, with an index by snapshot id made at first need. So a
-commit costs the same whether a table has ten snapshots or ten thousand, but for copying the text.
-Fields this release does not know survive a round trip, and integers are exact.
-Nothing here changes a value: `catalog.metadata.updates` derives new ones.
+The fields that a commit reads (schemas, specs, refs, properties, counters) are decoded. Snapshots
+and both logs stay JSON text, with an index by snapshot id that is built at first use, so a commit
+on ten thousand snapshots differs from one on ten only in the text that it copies. Unknown fields
+survive a round trip, and integers are exact. Nothing here changes a value:
+`catalog.metadata.updates` derives new ones.
 Source: Iceberg spec, Table Metadata Fields.
 """
 
@@ -25,16 +25,16 @@ PARTITION_ID_START = 1000
 """Partition field ids start here; a table without partition fields has 999 as its last one."""
 
 SNAPSHOTS_AT_ONCE = 500
+"""Snapshots that are decoded in one call when all are read: some milliseconds."""
 SPAN_BITS = 32
 SPAN_MASK = (1 << SPAN_BITS) - 1
-"""Snapshots that are decoded at once where all are: some milliseconds."""
 
 JOINED_BYTES_MIN = 32 * 1024
 """Snapshots of so many bytes are joined to what is encoded, since the encoder would copy them four
 times; encoding the parts apart takes 10 us more."""
 
 LOG_DISORDER_MAX_MS = 60_000
-"""How far a log's entry may lie before the one ahead of it: writers' clocks differ."""
+"""How much earlier than its predecessor a log entry may be: writers' clocks differ."""
 
 
 class _SnapshotId(msgspec.Struct):
@@ -56,7 +56,7 @@ _EMPTY_ARRAY = re.compile(rb"\[\s*\]")
 
 
 class JsonArray:
-    """A JSON array of objects that stays text. Immutable. What it was made of it need not parse."""
+    """A JSON array of objects that stays text. Immutable. `of` keeps the items it joins."""
 
     __slots__ = ("_items", "text")
 
@@ -85,7 +85,7 @@ class JsonArray:
         return array
 
     def extended(self, items: Iterable[bytes]) -> JsonArray:
-        """Return the array with more items at its end."""
+        """Return a new array with further items at its end."""
         added = b",".join(items)
         if not added:
             return self
@@ -134,9 +134,9 @@ class Snapshots:
         return self._spans
 
     def note_spans(self, parts: Iterable[Iterable[tuple[int, tuple[int, int]]]]) -> None:
-        """Take the index from someone who has made it of the same text.
+        """Take over an index that was built from the same text.
 
-        parts: of (id, (start, stop)) in the order of the text, each taken up at once.
+        parts: of (id, (start, stop)) in the order of the text.
         """
         spans: dict[int, int] = {}
         for part in parts:
@@ -163,10 +163,10 @@ class Snapshots:
         return None if text is None else _decode_any(text)
 
     def extended(self, added: Mapping[int, bytes]) -> Snapshots:
-        """Return these snapshots and more, whose ids must be new."""
+        """Return a new value with further snapshots. Their ids must be new."""
         spans = dict(self._indexed())
         start = len(self._text) - 1
-        # One copy: sums of large bytes make a new one at every sign, and memory for it.
+        # One copy: each `+` of large bytes would make another.
         parts: list[bytes | memoryview] = [memoryview(self._text)[:-1]]
         for snapshot_id, text in added.items():
             assert snapshot_id not in spans
@@ -193,7 +193,7 @@ class Snapshots:
         return self.only([kept for kept in self._indexed() if kept not in snapshot_ids])
 
     def only(self, snapshot_ids: Iterable[int]) -> Snapshots:
-        """Return the snapshots with these known ids, in the order given."""
+        """Return the snapshots with these ids, in this order. Each id must exist."""
         spans = self._indexed()
         return Snapshots.of({kept: self._text[_slice_of(spans[kept])] for kept in snapshot_ids})
 
@@ -306,7 +306,7 @@ def decode(data: bytes) -> TableMetadata:
     """Return the table metadata in an uncompressed metadata.json.
 
     Raises InvalidMetadata when the head is malformed or names a schema, spec or order it lacks.
-    What lies within snapshots and logs is looked at when it is needed; `check_history` does it now.
+    Snapshots and logs are not read here; `check_history` reads them.
     """
     try:
         raw = _decode_fields(data)
@@ -349,9 +349,9 @@ def encode_refs_only(metadata: TableMetadata) -> bytes:
 
 
 def check_history(metadata: TableMetadata) -> None:
-    """Check what decode leaves for later: snapshots, refs and logs agree with each other.
+    """Check what decode does not: that snapshots, refs and logs agree with each other.
 
-    Raises InvalidMetadata. For metadata that others wrote, before a table is made of it.
+    For metadata that a client wrote, before a table is created from it. Raises InvalidMetadata.
     """
     for name, ref in metadata.refs.items():
         if ref["snapshot-id"] not in metadata.snapshots:
@@ -367,7 +367,7 @@ def check_history(metadata: TableMetadata) -> None:
         raise errors.InvalidMetadata(
             f"Current snapshot ID does not match main branch ({current} != {main['snapshot-id']})"
         )
-    # Many at once: one by one, 20,000 snapshots would take a tenth of a second.
+    # Decoded in groups: one by one, 20,000 snapshots take a tenth of a second.
     ids = metadata.snapshots.ids
     numbered = (each for part in metadata.snapshots.parts() for each in _decode_numbers(part))
     for snapshot_id, entry in zip(ids, numbered, strict=True):
@@ -613,7 +613,7 @@ def _encode(metadata: TableMetadata, snapshots: Snapshots) -> Encoded:
         fields["last-sequence-number"] = metadata.last_sequence_number
     fields["last-updated-ms"] = metadata.last_updated_ms
     fields["last-column-id"] = metadata.last_column_id
-    if version == 1:  # readers of old know only the single ones
+    if version == 1:  # older readers read only the single ones
         fields["schema"] = metadata.current_schema()
         fields["partition-spec"] = metadata.default_spec()["fields"]
     fields["current-schema-id"] = metadata.current_schema_id
@@ -668,7 +668,7 @@ def _encode(metadata: TableMetadata, snapshots: Snapshots) -> Encoded:
 def encode_json(value: Any) -> bytes:
     """Return value as JSON text. Raises InvalidMetadata for what JSON of 64-bit numbers cannot say.
 
-    Unknown fields are kept as they come, so only here is it seen that one holds a larger number.
+    Unknown fields are kept as text, so a larger number in one is noticed only here.
     """
     try:
         return msgspec.json.encode(value)

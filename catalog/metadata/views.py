@@ -1,7 +1,7 @@
 """rule: view metadata, format version 1: a value, its updates and its requirement.
 
-A view is a list of versions, each one SQL text per dialect; versions that say the same share an
-id. Old versions are forgotten beyond the history size, never the current one.
+A view is a list of versions, each with one SQL text per dialect; identical versions share an id.
+Versions beyond the history size are removed, except the current one.
 Source: Iceberg view spec; Iceberg REST specification, ViewUpdate and ViewRequirement.
 """
 
@@ -175,7 +175,7 @@ def check_view_requirements(base: ViewMetadata, view_requirements: Sequence[Json
 
 
 class ViewDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A view in the making. entry: the log entry this request leaves, if it leaves one."""
+    """A view while updates change it. entry: the log entry of this request, if there is one."""
 
     view: ViewMetadata
     now_ms: int
@@ -197,7 +197,7 @@ ViewUpdate: TypeAlias = Callable[[ViewDraft, Json], ViewDraft]
 def apply_view_updates(
     base: ViewMetadata | None, updates: Sequence[Json], *, now_ms: int
 ) -> ViewMetadata:
-    """Return base with all updates applied, in order; base itself when none changed a thing.
+    """Return base with all updates applied, in order; base itself if none changed anything.
 
     base: None builds a new view. now_ms: Unix milliseconds. Raises BadUpdate.
     """
@@ -244,7 +244,7 @@ def _finished(draft: ViewDraft, base: ViewMetadata | None) -> ViewMetadata:
         return msgspec.structs.replace(view, version_log=log)
     kept = _newest_ids(view, kept_max)
     versions = tuple(one for one in view.versions if one["version-id"] in kept)
-    # A schema goes with the last version that has it, so that what is kept stays bounded.
+    # A schema is removed with the last version that has it, so their number stays bounded.
     expired = {one["schema-id"] for one in view.versions} - {one["schema-id"] for one in versions}
     return msgspec.structs.replace(
         view,
@@ -255,7 +255,7 @@ def _finished(draft: ViewDraft, base: ViewMetadata | None) -> ViewMetadata:
 
 
 def _newest_ids(view: ViewMetadata, count: int) -> set[int]:
-    """Return the ids of the current version and the newest others, count in all."""
+    """Return count ids: of the current version and of the newest others."""
     others = sorted(
         (
             one["version-id"]
@@ -343,7 +343,7 @@ def apply_remove_properties(draft: ViewDraft, update: Json) -> ViewDraft:
 
 
 def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
-    """Add a schema, or find the identical one; `-1` then means it in this request."""
+    """Add a schema, or find the identical one; `-1` names it for the rest of the request."""
     schema = schemas.check_schema(update.get("schema"), format_version=model.FORMAT_VERSION_MAX)
     identity = schemas.identity_of(schema)
     for earlier in draft.view.schemas:
@@ -360,7 +360,7 @@ def apply_add_schema(draft: ViewDraft, update: Json) -> ViewDraft:
 
 
 def apply_add_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
-    """Add a version, or find the one that says the same; `-1` then means it in this request."""
+    """Add a version, or find the identical one; `-1` names it for the rest of the request."""
     version = _check_version(reading.get_object(update, "view-version"))
     if version["schema-id"] == drafts.LAST_ADDED:
         if draft.last_schema_id is None:
@@ -397,7 +397,7 @@ def _check_version(version: Json) -> Json:
     for one in representations:
         representation = reading.check_object(one, what="view representation")
         if reading.get_text(representation, "type").lower() != "sql":
-            continue  # later kinds are kept as they came
+            continue  # unknown types are kept unchanged
         reading.get_text(representation, "sql")
         dialect = reading.get_text(representation, "dialect").lower()
         if dialect in dialects:
@@ -422,7 +422,7 @@ def _says_the_same(one: Json, other: Json) -> bool:
 
 
 def apply_set_current_view_version(draft: ViewDraft, update: Json) -> ViewDraft:
-    """Make a version current; the log tells since when."""
+    """Make a version current, with an entry in the version log."""
     version_id = reading.get_int(update, "view-version-id")
     if version_id == drafts.LAST_ADDED:
         if draft.last_version_id is None:

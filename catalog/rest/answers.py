@@ -1,8 +1,8 @@
-"""face: what is answered about a table: its metadata, where its files are, and keys for them.
+"""face: answers about tables and views: metadata, the location of files, and keys for them.
 
-The entity tag covers everything an answer depends on, the quarter of an hour of its keys included,
-so a client that gets "not modified" never goes on with keys that have ended. Answers to repeated
-requests are made anew from what the first one came to.
+The entity tag covers everything that an answer depends on, also the quarter of an hour for which
+its keys are issued, so a 304 never confirms keys that have expired. The answer to a repeated
+request is encoded from the stored outcome of the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from server import asgi, calls
 
 DELEGATION_HEADER: Final = "x-iceberg-access-delegation"
 ITEMS_AT_ONCE: Final = 2_000
-"""Items of a listing that are encoded before other requests get their turn."""
+"""Items of a listing that are encoded between two turns of the event loop."""
 
 Item = TypeVar("Item")
 
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 def answer_table(
     service: Service, call: calls.Call, loaded: LoadedTable, *, refs_only: bool = False
 ) -> asgi.Response:
-    """Return a table with everything a client needs to use it, or 304 if it has that already."""
+    """Return a table's metadata, settings and keys, or 304 if the client has them."""
     grant = service.credentials.grant(call.caller, loaded.ident, loaded.pointer)
     etag = _etag(service, call, loaded, grant, refs_only=refs_only)
     if wire.etag_matches(call.request.headers.get("if-none-match"), etag):
@@ -49,7 +49,7 @@ def answer_table(
         data=data,
         config=config,
         credentials=listed,
-        # A staged create does not exist yet, so no client can ask whether it has changed.
+        # A staged create does not exist yet, so no client can revalidate it.
         etag=None if loaded.metadata_location is None else etag,
     )
 
@@ -70,10 +70,10 @@ async def answer_listing(
 
 
 def answer_commit(call: calls.Call, loaded: LoadedTable) -> asgi.Response:
-    """Return what a commit answers: the table as it is now.
+    """Return the answer to a commit: the table after it.
 
-    Its entity tag is none that `answer_table` gives: a client that came back with it would keep
-    the keys of an older answer, which may have ended.
+    Its entity tag differs from those of `answer_table`: with the same tag a client would keep the
+    keys of an older answer, which may have expired.
     """
     assert loaded.metadata_location is not None, "a committed table has a metadata file"
     return wire.encode_commit(
@@ -84,16 +84,16 @@ def answer_commit(call: calls.Call, loaded: LoadedTable) -> asgi.Response:
 
 
 def answer_view(loaded: LoadedView) -> asgi.Response:
-    """Return a view. Its readers get no keys: what it selects from they load themselves."""
+    """Return a view, without keys: readers load the tables that it selects from."""
     return wire.encode_view(metadata_location=loaded.metadata_location, data=loaded.data)
 
 
 async def remembered_view(
     service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
 ) -> LoadedView:
-    """Return the view that an earlier request came to, whatever became of it since.
+    """Return the view after an earlier request, even if it was changed or dropped since.
 
-    Raises MetadataFileMissing once its file is gone.
+    Raises MetadataFileMissing if its file was deleted.
     """
     if row.pointer is None:
         raise errors.IntegrityBroken("A receipt about a view has no pointer")
@@ -101,7 +101,7 @@ async def remembered_view(
 
 
 def answer_unregistered(loaded: LoadedTable) -> asgi.Response:
-    """Return what is left of a table that the catalog has forgotten: its file and its bytes."""
+    """Return a table that was unregistered: the location and the content of its metadata file."""
     return wire.encode_table(
         metadata_location=loaded.metadata_location, data=loaded.data, config={}, etag=None
     )
@@ -110,9 +110,9 @@ def answer_unregistered(loaded: LoadedTable) -> asgi.Response:
 async def remembered(
     service: Service, ident: idents.TableIdent, row: records.IdempotencyRow
 ) -> LoadedTable:
-    """Return the table that an earlier request came to, whatever became of it since.
+    """Return the table after an earlier request, even if it was changed or dropped since.
 
-    Raises MetadataFileMissing once its file is gone.
+    Raises MetadataFileMissing if its file was deleted.
     """
     if row.pointer is None:
         raise errors.IntegrityBroken("A receipt about a table has no pointer")
@@ -127,14 +127,14 @@ async def remembered(
 
 
 async def no_content(_: records.IdempotencyRow) -> asgi.Response:
-    """Answer a repeated request whose answer has no body."""
+    """Answer a repeated request with an answer without a body."""
     return wire.no_content()
 
 
 def vend(
     service: Service, call: calls.Call, ident: idents.TableIdent, grant: credentials.FileGrant
 ) -> credentials.Vended:
-    """Return keys for a table's files and where those are, as the client reached us."""
+    """Return keys for a table's files, with URLs of the origin that the client used."""
     namespace = urllib.parse.quote(idents.format_namespace(ident.namespace), safe="")
     name = urllib.parse.quote(ident.name, safe="")
     return service.credentials.vend(
@@ -153,7 +153,7 @@ def _etag(
     *,
     refs_only: bool,
 ) -> str:
-    """Return the entity tag of an answer: of all that it depends on."""
+    """Return the entity tag of an answer: a hash of all that the answer depends on."""
     return wire.format_etag(
         loaded.etag_seed,
         "refs" if refs_only else "all",

@@ -17,7 +17,7 @@ from server import asgi, calls
 from server.access import model
 
 CHECKS_AT_ONCE: Final = 32
-"""Tables or files that are judged before other requests get their turn: some milliseconds."""
+"""Tables or files that are checked between two turns of the event loop: some milliseconds."""
 
 
 async def create_table(service: Service, call: calls.Call) -> asgi.Response:
@@ -56,7 +56,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
 
 
 async def register_table(service: Service, call: calls.Call) -> asgi.Response:
-    """Make a table of a metadata file."""
+    """Create a table from a metadata file."""
     values = wire.parse_object(call.body)
     ident = service.new_ident(call, values)
     metadata_location = reading.get_text(values, "metadata-location")
@@ -84,7 +84,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
 
 
 def load_table(service: Service, call: calls.Call) -> asgi.Response | Awaitable[asgi.Response]:
-    """Answer with a table's metadata, or that the client's is still right."""
+    """Answer with a table's metadata, or with 304 if the client has it."""
     snapshots = call.value.query.get("snapshots", "all")
     if snapshots not in ("all", "refs", ""):
         raise errors.MalformedJson(f"Invalid snapshots: {snapshots} is neither all nor refs")
@@ -170,7 +170,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
 
 
 async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
-    """Drop a table. With purgeRequested its files go with the next sweep."""
+    """Drop a table. With purgeRequested the next sweep frees its files."""
     ident = service.ident(call)
     purge = call.value.query.get("purgeRequested", "false").lower() == "true"
 
@@ -188,7 +188,7 @@ async def drop_table(service: Service, call: calls.Call) -> asgi.Response:
 
 
 async def table_exists(service: Service, call: calls.Call) -> asgi.Response:
-    """Answer whether there is such a table: one that could be loaded."""
+    """Answer whether the table exists and has metadata."""
     ident = service.ident(call)
     if service.tables.pointer(ident).metadata_location is None:
         raise catalog_errors.TableWithoutMetadata(f"Table does not have metadata: {ident.dotted()}")
@@ -196,7 +196,7 @@ async def table_exists(service: Service, call: calls.Call) -> asgi.Response:
 
 
 async def unregister_table(service: Service, call: calls.Call) -> asgi.Response:
-    """Forget a table, keep its files, and answer with what it was."""
+    """Remove a table, keep its files, and answer with the table."""
     ident = service.ident(call)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
@@ -228,7 +228,7 @@ async def load_credentials(service: Service, call: calls.Call) -> asgi.Response:
 
 
 async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
-    """Keep a client's report about a scan or a commit."""
+    """Store a client's report about a scan or a commit."""
     values = wire.parse_object(call.body)
     report_type = reading.get_text(values, "report-type")
     if report_type not in ("scan-report", "commit-report"):
@@ -248,7 +248,7 @@ def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
 async def _check_commit(
     service: Service, call: calls.Call, changes: Sequence[TableChange]
 ) -> Mapping[idents.TableIdent, tuple[model.Demand, ...]]:
-    """Check everything that a commit asks for: of its tables, and of the lists it has us read.
+    """Check the rights for a commit: on its tables, and on the lists of sources that it names.
 
     Return the demands of its tables.
     """
@@ -282,7 +282,7 @@ async def _check_files(
     Readers are checked again when they read. The engine refuses a location of another table.
     """
     requested = commits.requested_location(change.updates)
-    # A location in another bucket may be overridden: what lies there is none of the table's files.
+    # A location in another bucket may be overridden, so files there are not the table's own.
     prefix = f"s3://{change.ident.table_bucket}/"
     if requested is not None and not properties.plain_uri(requested).startswith(prefix):
         requested = None
