@@ -601,8 +601,12 @@ def _initcap(_: re.Match[str]) -> Kernel:
     def capitalised(text: str, delimiters: str) -> str:
         characters, is_first = [], True
         for character in text:
-            characters.append(character.upper() if is_first else character.lower())
-            is_first = character in delimiters
+            if character in delimiters:
+                characters.append(character)
+                is_first = True
+            else:
+                characters.append(character.upper() if is_first else character.lower())
+                is_first = False
         return "".join(characters)
 
     def function(texts: Any, delimiters: Any) -> Any:

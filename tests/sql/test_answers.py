@@ -163,6 +163,9 @@ def test_words_begin_after_the_documented_delimiters(tmp_path: Path) -> None:
             f"select initcap('{marks}')": (marks.replace("\\\\", "\\").title(),),
             "select initcap('o''clock a=b 1AB ÉTÉ')": ("O'clock A=b 1ab Été",),
             "select initcap('the QUICK-brown fox', '-')": ("The quick-Brown fox",),
+            "select initcap('apple is僉sweetandballIsROUND', '僉a b')": (
+                "aPple Is僉SweetaNdbaLlisround",
+            ),
             "select initcap('the QUICK fox', '')": ("The quick fox",),
             "select initcap(null), initcap('a', null)": (None, None),
         },
