@@ -548,6 +548,8 @@ def instants_of(local: Any, zone: str) -> Any:
     out is read with the offset before that, so that it comes out as much later as they leave out.
     """
     naive = pa.timestamp("us")
+    if zone == "UTC":  # without the machine's time zone database, which may be absent
+        return local.cast(pa.int64()).cast(pa.timestamp("us", zone))
     shown = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
     instants = shown.cast(pa.int64())
     offsets = pc.subtract(pc.local_timestamp(shown).cast(naive).cast(pa.int64()), instants)

@@ -178,9 +178,12 @@ def read_a_wide_table(place: stalls.Target) -> None:
         "select * from lake.wide.t",
         "describe table lake.wide.t",
         "select count(*) from lake.information_schema.columns",
+        "insert into lake.wide.t (c0, c4999) values (1, 2)",
+        "insert into lake.wide.t (c0, c4999) select c0 + 1, c4999 from lake.wide.t",
+        "select c0 + c4999, c77 from lake.wide.t where c7 is null order by c0",
     ):
         answer = connection.run(text)
-        assert answer["success"], str(answer)[:600]
+        assert answer["success"], (text, str(answer)[:600])
 
 
 def array_binds(names: int, values: int, text: str) -> dict[str, Any]:
