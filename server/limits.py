@@ -93,6 +93,10 @@ JOINED_BODY_BYTES_MAX: Final = 16 * 1024
 # Responses streamed from files.
 READ_BYTES: Final = 256 * 1024
 """One read and one write of a streamed body, after which other requests get a turn."""
+COPIED_BYTES: Final = 32 * 1024
+"""The same where the bytes pass through the process: with TLS, and behind another response."""
+TLS_HELD_BACK_BYTES_MAX: Final = 64 * 1024
+"""Of a response with TLS, what waits for the client beside the piece that is being sent."""
 WATCHED_BODY_BYTES_MIN: Final = 1024 * 1024
 """From this size on the client's disconnect is watched for while a body is streamed."""
 

@@ -139,6 +139,8 @@ class Connection(asyncio.Protocol):
         self._server.connections.add(self)
         self.transport = transport
         self.is_plain = transport.get_extra_info("sslcontext") is None
+        if not self.is_plain:
+            transport.set_write_buffer_limits(high=limits.TLS_HELD_BACK_BYTES_MAX)
         self._addresses = (
             _address(transport.get_extra_info("peername")),
             _address(transport.get_extra_info("sockname")),
@@ -211,6 +213,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        self._report()
 
     def resume_writing(self) -> None:
         self._write_paused = False

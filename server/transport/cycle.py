@@ -325,7 +325,8 @@ class Cycle:
         """
         stop = offset + count
         while offset < stop:
-            step_bytes = min(limits.READ_BYTES, stop - offset)
+            step_bytes = limits.READ_BYTES if self._direct else limits.COPIED_BYTES
+            step_bytes = min(step_bytes, stop - offset)
             if self._direct:
                 try:
                     sent = files.send_at(descriptor, offset, step_bytes, to=self._socket().fileno())

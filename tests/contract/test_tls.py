@@ -1,0 +1,131 @@
+"""A server with TLS, where bytes of bodies pass through the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore import config
+
+from server import limits
+from server.transport import connection
+from tests.kit import server as server_kit
+
+MIB = 1 << 20
+UNREAD = 200
+HEALTH = b"GET /_health HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def encrypted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[server_kit.Running, Path]]:
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    flags = ("--bucket", "raw", "--tls-cert", str(certificate), "--tls-key", str(key))
+    running = server_kit.start(folder / "data", *flags)
+    try:
+        yield running, certificate
+    finally:
+        assert running.stop() == 0
+
+
+def client(encrypted: tuple[server_kit.Running, Path]) -> Any:
+    running, certificate = encrypted
+    return boto3.client(
+        "s3",
+        endpoint_url=running.url,
+        region_name="us-east-1",
+        aws_access_key_id=running.access_key,
+        aws_secret_access_key=running.secret_key,
+        verify=str(certificate),
+        config=config.Config(retries={"total_max_attempts": 1}),
+    )
+
+
+def connect(encrypted: tuple[server_kit.Running, Path]) -> ssl.SSLSocket:
+    running, certificate = encrypted
+    bare = socket.socket()
+    bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    bare.settimeout(20)
+    bare.connect((running.host, running.port))
+    context = ssl.create_default_context(cafile=str(certificate))
+    return context.wrap_socket(bare, server_hostname="127.0.0.1")
+
+
+def test_a_large_object_is_stored_and_read_whole(
+    encrypted: tuple[server_kit.Running, Path],
+) -> None:
+    s3, body = client(encrypted), os.urandom(9 * MIB + 1)
+    s3.put_object(Bucket="raw", Key="whole", Body=body)
+    assert s3.get_object(Bucket="raw", Key="whole")["Body"].read() == body
+    part = s3.get_object(Bucket="raw", Key="whole", Range="bytes=70000-8000000")
+    assert part["Body"].read() == body[70_000:8_000_001]
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_what_is_no_request_is_answered_behind_the_requests_before_it(
+    encrypted: tuple[server_kit.Running, Path], count: int
+) -> None:
+    with connect(encrypted) as talk:
+        talk.sendall(HEALTH * count + b"no request\r\n\r\n" + b"x" * MIB)
+        answers = b""
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while not answers.endswith(connection.INVALID) and (data := talk.recv(65536)):
+                answers += data
+    assert answers.count(b"HTTP/1.1 200 OK\r\n") == count
+    assert answers.endswith(connection.INVALID)
+
+
+def resident_bytes(process_id: int) -> int:
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    (kib,) = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
+    return int(kib) * 1024
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_downloads_that_are_not_read_hold_little_memory_each(
+    encrypted: tuple[server_kit.Running, Path],
+) -> None:
+    """asyncio and uvloop let half a MiB wait for each by default."""
+    running, _ = encrypted
+    s3 = client(encrypted)
+    s3.put_object(Bucket="raw", Key="large", Body=bytes(8 * MIB))
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": "raw", "Key": "large"})
+    target = url.removeprefix(running.url)
+    request = f"GET {target} HTTP/1.1\r\nHost: {running.host}:{running.port}\r\n\r\n".encode()
+    talks: list[ssl.SSLSocket] = []
+    try:
+        talks += [connect(encrypted) for _ in range(UNREAD)]
+        before = resident_bytes(running.pid)
+        for talk in talks:
+            talk.sendall(request)
+        held, grown = 0, resident_bytes(running.pid) - before
+        while grown > held:  # until it does not grow any more
+            held = grown
+            time.sleep(1)
+            grown = resident_bytes(running.pid) - before
+        each_max = 2 * (limits.TLS_HELD_BACK_BYTES_MAX + limits.COPIED_BYTES)
+        assert held <= UNREAD * each_max, f"{held / MIB:.0f} MiB"
+        assert s3.get_object(Bucket="raw", Key="large")["ContentLength"] == 8 * MIB
+    finally:
+        for talk in talks:
+            talk.close()
