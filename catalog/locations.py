@@ -9,6 +9,7 @@ Never opens anything, and never checks access.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,11 +18,13 @@ from server.s3 import guard
 
 PATH_BYTES_MAX: Final = 400
 SUFFIX_CHARACTERS: Final = 8
+PATHS_REMEMBERED: Final = 1024
 
 _ESCAPED_IN_LEVEL = frozenset("./%?#*\\")
 _ESCAPED_IN_NAME = frozenset("/%?#*\\")
 
 
+@functools.lru_cache(PATHS_REMEMBERED)
 def namespace_path(namespace: idents.Namespace) -> str:
     """Return the one segment for a namespace's tables: its levels joined by dots.
 

@@ -1273,17 +1273,17 @@ def _plan_put(
         if added or change.removed
         else ()
     )
-    stored = records.encode(born.record(segments, before, bucket_row))
+    record = born.record(segments, before, bucket_row)
     writes: list[Write] = [
         *placing,
         *naming,
         *change.writes,
         *counting,
-        Put(store=Store.OBJECTS, key=address, value=stored),
+        Put(store=Store.OBJECTS, key=address, value=records.encode(record)),
     ]
     if before is not None and before.tombstoned_at_ms is not None:
         writes.append(Delete(store=Store.TOMBSTONES, key=address))
-    return records.object_info(bucket, key, stored), True, writes
+    return records.describe(bucket, key, record), True, writes
 
 
 def _plan_rewrite(

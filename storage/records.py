@@ -313,7 +313,11 @@ def object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
 
 
 def _object_info(bucket: str, key: str, value: bytes) -> ObjectInfo:
-    record = decode_object(value)
+    return describe(bucket, key, decode_object(value))
+
+
+def describe(bucket: str, key: str, record: ObjectRecord) -> ObjectInfo:
+    """Return the object of a record that was just made or decoded."""
     return ObjectInfo(
         bucket=bucket,
         key=key,

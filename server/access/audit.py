@@ -363,8 +363,9 @@ def _shown(value: Any) -> Any:
 
 def _dated(line: dict[str, Any]) -> dict[str, Any]:
     at_ms = line["at_ms"]
-    rest = {name: value for name, value in line.items() if name != "at_ms"}
-    return {"time": f"{_second(at_ms // 1000)}.{at_ms % 1000:03d}+00:00", **rest}
+    dated = {"time": f"{_second(at_ms // 1000)}.{at_ms % 1000:03d}+00:00", **line}
+    del dated["at_ms"]
+    return dated
 
 
 @functools.lru_cache(1)
