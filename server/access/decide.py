@@ -26,10 +26,14 @@ ACTIONS_REMEMBERED: Final = 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceSide:
-    """A resource's own policies. account: the account that owns it, None for the caller's."""
+    """A resource's own policies. account: the account that owns it, None for the caller's.
+
+    restricted: whether the policies allow nothing to callers outside of that account.
+    """
 
     policies: tuple[policies.CompiledPolicy, ...] = ()
     account: str | None = None
+    restricted: bool = False
 
 
 ResourceSides: TypeAlias = Callable[[model.Demand], ResourceSide]
@@ -44,11 +48,13 @@ def authorise(
     resource_policies: Iterable[policies.CompiledPolicy] = (),
     *,
     resource_account: str | None = None,
+    restricted: bool = False,
     now_ms: int | None = None,
 ) -> model.Decision:
     """Return whether principal may do the demanded action, and why.
 
-    resource_account: the resource's owner; None means the principal's own account.
+    resource_account: the resource's owner; None means the principal's own account. restricted: the
+    resource's policies allow nothing to another account, and nothing to an anonymous caller.
     now_ms: for the keys aws:CurrentTime and aws:EpochTime, which are absent without it.
     """
     if principal.type == "root":
@@ -65,7 +71,9 @@ def authorise(
     if principal.scopes is not None and not in_scope(principal.scopes, demand):
         return model.Decision(allow=False, reason="scope")
     same_account = resource_account is None or resource_account == principal.account_id
-    if principal.type == "anonymous":
+    if restricted and (principal.type == "anonymous" or not same_account):
+        allowed: tuple[str, ...] = ()
+    elif principal.type == "anonymous":
         allowed = theirs.allowed
     elif same_account:
         # A grant to a whole account is subject to the account's own policies.
@@ -148,14 +156,19 @@ class Authoriser:
         """Return the decision without recording it: for filtering lists and for explanations."""
         if is_unbound(principal):
             return _ROOT
-        side = NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
+        side = self.side_of(demand)
         return authorise(
             principal,
             demand,
             side.policies,
             resource_account=side.account,
+            restricted=side.restricted,
             now_ms=self._now_ms(),
         )
+
+    def side_of(self, demand: model.Demand) -> ResourceSide:
+        """Return the policies of a demand's resource."""
+        return NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
 
     def permits(self, principal: model.Principal, demand: model.Demand) -> bool:
         """Return whether it is allowed, without recording it."""

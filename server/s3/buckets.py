@@ -10,7 +10,17 @@ import re
 from typing import Final
 
 from server import asgi, calls
-from server.s3 import documents, engines, errors, fields, incoming, operations, tokens, wire
+from server.s3 import (
+    configurations,
+    documents,
+    engines,
+    errors,
+    fields,
+    incoming,
+    operations,
+    tokens,
+    wire,
+)
 from storage import errors as storage_errors
 
 GLOBAL_REGION: Final = "us-east-1"
@@ -65,7 +75,14 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             kind="general",
             owner=call.principal.account_id,
             region=services.region,
-            settings={} if constraint is None else {LOCATION: constraint},
+            settings={
+                name: value
+                for name, value in (
+                    (LOCATION, constraint),
+                    (configurations.OWNERSHIP, operation.ownership),
+                )
+                if value is not None
+            },
             object_lock=operation.object_lock,
         )
     except storage_errors.BucketAlreadyExists as taken:

@@ -1,24 +1,53 @@
-"""face: the documents that configure a general bucket: tags, CORS rules.
+"""face: the documents that configure a general bucket: tags, CORS rules, its policy, the block of
+public access, ownership controls.
 
-Each is a setting in the bucket's record. A table bucket has none of them: the s3tables API
-configures it.
+Each is a setting in the bucket's record. A change is made in a transaction in which the policy is
+still the one by which it was allowed. A table bucket has none of them: the s3tables API configures
+it.
 """
 
 from __future__ import annotations
 
-import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from server import asgi, calls
-from server.s3 import cors, documents, engines, errors, fields, incoming, operations, wire
-from storage import model
+from server.access import arns, decide, policies, publicity
+from server.access import errors as access_errors
+from server.access import model as access_model
+from server.s3 import (
+    cors,
+    demands,
+    documents,
+    engines,
+    errors,
+    fields,
+    incoming,
+    operations,
+    ownership,
+    wire,
+)
+from storage import buckets, model
+from storage import errors as storage_errors
 
 TAGS: Final = "tags"
+OWNERSHIP: Final = "ownership_controls"
+ENFORCED: Final = "BucketOwnerEnforced"
+POLICY_HEADERS: Final = (("content-type", "application/json"),)
 
 ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     TAGS: ("NoSuchTagSet", "The TagSet does not exist"),
     cors.SETTING: ("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
+    ownership.POLICY: ("NoSuchBucketPolicy", "The bucket policy does not exist"),
+    ownership.PUBLIC_ACCESS_BLOCK: (
+        "NoSuchPublicAccessBlockConfiguration",
+        "The public access block configuration was not found",
+    ),
+    OWNERSHIP: (
+        "OwnershipControlsNotFoundError",
+        "The bucket ownership controls were not found",
+    ),
 }
 """What S3 answers for a configuration that a bucket does not have: code and message."""
 
@@ -49,16 +78,85 @@ async def put_bucket_cors(services: engines.S3Services, call: calls.Call) -> asg
     return asgi.Response(200)
 
 
+async def get_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    text: str = _find(services, call, ownership.POLICY)
+    return asgi.Response(200, POLICY_HEADERS, text.encode())
+
+
+async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    operation: operations.PutConfiguration = call.value
+    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+    policy = await incoming.parsed(_parse_policy, data)
+    text = data.decode()
+    document = json.loads(text)
+    _check_policy(document, operation.bucket)
+    public = publicity.is_public(document)
+    if not operation.gives_up_access:
+        _check_access_kept(services, call, policy)
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        block = settings.get(ownership.PUBLIC_ACCESS_BLOCK) or {}
+        if public and block.get("BlockPublicPolicy"):
+            raise errors.Forbidden(
+                "The policy is public, and BlockPublicPolicy of the bucket's public access block "
+                "refuses such policies"
+            )
+        return {**settings, ownership.POLICY: text, ownership.PUBLIC: public}
+
+    await _change(services, call, put)
+    return asgi.Response(204)
+
+
+async def get_bucket_policy_status(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    bucket = services.buckets.get(call.value.bucket)
+    public = bool(bucket.settings.get(ownership.PUBLIC))
+    return asgi.Response(200, wire.XML_HEADERS, wire.policy_status(public=public))
+
+
+async def get_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    block = _find(services, call, ownership.PUBLIC_ACCESS_BLOCK)
+    return asgi.Response(200, wire.XML_HEADERS, wire.public_access_block(block))
+
+
+async def put_public_access_block(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    await _put(services, call, ownership.PUBLIC_ACCESS_BLOCK, documents.parse_public_access_block)
+    return asgi.Response(200)
+
+
+async def get_bucket_ownership_controls(
+    services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    controls = _find(services, call, OWNERSHIP)
+    return asgi.Response(200, wire.XML_HEADERS, wire.ownership_controls(controls))
+
+
+async def put_bucket_ownership_controls(
+    services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    def parse(data: bytes) -> str:
+        controls = documents.parse_ownership(data)
+        if controls != ENFORCED:
+            raise errors.S3FeatureNotImplemented(
+                f"The object ownership {controls} needs access control lists, which are not "
+                f"implemented; a bucket's objects belong to its owner ({ENFORCED}).",
+                Element="ObjectOwnership",
+            )
+        return controls
+
+    await _put(services, call, OWNERSHIP, parse)
+    return asgi.Response(200)
+
+
 async def delete_configuration(
     name: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
     """Remove a configuration; one that is not there is removed too."""
-    operation: operations.Target = call.value
-    bucket = _bucket(services, call)
-    if name in bucket.settings:
-        await services.buckets.change(
-            operation.bucket, functools.partial(_without, name), bucket_id=bucket.bucket_id
-        )
+    gone = {name, ownership.PUBLIC} if name == ownership.POLICY else {name}
+
+    def delete(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {other: value for other, value in settings.items() if other not in gone}
+
+    await _change(services, call, delete)
     return asgi.Response(204)
 
 
@@ -102,10 +200,108 @@ async def _put(
     operation: operations.PutConfiguration = call.value
     data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
     value = parse(data)
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**settings, name: value}
+
+    await _change(services, call, put)
+
+
+async def _change(
+    services: engines.S3Services, call: calls.Call, change: buckets.SettingsChange
+) -> None:
+    """Change a bucket's settings while its policy is the one that allowed the change.
+
+    Raises AccessDenied if a policy that came meanwhile refuses it, and ExpectationFailed if the
+    policy never stops changing.
+    """
+    for number in range(1, engines.ATTEMPTS_MAX + 1):
+        bucket = _bucket(services, call)
+        _check_allowed(services, call)
+        judged = _judged(bucket.settings)
+
+        def change_judged(
+            settings: Mapping[str, Any], judged: object = judged
+        ) -> Mapping[str, Any]:
+            if _judged(settings) != judged:
+                raise storage_errors.ExpectationFailed("the bucket's policy has changed")
+            return change(settings)
+
+        try:
+            await services.buckets.change(bucket.name, change_judged, bucket_id=bucket.bucket_id)
+        except storage_errors.ExpectationFailed:
+            if number == engines.ATTEMPTS_MAX:
+                raise
+        else:
+            return
+
+
+def _check_allowed(services: engines.S3Services, call: calls.Call) -> None:
+    """Raise AccessDenied if the call is not allowed any more; the audit log has the permission."""
+    for demand in call.operation.demands(services, call):
+        if not services.authoriser.permits(call.principal, demand):
+            services.authoriser.check(call.principal, demand)
+
+
+def _judged(settings: Mapping[str, Any]) -> object:
+    """Return the settings that rights depend on."""
+    return settings.get(ownership.POLICY), settings.get(ownership.PUBLIC_ACCESS_BLOCK)
+
+
+def _parse_policy(data: bytes) -> policies.CompiledPolicy:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise access_errors.MalformedPolicy("a policy is UTF-8 text", path="") from None
+    return policies.parse_policy(text, policy_type="resource")
+
+
+def _check_policy(document: Mapping[str, Any], bucket: str) -> None:
+    """Raise MalformedPolicy for what a bucket's policy must not have."""
+    statements = document["Statement"]
+    for statement in statements if isinstance(statements, list) else [statements]:
+        if statement["Effect"] == "Allow" and "NotPrincipal" in statement:
+            raise access_errors.MalformedPolicy(
+                "Allow with NotPrincipal is not supported", path="Statement"
+            )
+        resources = statement.get("Resource", [])
+        for resource in [resources] if isinstance(resources, str) else resources:
+            if not _can_be_of(resource, bucket):
+                raise access_errors.MalformedPolicy(
+                    f"Policy has invalid resource: {resource!r} is nothing of this bucket",
+                    path="Statement",
+                )
+
+
+def _can_be_of(resource: str, bucket: str) -> bool:
+    """Return whether a resource's pattern may match a bucket or its objects."""
+    if resource == "*":
+        return True
+    name = resource.split(":", 5)[5].partition("/")[0]
+    if "${" in name:
+        return True
+    return policies.compile_pattern(name, variables=False).matches(bucket, {})
+
+
+def _check_access_kept(
+    services: engines.S3Services, call: calls.Call, policy: policies.CompiledPolicy
+) -> None:
+    """Raise Forbidden if a policy would keep its own writer from changing it again."""
     bucket = _bucket(services, call)
-    await services.buckets.change(
-        operation.bucket, functools.partial(_with, name, value), bucket_id=bucket.bucket_id
+    demand = access_model.Demand(
+        action="s3:PutBucketPolicy", resource=arns.bucket_arn(bucket.name), place=f"{bucket.name}/"
     )
+    decision = decide.authorise(
+        call.principal,
+        demands.with_request_keys(services, call, demand),
+        (policy,),
+        resource_account=bucket.owner,
+    )
+    if decision.reason == "explicit-deny":
+        raise errors.Forbidden(
+            "The policy denies you s3:PutBucketPolicy; the header "
+            "x-amz-confirm-remove-self-bucket-access: true confirms that you want this"
+        )
 
 
 def _bucket(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
@@ -118,11 +314,3 @@ def _bucket(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
             ResourceType="TABLE BUCKET",
         )
     return bucket
-
-
-def _with(name: str, value: Any, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**settings, name: value}
-
-
-def _without(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {other: value for other, value in settings.items() if other != name}

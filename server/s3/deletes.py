@@ -87,7 +87,7 @@ def _is_plain(
 ) -> bool:
     """Authorise one key; say whether it can go with others. Raises AccessDenied."""
     demand = demands.deletion(call.context, bucket, target.key, target.version_id)
-    services.authoriser.check(call.principal, demand)
+    services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
         raise errors.InvalidArgument("Invalid version id specified")
     return target.etag is None and engines.ruling(call, bucket, target.key).on_delete == "remove"

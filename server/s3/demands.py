@@ -8,17 +8,96 @@ asked for one by one, with `key`, once the body is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from server import calls
-from server.access import arns, model
-from server.s3 import guard, operations
+from server.access import arns, conditionkeys, decide, model, policies
+from server.s3 import fields, guard, operations
+from storage import errors as storage_errors
 from storage import locks
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
+
+
+def in_request(demanding: calls.Demanding) -> calls.Demanding:
+    """Return demands with the condition keys of the request, which policies may ask for."""
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        return tuple(with_request_keys(services, call, each) for each in demanding(services, call))
+
+    return demand
+
+
+def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> model.Demand:
+    """Return a demand with the condition keys of the request and of the object's tags."""
+    if decide.is_unbound(call.principal):
+        return demand  # no policy is asked
+    context: dict[str, model.ContextValue] = dict(_request_context(call))
+    written = getattr(call.value, "written", None)
+    if written is not None and written.tags:
+        context["s3:RequestObjectTagKeys"] = tuple(written.tags)
+        for name, value in written.tags.items():
+            context[f"s3:RequestObjectTag/{name}"] = value
+    documents = (*call.principal.policies, *services.authoriser.side_of(demand).policies)
+    if any(map(_reads_tags, documents)):
+        context.update(_existing_tags(services, demand))
+    context.update(demand.context)
+    return msgspec.structs.replace(demand, context=context) if context else demand
+
+
+def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
+    """Yield the condition keys that headers are, as headers or in the query."""
+    for raw_name, raw_value in call.request.headers.joined.items():
+        key = _KEY_OF_HEADER.get(raw_name)
+        if key is not None:
+            yield key, raw_value.decode("latin-1")
+    for name, value in call.request.pairs:
+        key = _KEY_OF_HEADER.get(name.lower().encode())
+        if key is not None and fields.is_header(name):
+            yield key, value
+
+
+def _existing_tags(services: Any, demand: model.Demand) -> Iterator[tuple[str, str]]:
+    bucket, _, name = demand.place.partition("/")
+    version_id = demand.context.get("s3:VersionId")
+    try:
+        info = services.objects.head(
+            services.buckets.get(bucket),
+            name,
+            version_id=version_id if isinstance(version_id, str) else None,
+        )
+    except (
+        storage_errors.NoSuchBucket,
+        storage_errors.NoSuchKey,
+        storage_errors.NoSuchVersion,
+        storage_errors.IsDeleteMarker,
+        storage_errors.InvalidKey,
+    ):
+        return
+    for tag, value in info.attributes.tags.items():
+        yield f"s3:ExistingObjectTag/{tag}", value
+
+
+def _reads_tags(policy: policies.CompiledPolicy) -> bool:
+    return any(
+        condition.key.startswith("s3:existingobjecttag/")
+        for statement in policy.statements
+        for condition in statement.conditions
+    )
+
+
+_KEY_OF_HEADER: Final[Mapping[bytes, str]] = {
+    **{
+        name.encode(): f"s3:{name}"
+        for name in conditionkeys.KEYS["s3"]
+        if name.startswith("x-amz-")
+    },
+    b"referer": "aws:Referer",
+    b"user-agent": "aws:UserAgent",
+}
 
 
 def on_object(action: str, access: guard.Access) -> calls.Demanding:

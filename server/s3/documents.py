@@ -14,6 +14,12 @@ from server.s3 import cors, errors, fields
 from storage import locks, model
 
 _PART_FIELDS = frozenset({"ETag", "PartNumber"})
+PUBLIC_ACCESS_BLOCK = (
+    "BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"
+)  # fmt: skip
+"""Members of a public access block, in S3's order."""
+OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
+
 _CORS_FIELDS = (
     "ID", "AllowedMethod", "AllowedOrigin", "AllowedHeader", "ExposeHeader", "MaxAgeSeconds"
 )  # fmt: skip
@@ -209,6 +215,30 @@ def parse_cors(data: bytes) -> tuple[cors.Rule, ...]:
     if not 1 <= len(rules) <= cors.RULES_MAX:
         raise _malformed()
     return rules
+
+
+def parse_public_access_block(data: bytes) -> dict[str, bool]:
+    """Return the members of PutPublicAccessBlock; one that is left out is false."""
+    root = _root(data, "PublicAccessBlockConfiguration")
+    block = dict.fromkeys(PUBLIC_ACCESS_BLOCK, False)
+    for child in root.children:
+        text = child.text.strip().lower()
+        if child.name not in block or text not in ("true", "false"):
+            raise _malformed()
+        block[child.name] = text == "true"
+    return block
+
+
+def parse_ownership(data: bytes) -> str:
+    """Return what PutBucketOwnershipControls sets."""
+    root = _root(data, "OwnershipControls")
+    rules = [child.child("ObjectOwnership") for child in root.children if child.name == "Rule"]
+    if len(rules) != 1 or len(root.children) != 1 or rules[0] is None:
+        raise _malformed()
+    ownership = rules[0].text.strip()
+    if ownership not in OWNERSHIPS:
+        raise _malformed()
+    return ownership
 
 
 def _cors_rule(element: xmltext.Element) -> cors.Rule:

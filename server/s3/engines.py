@@ -252,7 +252,9 @@ def find(
         place = bucket_of(held, bucket)
         return services.objects.head(place, key, version_id=version_id, reading=reading)
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
-        demand = demands.listing(call.context, bucket, key)
+        demand = demands.with_request_keys(
+            services, call, demands.listing(call.context, bucket, key)
+        )
         if not services.authoriser.permits(call.principal, demand):
             raise errors.Forbidden("Access Denied") from None
         raise

@@ -360,7 +360,7 @@ async def delete(
 
     async def judge() -> None:
         demand = demands.deletion(call.context, bucket, key, version_id)
-        services.authoriser.check(call.principal, demand)
+        services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
 
     return await engines.settle(call, bucket, key, change, judge=judge)
 

@@ -45,14 +45,19 @@ class CreateBucket:
     bucket: str
     object_lock: bool = False
     integrity: fields.Integrity = fields.NO_INTEGRITY
+    ownership: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutConfiguration:
-    """Replace one configuration of a bucket; the body is the document."""
+    """Replace one configuration of a bucket; the body is the document.
+
+    gives_up_access: a policy may keep its own writer from changing it again.
+    """
 
     bucket: str
     integrity: fields.Integrity = fields.NO_INTEGRITY
+    gives_up_access: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -403,6 +408,7 @@ def parse_create_bucket(bucket: str, key: str, query: Query, headers: Headers) -
         bucket=bucket,
         object_lock=fields.parse_flag(headers, fields.BUCKET_OBJECT_LOCK),
         integrity=fields.parse_integrity(headers),
+        ownership=headers.get("x-amz-object-ownership"),
     )
 
 
@@ -416,7 +422,13 @@ def parse_put_versioning(
 def parse_put_configuration(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> PutConfiguration:
-    return PutConfiguration(bucket=bucket, integrity=fields.parse_integrity(headers))
+    fields.check_headers_done(headers)
+    confirmed = headers.get("x-amz-confirm-remove-self-bucket-access") or ""
+    return PutConfiguration(
+        bucket=bucket,
+        integrity=fields.parse_integrity(headers),
+        gives_up_access=confirmed.lower() == "true",
+    )
 
 
 def parse_put_object_lock(

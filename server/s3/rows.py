@@ -25,6 +25,7 @@ from server.s3 import (
     locks,
     objects,
     operations,
+    ownership,
     posts,
     routes,
     uploads,
@@ -33,6 +34,9 @@ from server.s3 import (
 Handler: TypeAlias = Callable[
     [engines.S3Services, calls.Call], asgi.Response | Awaitable[asgi.Response]
 ]
+
+
+_in_request = demands.in_request
 
 
 def _row(
@@ -58,7 +62,7 @@ def _row(
             handler=handler
             if on_tables or handler is None
             else functools.partial(engines.refuse_strict, handler),
-            demands=demands,
+            demands=_in_request(demands),
             authentication=authentication,
             only_reads=only_reads,
         ),
@@ -140,7 +144,14 @@ def _delete_configuration(name: str, subresource: str, setting: str, action: str
     )
 
 
-def _put_configuration(name: str, subresource: str, action: str, handler: Handler) -> routes.S3Row:
+def _put_configuration(
+    name: str,
+    subresource: str,
+    action: str,
+    handler: Handler,
+    *,
+    status: routes.Status = "yes",
+) -> routes.S3Row:
     """Return the row that replaces a configuration by the document in its body."""
     return _row(
         name,
@@ -150,6 +161,7 @@ def _put_configuration(name: str, subresource: str, action: str, handler: Handle
         parse=operations.parse_put_configuration,
         demands=demands.on_bucket(action),
         handler=handler,
+        status=status,
     )
 
 
@@ -548,24 +560,57 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "The lifecycle configuration does not exist",
         action="s3:GetLifecycleConfiguration",
     ),
-    _absent(
+    _get_configuration(
         "GetBucketOwnershipControls",
         "ownershipControls",
-        "OwnershipControlsNotFoundError",
-        "The bucket ownership controls were not found",
+        "s3:GetBucketOwnershipControls",
+        configurations.get_bucket_ownership_controls,
     ),
-    _absent(
-        "GetBucketPolicy",
-        "policy",
-        "NoSuchBucketPolicy",
-        "The bucket policy does not exist",
+    _put_configuration(
+        "PutBucketOwnershipControls",
+        "ownershipControls",
+        "s3:PutBucketOwnershipControls",
+        configurations.put_bucket_ownership_controls,
+        status="partly",
     ),
-    _absent(
+    _delete_configuration(
+        "DeleteBucketOwnershipControls",
+        "ownershipControls",
+        configurations.OWNERSHIP,
+        "s3:PutBucketOwnershipControls",
+    ),
+    _get_configuration(
+        "GetBucketPolicy", "policy", "s3:GetBucketPolicy", configurations.get_bucket_policy
+    ),
+    _put_configuration(
+        "PutBucketPolicy", "policy", "s3:PutBucketPolicy", configurations.put_bucket_policy
+    ),
+    _delete_configuration(
+        "DeleteBucketPolicy", "policy", ownership.POLICY, "s3:DeleteBucketPolicy"
+    ),
+    _get_configuration(
+        "GetBucketPolicyStatus",
+        "policyStatus",
+        "s3:GetBucketPolicyStatus",
+        configurations.get_bucket_policy_status,
+    ),
+    _get_configuration(
         "GetPublicAccessBlock",
         "publicAccessBlock",
-        "NoSuchPublicAccessBlockConfiguration",
-        "The public access block configuration was not found",
-        action="s3:GetBucketPublicAccessBlock",
+        "s3:GetBucketPublicAccessBlock",
+        configurations.get_public_access_block,
+    ),
+    _put_configuration(
+        "PutPublicAccessBlock",
+        "publicAccessBlock",
+        "s3:PutBucketPublicAccessBlock",
+        configurations.put_public_access_block,
+    ),
+    _delete_configuration(
+        "DeletePublicAccessBlock",
+        "publicAccessBlock",
+        ownership.PUBLIC_ACCESS_BLOCK,
+        "s3:PutBucketPublicAccessBlock",
     ),
     _absent(
         "GetBucketReplication",
@@ -666,13 +711,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("DeleteBucketMetricsConfiguration", "DELETE", "bucket", "metrics"),
     _unimplemented("GetBucketNotificationConfiguration", "GET", "bucket", "notification"),
     _unimplemented("PutBucketNotificationConfiguration", "PUT", "bucket", "notification"),
-    _unimplemented("PutBucketOwnershipControls", "PUT", "bucket", "ownershipControls"),
-    _unimplemented("DeleteBucketOwnershipControls", "DELETE", "bucket", "ownershipControls"),
-    _unimplemented("PutBucketPolicy", "PUT", "bucket", "policy"),
-    _unimplemented("DeleteBucketPolicy", "DELETE", "bucket", "policy"),
-    _unimplemented("GetBucketPolicyStatus", "GET", "bucket", "policyStatus"),
-    _unimplemented("PutPublicAccessBlock", "PUT", "bucket", "publicAccessBlock"),
-    _unimplemented("DeletePublicAccessBlock", "DELETE", "bucket", "publicAccessBlock"),
     _unimplemented("PutBucketReplication", "PUT", "bucket", "replication"),
     _unimplemented("DeleteBucketReplication", "DELETE", "bucket", "replication"),
     _unimplemented("GetBucketRequestPayment", "GET", "bucket", "requestPayment"),

@@ -287,6 +287,23 @@ def tagging(tags: Mapping[str, str]) -> bytes:
     return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
 
 
+def public_access_block(block: Mapping[str, bool]) -> bytes:
+    """Return GetPublicAccessBlock's answer."""
+    rows = [f"<{name}>{_boolean(value)}</{name}>" for name, value in block.items()]
+    return document("PublicAccessBlockConfiguration", "".join(rows))
+
+
+def policy_status(*, public: bool) -> bytes:
+    """Return GetBucketPolicyStatus' answer."""
+    return document("PolicyStatus", f"<IsPublic>{_boolean(public)}</IsPublic>")
+
+
+def ownership_controls(ownership: str) -> bytes:
+    """Return GetBucketOwnershipControls' answer."""
+    rule = f"<Rule><ObjectOwnership>{ownership}</ObjectOwnership></Rule>"
+    return document("OwnershipControls", rule)
+
+
 def cors_configuration(rules: Iterable[cors.Rule]) -> bytes:
     """Return GetBucketCors's answer."""
     rows = []

@@ -14,7 +14,7 @@ from botocore import awsrequest, credentials
 
 from server import asgi, config
 from server.access import principals, rootkeys, tokens
-from server.auth import verify
+from server.auth import callers, chunked, verify
 
 ACCESS_KEY = "BHROOTKEY0000000000"
 SECRET_KEY = "root/secret+key"
@@ -90,6 +90,15 @@ def people(*users: config.User) -> principals.Principals:
         account=ACCOUNT,
         root=rootkeys.RootKeys(access_key=ACCESS_KEY, secret_key=SECRET_KEY, created=False),
         users=users,
+    )
+
+
+def root_caller() -> callers.Caller:
+    return callers.Caller(
+        principal=people().root,
+        payload=chunked.UNSIGNED_PAYLOAD,
+        credential_id="",
+        signing=callers.Signing(scheme="open"),
     )
 
 

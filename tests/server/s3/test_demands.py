@@ -9,6 +9,7 @@ import pytest
 from server import calls
 from server.access import model
 from server.s3 import fields, guard, operations, rows
+from tests.server import requesting
 
 WRITTEN = fields.Written()
 TAGGED = fields.Written(tags={"a": "1"})
@@ -153,7 +154,35 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         [("s3:PutObject", OBJECT), ("s3:PutObjectTagging", OBJECT)],
     ),
     ("PutObjectAcl", operations.Target(**K), [("s3:PutObjectAcl", OBJECT)]),
-    ("PutBucketPolicy", operations.Target(**B), [("s3:PutBucketPolicy", BUCKET)]),
+    ("PutBucketPolicy", operations.PutConfiguration(**B), [("s3:PutBucketPolicy", BUCKET)]),
+    ("GetBucketPolicy", operations.Target(**B), [("s3:GetBucketPolicy", BUCKET)]),
+    ("DeleteBucketPolicy", operations.Target(**B), [("s3:DeleteBucketPolicy", BUCKET)]),
+    ("GetBucketPolicyStatus", operations.Target(**B), [("s3:GetBucketPolicyStatus", BUCKET)]),
+    (
+        "GetPublicAccessBlock",
+        operations.Target(**B),
+        [("s3:GetBucketPublicAccessBlock", BUCKET)],
+    ),
+    (
+        "PutPublicAccessBlock",
+        operations.PutConfiguration(**B),
+        [("s3:PutBucketPublicAccessBlock", BUCKET)],
+    ),
+    (
+        "DeletePublicAccessBlock",
+        operations.Target(**B),
+        [("s3:PutBucketPublicAccessBlock", BUCKET)],
+    ),
+    (
+        "GetBucketOwnershipControls",
+        operations.Target(**B),
+        [("s3:GetBucketOwnershipControls", BUCKET)],
+    ),
+    (
+        "DeleteBucketOwnershipControls",
+        operations.Target(**B),
+        [("s3:PutBucketOwnershipControls", BUCKET)],
+    ),
     (
         "WriteGetObjectResponse",
         operations.Target(),
@@ -166,6 +195,7 @@ def demanded(name: str, value: Any, keys: guard.Guard) -> tuple[model.Demand, ..
     """What the row of that name demands of a call with this value."""
     row = next(row for row in rows.ROWS if row.name == name)
     call = calls.Call(row.operation, value, None, guard.Rulings(keys))
+    call.caller = requesting.root_caller()
     return row.operation.demands(None, call)
 
 

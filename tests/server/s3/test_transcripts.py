@@ -83,7 +83,7 @@ STORY = (
     case("get-bucket-location", "GET /golden?location"),
     case("get-bucket-versioning", "GET /golden?versioning"),
     case("get-bucket-policy-absent", "GET /golden?policy"),
-    case("put-bucket-policy-not-implemented", "PUT /golden?policy", body=b"{}"),
+    case("put-bucket-policy-malformed", "PUT /golden?policy", body=b"{}"),
     case("post-object-without-a-form", "POST /golden"),
     case("preflight", "OPTIONS /golden/k", PREFLIGHT, signed=False),
     case(

@@ -1,0 +1,353 @@
+"""Policies of buckets: who comes in by them, and what the block of public access leaves of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import botocore.exceptions
+import pytest
+
+from server import config
+from server.access import publicity
+from tests.kit import s3 as kit
+
+OTHER_ACCOUNT = "111111111111"
+ALL_OF_S3 = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
+}
+OWNER = config.User(
+    name="owner", access_key="AKOWNER", secret_key="owner's secret", policies=(ALL_OF_S3,)
+)
+NEIGHBOUR = config.User(name="neighbour", access_key="AKNEIGHBOUR", secret_key="neighbour's")
+STRANGER = config.User(
+    name="stranger",
+    access_key="AKSTRANGER",
+    secret_key="stranger's",
+    policies=(ALL_OF_S3,),
+    account=OTHER_ACCOUNT,
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.House]:
+    folder = tmp_path_factory.mktemp("policies") / "data"
+    with kit.serve(folder, users=(OWNER, NEIGHBOUR, STRANGER)) as running:
+        yield running
+
+
+def client_of(place: kit.House, user: config.User) -> Any:
+    return kit.client(place, access_key=user.access_key, secret_key=user.secret_key)
+
+
+@pytest.fixture(scope="module")
+def owner(place: kit.House) -> Any:
+    return client_of(place, OWNER)
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def bucket(owner: Any, numbers: Iterator[int]) -> str:
+    """A bucket of the owner's with the object k."""
+    name = f"policies-{next(numbers):03}"
+    owner.create_bucket(Bucket=name)
+    owner.put_object(Bucket=name, Key="k", Body=b"body", Tagging="open=yes")
+    return name
+
+
+def policy(bucket: str, **changes: Any) -> str:
+    statement = {
+        "Effect": "Allow",
+        "Principal": "*",
+        "Action": "s3:GetObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        **changes,
+    }
+    present = {name: value for name, value in statement.items() if value is not None}
+    return json.dumps({"Version": "2012-10-17", "Statement": [present]})
+
+
+def refusal(work: Any, **params: Any) -> tuple[int, str]:
+    with pytest.raises(botocore.exceptions.ClientError) as caught:
+        work(**params)
+    answer = caught.value.response
+    return answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]
+
+
+def status_of_get(place: kit.House, user: config.User | None, bucket: str, **headers: str) -> int:
+    target = f"/{bucket}/k"
+    if user is None:
+        return kit.send(place, "GET", target, headers).status
+    return kit.call(
+        place, "GET", target, headers, access_key=user.access_key, secret_key=user.secret_key
+    ).status
+
+
+def who_reads(place: kit.House, bucket: str) -> set[str]:
+    callers = {"owner": OWNER, "neighbour": NEIGHBOUR, "stranger": STRANGER, "anonymous": None}
+    statuses = {name: status_of_get(place, user, bucket) for name, user in callers.items()}
+    assert set(statuses.values()) <= {200, 403}
+    return {name for name, status in statuses.items() if status == 200}
+
+
+def test_a_policy_is_put_shown_as_it_was_and_removed(owner: Any, bucket: str) -> None:
+    assert refusal(owner.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+    text = policy(bucket) + "\n"
+    answer = owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert owner.get_bucket_policy(Bucket=bucket)["Policy"] == text
+    for _ in range(2):
+        answer = owner.delete_bucket_policy(Bucket=bucket)
+        assert answer["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert refusal(owner.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+
+
+@pytest.mark.parametrize(
+    ("principal", "readers"),
+    [
+        ("*", {"owner", "neighbour", "stranger", "anonymous"}),
+        ({"AWS": "*"}, {"owner", "neighbour", "stranger", "anonymous"}),
+        ({"AWS": f"arn:aws:iam::{kit.ACCOUNT}:user/neighbour"}, {"owner", "neighbour"}),
+        ({"AWS": OTHER_ACCOUNT}, {"owner", "stranger"}),
+        ({"AWS": f"arn:aws:iam::{OTHER_ACCOUNT}:root"}, {"owner", "stranger"}),
+        # A grant to a whole account is subject to the account's own policies.
+        ({"AWS": kit.ACCOUNT}, {"owner"}),
+    ],
+)
+def test_a_policy_lets_in_whom_it_names(
+    place: kit.House, owner: Any, bucket: str, principal: Any, readers: set[str]
+) -> None:
+    assert who_reads(place, bucket) == {"owner"}
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Principal=principal))
+    assert who_reads(place, bucket) == readers
+    owner.delete_bucket_policy(Bucket=bucket)
+    assert who_reads(place, bucket) == {"owner"}
+
+
+def test_a_deny_binds_everybody_but_root(place: kit.House, owner: Any, bucket: str) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Effect="Deny"))
+    assert who_reads(place, bucket) == set()
+    assert kit.call(place, "GET", f"/{bucket}/k").status == 200
+
+
+def test_a_policy_grants_its_own_actions_and_resources_alone(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket))
+    for method, target in (
+        ("PUT", f"/{bucket}/k"),
+        ("DELETE", f"/{bucket}/k"),
+        ("GET", f"/{bucket}"),
+        ("GET", f"/{bucket}?policy"),
+        ("DELETE", f"/{bucket}?policy"),
+        ("PUT", f"/{bucket}?policy"),
+        ("GET", "/"),
+    ):
+        assert kit.send(place, method, target, {}, b"{}").status == 403
+    # One who may not list learns nothing of absent keys.
+    assert kit.send(place, "GET", f"/{bucket}/absent").status == 403
+    listing = policy(bucket, Action="s3:ListBucket", Resource=f"arn:aws:s3:::{bucket}")
+    owner.put_bucket_policy(Bucket=bucket, Policy=listing)
+    assert b"<Key>k</Key>" in kit.send(place, "GET", f"/{bucket}").body
+    assert kit.send(place, "GET", f"/{bucket}/k").status == 403
+
+
+def test_an_anonymous_form_and_put_are_taken_where_a_policy_allows(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action="s3:PutObject"))
+    assert kit.send(place, "PUT", f"/{bucket}/new", {}, b"by nobody").status == 200
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    mark = b'--x\r\nContent-Disposition: form-data; name="'
+    body = mark + b'key"\r\n\r\nform\r\n' + mark + b'file"\r\n\r\nby form\r\n--x--\r\n'
+    assert kit.send(place, "POST", f"/{bucket}", headers, body).status == 204
+    for key, content in (("new", b"by nobody"), ("form", b"by form")):
+        assert owner.get_object(Bucket=bucket, Key=key)["Body"].read() == content
+
+
+@pytest.mark.parametrize(
+    ("condition", "headers", "status"),
+    [
+        ({"StringLike": {"aws:Referer": "http://a.example/*"}}, {}, 403),
+        (
+            {"StringLike": {"aws:Referer": "http://a.example/*"}},
+            {"referer": "http://a.example/page"},
+            200,
+        ),
+        ({"StringLikeIfExists": {"aws:Referer": "http://a.example/*"}}, {}, 200),
+        ({"StringEquals": {"aws:UserAgent": "me"}}, {"user-agent": "me"}, 200),
+        ({"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}}, {}, 200),
+        ({"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, {}, 403),
+        ({"Bool": {"aws:SecureTransport": "true"}}, {}, 403),
+        ({"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}, {}, 200),
+        ({"StringEquals": {"s3:ExistingObjectTag/open": "no"}}, {}, 403),
+        ({"StringEquals": {"s3:ExistingObjectTag/other": "yes"}}, {}, 403),
+    ],
+)
+def test_conditions_on_the_request_and_on_the_objects_tags(
+    place: kit.House,
+    owner: Any,
+    bucket: str,
+    condition: dict[str, Any],
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Condition=condition))
+    assert status_of_get(place, None, bucket, **headers) == status
+
+
+def test_conditions_on_headers_and_on_the_tags_to_be(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    stranger = client_of(place, STRANGER)
+    conditions = {
+        "StringEquals": {"s3:RequestObjectTag/open": "yes"},
+        "StringLike": {"s3:x-amz-storage-class": "STANDARD_*"},
+    }
+    text = policy(bucket, Action=["s3:PutObject", "s3:PutObjectTagging"], Condition=conditions)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    good = {"Tagging": "open=yes", "StorageClass": "STANDARD_IA"}
+    for change, allowed in (
+        ({}, True),
+        ({"Tagging": "open=no"}, False),
+        ({"StorageClass": "STANDARD"}, False),
+    ):
+        put = {"Bucket": bucket, "Key": "new", "Body": b"x", **good, **change}
+        if allowed:
+            stranger.put_object(**put)
+        else:
+            assert refusal(stranger.put_object, **put) == (403, "AccessDenied")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "not json",
+        '{"Version": "2012-10-17", "Statement": []}',
+        policy("B", Principal=None),
+        policy("B", Principal={"AWS": "arn:aws:iam::nobody:root"}),
+        policy("B", Action="s3:Everything"),
+        policy("B", Resource="arn:aws:s3:::another-bucket/*"),
+        policy("B", Condition={"StringWhatever": {"aws:Referer": "x"}}),
+        policy("B", Principal=None, NotPrincipal={"AWS": OTHER_ACCOUNT}),
+        policy("B", Sid="x" * 21_000),
+        policy("B").encode("utf-16").decode("latin-1"),
+    ],
+)
+def test_a_document_that_is_no_policy_of_the_bucket_is_malformed(
+    place: kit.House, owner: Any, bucket: str, text: str
+) -> None:
+    body = text.replace("arn:aws:s3:::B", f"arn:aws:s3:::{bucket}").encode("latin-1")
+    answer = kit.call(place, "PUT", f"/{bucket}?policy", {}, body)
+    assert (answer.status, answer.code) == (400, "MalformedPolicy")
+    assert refusal(owner.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+
+
+def test_a_policy_that_locks_its_writer_out_must_be_confirmed(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    text = policy(
+        bucket, Effect="Deny", Action="s3:*BucketPolicy", Resource=f"arn:aws:s3:::{bucket}"
+    )
+    assert refusal(owner.put_bucket_policy, Bucket=bucket, Policy=text) == (403, "AccessDenied")
+    owner.put_bucket_policy(Bucket=bucket, Policy=text, ConfirmRemoveSelfBucketAccess=True)
+    assert refusal(owner.delete_bucket_policy, Bucket=bucket) == (403, "AccessDenied")
+    kit.client(place).delete_bucket_policy(Bucket=bucket)
+
+
+BLOCK = {
+    "BlockPublicAcls": True,
+    "IgnorePublicAcls": False,
+    "BlockPublicPolicy": False,
+    "RestrictPublicBuckets": False,
+}
+
+
+def test_the_block_of_public_access_is_put_shown_and_removed(owner: Any, bucket: str) -> None:
+    absent = (404, "NoSuchPublicAccessBlockConfiguration")
+    assert refusal(owner.get_public_access_block, Bucket=bucket) == absent
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=BLOCK)
+    shown = owner.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
+    assert shown == BLOCK
+    owner.delete_public_access_block(Bucket=bucket)
+    assert refusal(owner.get_public_access_block, Bucket=bucket) == absent
+
+
+def test_block_public_policy_refuses_public_policies_alone(owner: Any, bucket: str) -> None:
+    block = {**BLOCK, "BlockPublicPolicy": True}
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    put = owner.put_bucket_policy
+    assert refusal(put, Bucket=bucket, Policy=policy(bucket)) == (403, "AccessDenied")
+    put(Bucket=bucket, Policy=policy(bucket, Principal={"AWS": OTHER_ACCOUNT}))
+    put(Bucket=bucket, Policy=policy(bucket, Effect="Deny"))
+
+
+def test_restrict_public_buckets_leaves_a_public_policy_to_the_account(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket))
+    assert who_reads(place, bucket) == {"owner", "neighbour", "stranger", "anonymous"}
+    block = {**BLOCK, "RestrictPublicBuckets": True}
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    assert who_reads(place, bucket) == {"owner", "neighbour"}
+    # A policy that is not public is not restricted.
+    named = policy(bucket, Principal={"AWS": OTHER_ACCOUNT})
+    owner.put_bucket_policy(Bucket=bucket, Policy=named)
+    assert who_reads(place, bucket) == {"owner", "stranger"}
+
+
+@pytest.mark.parametrize(
+    ("change", "public"),
+    [
+        ({}, True),
+        ({"Principal": {"AWS": ["*"]}}, True),
+        ({"Principal": {"AWS": OTHER_ACCOUNT}}, False),
+        ({"Effect": "Deny"}, False),
+        ({"Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/32"}}}, False),
+        ({"Condition": {"IpAddress": {"aws:SourceIp": ["1.2.3.4", "0.0.0.0/1"]}}}, True),
+        ({"Condition": {"NotIpAddress": {"aws:SourceIp": "1.2.3.4"}}}, True),
+        ({"Condition": {"StringLike": {"aws:PrincipalArn": "arn:*"}}}, True),
+        ({"Condition": {"StringEquals": {"aws:PrincipalAccount": OTHER_ACCOUNT}}}, False),
+        ({"Condition": {"StringEqualsIfExists": {"aws:PrincipalAccount": "1"}}}, True),
+        ({"Condition": {"StringEquals": {"aws:Referer": "http://a"}}}, True),
+    ],
+)
+def test_the_status_of_a_policy_says_whether_it_is_public(
+    owner: Any, bucket: str, change: dict[str, Any], public: bool
+) -> None:
+    status = owner.get_bucket_policy_status
+    assert status(Bucket=bucket)["PolicyStatus"] == {"IsPublic": False}
+    text = policy(bucket, **change)
+    assert publicity.is_public(json.loads(text)) == public
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    assert status(Bucket=bucket)["PolicyStatus"] == {"IsPublic": public}
+    owner.delete_bucket_policy(Bucket=bucket)
+    assert status(Bucket=bucket)["PolicyStatus"] == {"IsPublic": False}
+
+
+def test_ownership_controls_say_that_the_bucket_owner_owns_the_objects(
+    owner: Any, bucket: str
+) -> None:
+    absent = (404, "OwnershipControlsNotFoundError")
+    get = owner.get_bucket_ownership_controls
+    assert refusal(get, Bucket=bucket) == absent
+    controls = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    owner.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=controls)
+    assert get(Bucket=bucket)["OwnershipControls"] == controls
+    owner.delete_bucket_ownership_controls(Bucket=bucket)
+    assert refusal(get, Bucket=bucket) == absent
+    put = owner.put_bucket_ownership_controls
+    other = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+    assert refusal(put, Bucket=bucket, OwnershipControls=other) == (501, "NotImplemented")
+    name = f"{bucket}-enforced"
+    owner.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced")
+    assert get(Bucket=name)["OwnershipControls"] == controls
