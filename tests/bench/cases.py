@@ -22,6 +22,8 @@ from tests.kit import server as server_kit
 KIB = 1024
 MIB = 1024 * 1024
 BUCKET = "bench"
+SIGNATURES_ANEW = 2_500
+"""More than a server remembers: each request has a signature that it has not seen lately."""
 CREATED = 1_500
 """Namespaces or tables that one round creates."""
 SCHEMA = {
@@ -60,6 +62,7 @@ def s3_cases() -> tuple[Case, ...]:
     return (
         _get("GET 4K signed c16", 4 * KIB, 16, "<= 2.2 bare"),
         _get("GET 64K signed c16", 64 * KIB, 16, "<= 2.2 bare"),
+        _get("GET 4K signed anew c16", 4 * KIB, 16, "-", signatures=SIGNATURES_ANEW),
         _get("GET 4K presigned c16", 4 * KIB, 16, "<= 2.2 bare", presigned=True),
         _get("GET 64K presigned c16", 64 * KIB, 16, "<= 2.2 bare", presigned=True),
         _bodiless("HEAD 4K presigned c16", "HEAD", "<= 2 bare"),
@@ -125,17 +128,32 @@ def catalog_cases() -> tuple[Case, ...]:
 
 
 def _get(
-    name: str, size_bytes: int, connections: int, target: str, *, presigned: bool = False
+    name: str,
+    size_bytes: int,
+    connections: int,
+    target: str,
+    *,
+    presigned: bool = False,
+    signatures: int = 1,
 ) -> Case:
+    """Return the case of a GET. signatures: how many requests are signed, to be sent in turn."""
+
     def run(bench: Bench) -> Pair:
         key = f"get-{size_bytes}"
         body = _stored(bench, key, size_bytes)
         sign = machines.presigned_request if presigned else machines.signed_request
-        request = sign(bench.running, "GET", f"/{BUCKET}/{key}")
+        named = (
+            [{}]
+            if signatures == 1
+            else [{"amz-sdk-invocation-id": f"{n}"} for n in range(signatures)]
+        )
+        requests = [
+            sign(bench.running, "GET", f"/{BUCKET}/{key}", headers=headers) for headers in named
+        ]
         ours = machines.drive(
             bench.running.url,
             bench.running.pid,
-            [request],
+            requests,
             connections=connections,
             seconds=bench.seconds,
             megabytes_each=size_bytes / 1e6,

@@ -128,14 +128,20 @@ def raw_request(
 
 
 def signed_request(
-    running: server_kit.Running, method: str, path: str, body: bytes = b"", service: str = "s3"
+    running: server_kit.Running,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    service: str = "s3",
+    *,
+    headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """One request signed by botocore; good for fifteen minutes."""
+    """One request signed by botocore, headers included; good for fifteen minutes."""
     from botocore.auth import S3SigV4Auth, SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    request = AWSRequest(method=method, url=running.url + path, data=body)
+    request = AWSRequest(method=method, url=running.url + path, data=body, headers=headers)
     if service == "s3":
         request.headers["x-amz-content-sha256"] = "UNSIGNED-PAYLOAD"
     signer = S3SigV4Auth if service == "s3" else SigV4Auth

@@ -798,3 +798,26 @@ def test_without_authentication_pages_of_other_sites_are_still_refused(face, hea
         else:
             with pytest.raises(access_errors.AccessDenied):
                 ask()
+
+
+def test_a_proof_that_stands_is_another_caller_from_another_address():
+    verifier = requesting.verifier()
+    prepared = signed(expires_seconds=60)
+    sent = as_request(prepared)
+    caller = requesting.run(verifier.verify(sent, "s3"))
+    standing = verifier.standing(sent, caller)
+    assert verifier.again(standing, sent) == caller
+    for changed in ({"client_ip": "10.0.0.9"}, {"scheme": "https"}):
+        elsewhere = as_request(prepared)
+        for name, value in changed.items():
+            setattr(elsewhere, name, value)
+        again = verifier.again(standing, elsewhere)
+        assert again == requesting.run(verifier.verify(elsewhere, "s3")) != caller
+
+
+def test_no_proof_stands_that_is_made_for_one_request():
+    verifier = requesting.verifier()
+    sent = as_request(signed())
+    assert verifier.standing(sent, requesting.run(verifier.verify(sent, "s3"))) is None
+    anonymous = requesting.request("GET", "/bucket/key", [("host", "a")])
+    assert verifier.standing(anonymous, requesting.run(verifier.verify(anonymous, "s3"))) is None
