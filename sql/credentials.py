@@ -42,7 +42,7 @@ class Authenticator:
         return self._principals.check_password(user, password)
 
     def check_token(self, token: str) -> model.Principal:
-        """Return the principal of an access token. Raises InvalidJWT or ExpiredToken."""
+        """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
         if self._open_to_all:
             return self._principals.root
         claims = tokens.verify(self._ring, token, types=ACCEPTED_TYPES, now_ms=self._now_ms())

@@ -1,20 +1,20 @@
-"""engine: runs plans in child processes, so that no query can hog or hang the serving process.
+"""engine: runs queries in child processes, so that no query blocks the serving process.
 
-A `Query` is text in the engine's own language, the relations it may read, and limits. Relations
-are directories of local Parquet files, or rows that travel with the query: a child gets paths and
-bytes, never the index. Results come back as Arrow record batches, streamed; or, with a `Write`, as
-finished Parquet files.
+An `EngineQuery` is text in the engine's own language, the relations that it may read, and limits.
+Relations are directories of local Parquet files, or rows sent with the query: a child gets paths
+and bytes, never the index. The child streams results as Arrow record batches or, with a `Write`,
+writes them as Parquet files.
 
-A child is started at first use (`python -m sql.worker`) and does one query at a time. What it
-spills to disk lies in a folder of its own, which goes when the child ends, however that is. Ending
-a query early, by its deadline, by `cancel`, or because its batches are no longer read, first asks
-the child; one that does not stop within `limits.STOP_GRACE_SECONDS` is killed, and its memory with
-it. A child that plans a query for too long is killed at once, and one that grows beyond its bound
-ends by itself. The serving process never imports the execution library: `sql.engine_datafusion`
-does, in the child or, where a setting asks for it, behind `sql.engine_inline`.
+A child (`python -m sql.worker`) starts when it is first needed and runs one query at a time. It
+spills to a folder of its own, which the server removes after the child has ended. A query ends
+early by its deadline, by `cancel`, or when its batches are no longer read. The server then asks the
+child to stop, and kills one that does not stop within `limits.STOP_GRACE_SECONDS`. A child that
+plans a query for too long is killed at once, and one that grows beyond its bound ends by itself.
+The serving process never imports the execution library: `sql.engine_datafusion` does, in the child
+or, where a setting asks for it, behind `sql.engine_inline`.
 
-With two children or more, one owner's queries never hold all of them, and a query of another owner
-that waits is not behind theirs.
+With two children or more, one owner's queries never hold all of them, and another owner's waiting
+query does not queue behind them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LIST_FROM, AGE_FROM = 1, NUMBER_LENGTH + 2
 
 
 def format_number(number: int) -> str:
-    """Return a number as a file's name holds it: such texts are ordered as their numbers are."""
+    """Return a number as part of a file's name: these texts sort like their numbers."""
     assert 0 <= number < 10**NUMBER_LENGTH
     return f"{number:0{NUMBER_LENGTH}d}"
 
@@ -94,7 +94,7 @@ class ScanFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PositionDeletes:
-    """Rows that are gone, by file and position.
+    """Rows that position deletes remove, by file and position.
 
     path: a local copy of the delete file. form: "parquet" is a position delete file; "vector" a
     deletion vector, length bytes from offset on. location: of the only data file whose rows it
@@ -125,7 +125,7 @@ class EqualityDeleteFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EqualityDeletes:
-    """Rows that are gone because they equal a row of these files.
+    """Rows that equality deletes remove because they equal a row of these files.
 
     columns: (column of the group's projection, field id in the delete files) to compare.
     compares_age: the data files' names tell their ages (`file_name`), and age decides; without it
@@ -159,7 +159,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Relation:
-    """What a table name of the text stands for.
+    """The rows of one table name in the query's text.
 
     schema: Arrow schema (IPC) of the relation. Its rows are those of the groups, and of rows (an
     Arrow IPC stream); with neither it is empty.
@@ -173,7 +173,7 @@ class Relation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnConstraint:
-    """What must hold for a column that is written. name: as messages show it."""
+    """A check on a column that is written. name: as messages show it."""
 
     name: str
     required: bool = False
@@ -195,7 +195,7 @@ class PartitionField:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """Where a query's rows go instead of back.
+    """The Parquet files into which a query writes its rows, instead of returning them.
 
     schema: Arrow schema (IPC) of the files, field ids as metadata; the query's columns are cast to
     it by position. checks: one per column. Files are named part-<n>.parquet in directory.
@@ -221,7 +221,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryBounds:
-    """What a query may use. seconds: from its start to the last batch taken; 0 means no bound."""
+    """Bounds of a query. seconds: from its start to the last batch; 0 means no bound."""
 
     seconds: float = 0.0
     memory_bytes: int = 1 << 30
@@ -242,10 +242,10 @@ class Settings:
 class EngineQuery:
     """One statement for the engine.
 
-    functions: names of Boathouse's own functions that the text calls. purpose: run it; only plan
-    it and say the schema; say the plan as text (one column `plan`); or, instead of any text, read
-    the footers of the Parquet files at paths (columns `path` and `schema`, an Arrow schema as IPC).
-    owner: the name of the principal that pays for it with its share of the children.
+    functions: names of Boathouse's own functions that the text calls. purpose: run the text; plan
+    it and return the schema (describe); return the plan as text in one column `plan` (explain); or,
+    without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
+    Arrow schema as IPC). owner: the name of the principal whose share of the children it uses.
     """
 
     text: str = ""
@@ -262,14 +262,14 @@ class EngineQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finished:
-    """What a query did, once its last batch is taken."""
+    """The result of a query after its last batch: its rows, and the files that it wrote."""
 
     rows: int = 0
     files: tuple[WrittenFile, ...] = ()
 
 
 class EngineFault(Exception):
-    """A query failed. code: Snowflake's number when the engine knows it, else ""."""
+    """A query failed. code: Snowflake's error number if the engine has one, else ""."""
 
     def __init__(self, cause: FaultCause, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -279,14 +279,14 @@ class EngineFault(Exception):
 
 
 class Results(Protocol):
-    """A running query. Take all batches, or close; else its child stays taken."""
+    """A running query. The caller reads all batches or closes it, to free its child."""
 
     @property
     def schema(self) -> pa.Schema: ...
 
     @property
     def finished(self) -> Finished:
-        """What was done; only after the last batch."""
+        """The result of the query; available after the last batch."""
 
     def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield the batches, once; raises EngineFault."""
@@ -296,18 +296,18 @@ class Results(Protocol):
 
 
 class Engine(Protocol):
-    """What runs queries: children, this process, or one day something far away."""
+    """Runs queries, in children or in this process."""
 
     async def run(self, query: EngineQuery) -> Results: ...
 
     async def cancel(self, query_id: str) -> bool:
-        """End the query of that id; False if none such is running."""
+        """End the query of that id; return False if it does not run."""
 
     async def close(self) -> None: ...
 
 
 class WorkerEngine:
-    """A pool of children, each doing one query at a time.
+    """A pool of children. Each runs one query at a time.
 
     memory_bytes: of the memory pool of the largest query; a child's bound follows from it.
     """
@@ -337,11 +337,11 @@ class WorkerEngine:
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """The children that live now."""
+        """The process ids of the running children."""
         return tuple(child.process_id for child in self._children)
 
     async def run(self, query: EngineQuery) -> Results:
-        """Start query in a child; raises EngineFault when it cannot be planned."""
+        """Start query in a child; raises EngineFault if it cannot be planned."""
         await self._turns.take(query.owner)
         try:
             child = await self._take_child()
@@ -360,7 +360,7 @@ class WorkerEngine:
         return results
 
     async def cancel(self, query_id: str) -> bool:
-        """Ask the child that runs query_id to stop, and make sure that it does."""
+        """Stop the child that runs query_id; return False if none does."""
         results = self._running.get(query_id)
         if results is None:
             return False
@@ -376,7 +376,7 @@ class WorkerEngine:
         await self._all(self._endings)
 
     async def _all(self, steps: Iterable[Awaitable[None]]) -> None:
-        """Go through all steps of the closing, whatever goes wrong in one of them."""
+        """Run all steps of closing, although one of them fails."""
         for outcome in await asyncio.gather(*steps, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 self._log.warning("a child was not closed in order: %r", outcome)
@@ -415,7 +415,7 @@ class WorkerEngine:
         return child
 
     def _spill_folder(self, folder: Path) -> Path:
-        """Make a child's folder; on a full disk one elsewhere, so that queries still run."""
+        """Create a child's folder; on a full disk elsewhere, so that queries still run."""
         try:
             self._disk.make_folder(folder)
         except storage_errors.DiskFull:
@@ -427,7 +427,7 @@ class WorkerEngine:
             raise EngineFault("canceled", "the engine is closed")
 
     async def _clear_up(self, child: _Child, folder: Path) -> None:
-        """Remove what a child spilled, once it has ended."""
+        """Remove a child's folder with its spilled files, once the child has ended."""
         await child.wait()
         try:
             await asyncio.to_thread(self._disk.remove_tree, folder)
@@ -445,11 +445,11 @@ class WorkerEngine:
 
 
 class Turns:
-    """Who may have a child, and who waits for one. Mutable.
+    """Shares children between owners; queries wait for a turn. Mutable.
 
-    One owner has at most all turns but one, so that another's query finds one; with a single turn
-    there is none to spare. Those who wait are served in order of arrival, passing over an owner who
-    has enough.
+    One owner has at most all turns but one, so that another owner's query gets one; a single turn
+    is not reserved. Waiting queries are served in order of arrival, without those of an owner that
+    has its maximum.
     """
 
     def __init__(self, count: int) -> None:
@@ -459,7 +459,7 @@ class Turns:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     async def take(self, owner: str) -> None:
-        """Return when owner has a turn; raises EngineFault where too many wait already."""
+        """Return when owner has a turn; raises EngineFault if too many queries wait."""
         if self._may_take(owner):
             self._count(owner)
             return
@@ -482,7 +482,7 @@ class Turns:
             raise
 
     def give_back(self, owner: str) -> None:
-        """Let the next one in."""
+        """Return a turn, and give it to the next waiting query."""
         self._free += 1
         self._taken[owner] -= 1
         if not self._taken[owner]:
@@ -503,7 +503,7 @@ class Turns:
 
 
 class _Child:
-    """One process and the socket that leads to it."""
+    """A child process and the socket to it."""
 
     def __init__(self, child: children.Child) -> None:
         self._process = child.process
@@ -520,13 +520,13 @@ class _Child:
         return not self.broken and self._process.returncode is None and not self._has_hung_up()
 
     def _has_hung_up(self) -> bool:
-        # The socket tells at once; that the process has ended is heard of some turns later, and a
-        # query sent meanwhile would fail for a death that is not its own.
+        # The socket closes at once, but asyncio reports the end of the process some turns later. A
+        # query that is sent in between would fail although it did not end the process.
         descriptor = self._writer.get_extra_info("socket").fileno()
         if descriptor < 0:
             return True
         poll = select.poll()
-        poll.register(descriptor, 0)  # POLLHUP and POLLERR are always told
+        poll.register(descriptor, 0)  # poll always reports POLLHUP and POLLERR
         return bool(poll.poll(0))
 
     async def send(self, frame_type: frames.FrameType, payload: bytes) -> None:
@@ -547,7 +547,7 @@ class _Child:
         await self._process.wait()
 
     async def death(self) -> EngineFault:
-        """Say why the process ended by itself, as its exit code tells; end it if it did not."""
+        """Return why the process ended, by its exit code; kill it if it still runs."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), limits.DEATH_SECONDS_MAX)
         code = self._process.returncode
@@ -559,7 +559,7 @@ class _Child:
         return EngineFault("crashed", "the engine's process ended")
 
     async def close(self) -> None:
-        # A child leaves by itself when its socket closes.
+        # A child ends by itself when its socket closes.
         self.broken = True
         self._writer.close()
         try:
@@ -570,17 +570,17 @@ class _Child:
 
 
 OUT_OF_MEMORY = (confinement.MEMORY_EXIT_CODE, -signal.SIGABRT)
-"""A child beyond its bound: by its own verdict, or because an allocation failed."""
+"""Exit codes of a child beyond its memory bound: its own check, or a failed allocation."""
 
 OUT_OF_STACK = (-signal.SIGSEGV, -signal.SIGBUS)
 
 
 def warm_up() -> None:
-    """Make Arrow's first conversions, and have them find no pandas, which they would import.
+    """Run Arrow's first conversions while pandas cannot be imported.
 
-    Where pandas is installed (as tests' clients want it), that import takes 0.4 s and 40 MB, and
-    holds the interpreter for a quarter of a second at a time. Arrow looks for it once for arrays,
-    and once for scalars, such as a number among a kernel's arguments.
+    Arrow's first conversion imports pandas if it is installed (test clients need it). That import
+    takes 0.4 s and 40 MB, and holds the interpreter for a quarter of a second at a time. Arrow
+    tries it once for arrays, and once for scalars, such as a number among a kernel's arguments.
     """
     without_pandas = _WithoutPandas()
     sys.meta_path.insert(0, without_pandas)
@@ -675,7 +675,7 @@ class _ChildResults:
             await self.close()
 
     def _stop_planning(self) -> None:
-        # A child that plans hears nothing, so there is no use in asking it first.
+        # A child that plans a query reads no frames, so it is killed without a request to stop.
         if self._stopped is None:
             self._stopped = "planning"
         self.child.kill()
@@ -693,8 +693,8 @@ class _ChildResults:
         if self._over:
             return
         self.stop("canceled")
-        # Frames that were on their way are read and dropped, until the child says that it stopped.
-        # The caller may be going away itself, so this goes on without it.
+        # `_drain` reads and drops the frames in flight until the child reports that it stopped. It
+        # runs as a task of its own, because the caller may be cancelled.
         await asyncio.shield(asyncio.ensure_future(self._drain()))
 
     async def _drain(self) -> None:
@@ -743,11 +743,11 @@ class _ChildResults:
 
 
 def quoted(name: str) -> str:
-    """Return name as an identifier of the engine's language."""
+    """Return name as a quoted identifier of the engine's language."""
     return '"' + name.replace('"', '""') + '"'
 
 
 async def collect(results: Results) -> tuple[pa.Table, Finished]:
-    """Return all rows of results; for small answers only."""
+    """Return all rows of results; for small results."""
     batches: Sequence[Any] = [batch async for batch in results.batches()]
     return pa.Table.from_batches(batches, schema=results.schema), results.finished

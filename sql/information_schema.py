@@ -1,10 +1,10 @@
-"""engine: INFORMATION_SCHEMA, made from the catalog when a query names one of its views.
+"""engine: the views of INFORMATION_SCHEMA, computed from the catalog for each query.
 
-Only the named view is made, of one database, and only what the caller may see: the row of a table
-needs the right to list it, and what a row says of the table's metadata needs the right to load it.
-Names are reported as Snowflake reports them. Counts and times come from the newest snapshot and
-the catalog's rows. What is listed is one moment's; metadata is read afterwards, since its files
-never change.
+A query computes only the views that it names, of one database, with what the caller may see: the
+row of a table needs the right to list it, and the row's values from the table's metadata need the
+right to load it. Names are spelled as Snowflake reports them. Counts and times come from the newest
+snapshot and the catalog's rows. One view of the index gives the list of tables; their metadata
+files, which never change, are read afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNREADABLE = (
     storage_errors.StorageError,
     errors.SqlError,
 )
-"""What a table raises whose metadata is absent or damaged. Its row then says no more of it."""
+"""Errors of a table whose metadata is absent or damaged. Its row then has no values from it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ class Listed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gathered:
-    """What a view of INFORMATION_SCHEMA is made of, read in one view of the catalog."""
+    """The input of a view of INFORMATION_SCHEMA, read in one view of the catalog."""
 
     view: str
     database: str
@@ -55,10 +55,10 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Description:
-    """A table as listings show it.
+    """A table's values in listings.
 
-    Of a table whose metadata cannot be read, or that the caller may list and not load, rows and
-    size_bytes are None and columns are empty.
+    rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
+    or that the caller may list but not load.
     """
 
     ident: idents.TableIdent
@@ -73,13 +73,13 @@ class Description:
 
 
 class InformationSchema:
-    """Describes what the catalog holds, for SHOW, DESCRIBE and the views."""
+    """Describes tables of the catalog for SHOW, DESCRIBE and the views."""
 
     def __init__(self, *, tables: tables.Tables) -> None:
         self._tables = tables
 
     async def describe(self, listed: Listed, *, with_columns: bool) -> Description:
-        """Return what the caller may know of a table. Never fails for damaged metadata.
+        """Return the description of a table that the caller may see. Damaged metadata is no error.
 
         with_columns: a description without them is small.
         """
@@ -118,7 +118,7 @@ class InformationSchema:
         )
 
     async def columns_of(self, loaded: tables.LoadedTable) -> list[ColumnDescription]:
-        """Return a table's columns as they are now; of a wide table, from a thread."""
+        """Return a table's current columns; those of a wide table are computed in a thread."""
         if len(loaded.metadata.current_schema()["fields"]) > limits.COLUMNS_HERE_MAX:
             return await asyncio.to_thread(columns_of, loaded)
         return columns_of(loaded)
@@ -126,7 +126,7 @@ class InformationSchema:
     async def describe_all(
         self, listed: Sequence[Listed], *, with_columns: bool
     ) -> list[Description]:
-        """Return what the caller may know of tables, in order. Raises SqlError for too many."""
+        """Return the descriptions of tables, in order. Raises SqlError for too many columns."""
         descriptions = []
         columns = 0
         for each in listed:
@@ -141,7 +141,7 @@ class InformationSchema:
     def gather(
         self, catalog: places.CatalogView, view: names.Ident, place: places.Schema
     ) -> Gathered:
-        """Return what a view of a database's INFORMATION_SCHEMA needs; raises SqlError 002003."""
+        """Return the input of a view of INFORMATION_SCHEMA; raises SqlError 002003."""
         positions = names.find(view, list(VIEWS))
         if not positions:
             raise errors.does_not_exist("Object", f"INFORMATION_SCHEMA.{view.folded}")
@@ -157,7 +157,7 @@ class InformationSchema:
     async def relation(
         self, gathered: Gathered, name: str
     ) -> tuple[shapes.TableShape, engine.Relation]:
-        """Return a view as a table and its rows."""
+        """Return a view of INFORMATION_SCHEMA as a table's shape and its relation with rows."""
         columns, _ = VIEWS[gathered.view]
         descriptions = await self.describe_all(
             gathered.tables, with_columns=gathered.view == "columns"
@@ -178,7 +178,10 @@ class InformationSchema:
 
 
 def _table_of(gathered: Gathered, descriptions: Sequence[Description]) -> tuple[pa.Table, bytes]:
-    """Return a view's rows, as they are and encoded; rows in Python are few at a time."""
+    """Return a view's rows as an Arrow table and as an IPC stream.
+
+    At most ROWS_AT_ONCE rows are Python values at one time.
+    """
     columns, rows_of = VIEWS[gathered.view]
     schema = pa.schema([(column[0], ARROW[column[1].name]) for column in columns])
     rows = iter(rows_of(gathered, descriptions))
@@ -279,7 +282,7 @@ class ColumnDescription:
 
 
 def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
-    """Return a table's columns as they are now."""
+    """Return a table's current columns."""
     schema = loaded.metadata.current_schema()
     shape = tabletypes.shape_columns(schema, loaded.metadata.properties)
     return [

@@ -1,7 +1,7 @@
-"""rule: bounds that a SQL client can meet, in one table.
+"""rule: the bounds of SQL, in one table.
 
-Sizes are bytes, lengths are characters, times are what the name's last word says. A setting may
-choose some of them (docs/CONFIG.md); the formulas that make a process's bound of it stand here too.
+Sizes are bytes, lengths are characters, and a time's unit is the last word of its name. Settings
+may change some of them (docs/CONFIG.md); the formulas that derive a process's bounds are here too.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ PLANNING_SECONDS_MAX: Final = 30.0
 """From a query's arrival in a worker until its physical plan is ready. The statement's own time
 limit covers planning as well."""
 WORKER_UNTRACKED_BYTES: Final = 512 << 20
-"""What a worker may use beside its memory pool: plans, Arrow buffers in flight, Parquet pages."""
+"""Memory of a worker beside its pool: plans, Arrow buffers in flight, Parquet pages."""
 ADDRESS_SPACE_SPARE_BYTES: Final = 1 << 30
-"""Address space beside memory: thread stacks, and what allocators reserve before they use it."""
+"""Address space beside memory: thread stacks, and what allocators reserve but do not use."""
 QUERIES_WAITING_MAX: Final = 200
 """Queries that may wait for a worker; more are refused."""
 QUERIES_WAITING_OF_ONE_MAX: Final = 100
 """Of these, queries of one principal."""
 RELATIONS_MAX: Final = 1_000
-"""Relations that a query reads once every common table expression stands where it is named. The
-engine's planner copies them so, and 16 expressions that name the one before twice make 65,536."""
+"""Relations that a query reads once each common table expression is copied to every reference, as
+the engine's planner does: 16 expressions, each naming the one before twice, make 65,536."""
 JOINS_MAX: Final = 200
 """Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
 STOP_GRACE_SECONDS: Final = 1.0
@@ -30,12 +30,12 @@ STOP_GRACE_SECONDS: Final = 1.0
 DEATH_SECONDS_MAX: Final = 1.0
 """How long a worker whose socket closed may take to end, so that its exit code can be read."""
 GATHERED_BYTES: Final = 32 << 20
-"""Rows that are held before they are split by partition and written."""
+"""Bytes of rows that are buffered before they are split by partition and written."""
 OPEN_FILES_MAX: Final = 64
 """Files of partitions that are written at one time; the one used longest ago is finished first."""
 
 REPEATED_BYTES_MAX: Final = 1 << 30
-"""What REPEAT makes of one batch of rows, all texts together."""
+"""Bytes of all texts that REPEAT returns for one batch of rows."""
 COLUMNS_MAX: Final = 20_000
 """Columns of a statement's tables and of every SELECT in it, together."""
 TERMS_MAX: Final = 1_000
@@ -47,9 +47,9 @@ PRUNING_TERMS_MAX: Final = 200
 PRUNING_DEPTH_MAX: Final = 50
 """Comparisons of one conjunct of WHERE that files are pruned by, and how deeply AND and OR nest."""
 EXPANDED_MAX: Final = 128 << 10
-"""Length of one expression in the engine's text from which on it must be in the statement's own."""
+"""Length of an expression in the engine's text from which on GROWTH_MAX applies."""
 GROWTH_MAX: Final = 512
-"""What each node of an expression may add to its text beyond that, its own constants aside."""
+"""Characters that each node of such an expression may add to its text, without its constants."""
 USES_MAX: Final = 500
 """Tables that one statement names."""
 LIST_MEMBERS_MAX: Final = 16_384
@@ -69,16 +69,16 @@ READERS_MAX: Final = 2
 READING_SECONDS_MAX: Final = 30.0
 """Of each step in a child. The statement's own time limit covers reading as well."""
 READING_BYTES_MAX: Final = 1 << 30
-"""By how much such a child may grow."""
+"""Bytes by which such a child may grow."""
 ANSWER_HERE_BYTES_MAX: Final = 64 << 10
 """A larger answer of such a child is unpacked in a thread."""
 READER_KEPT_BYTES_MAX: Final = 256 << 20
-"""A child that is larger after a statement is not kept for the next."""
+"""A child that is larger after a statement is ended."""
 
 # Names and listings.
 NAMES_COMPARED_MAX: Final = 10_000
-"""Names of one level that are compared with an unquoted one which is stored in neither case. Beyond
-them such a name must be quoted."""
+"""Stored names of one level that are compared with an unquoted name that is stored in neither lower
+nor upper case. With more stored names, such a name must be quoted."""
 SHOWN_ROWS_MAX: Final = 10_000
 """Rows of SHOW."""
 DESCRIBED_TABLES_MAX: Final = 10_000
@@ -86,25 +86,25 @@ DESCRIBED_COLUMNS_MAX: Final = 100_000
 """Tables and columns of one database that INFORMATION_SCHEMA describes; a query is refused beyond
 them."""
 ROWS_HERE_MAX: Final = 250
-"""Rows of a listing beyond which they are made and encoded in a thread."""
+"""A listing of more rows is built and encoded in a thread."""
 ROWS_AT_ONCE: Final = 10_000
 """Rows of INFORMATION_SCHEMA that are Python values at one time."""
 
-# What is remembered of tables.
+# Caches of tables.
 FILES_AT_ONCE: Final = 250
-"""Files of a table that are opened or grouped, some milliseconds, before other requests get their
-turn."""
+"""Files of a table that are opened or grouped in one step of some milliseconds; the event loop
+serves other requests between steps."""
 HISTORY_HERE_BYTES_MAX: Final = 256 << 10
-"""Of a table's snapshots and its log, as JSON; more is searched in a thread."""
+"""A table's snapshots and snapshot log, as JSON; larger ones are searched in a thread."""
 FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500
 BOUNDED_FILES_MAX: Final = 5_000
 BOUNDED_VALUES_MAX: Final = 250_000
-"""Files of a table whose bounds are looked at, to know that arithmetic cannot overflow, and the
-bounds of all their whole-number columns together. Beyond one of these none are looked at."""
+"""Files of a table, and bounds of their whole-number columns, that are read to prove that
+arithmetic cannot overflow. With more of either, the bounds of the types are used."""
 BOUNDS_AT_ONCE: Final = 2_500
-"""Of these, bounds that are looked at before other requests get their turn."""
+"""Of these, bounds that are read in one step."""
 FILE_GROUPS_MAX: Final = 1_000
 """Groups of a table's files: those of one group have the same columns, and each has deletes of the
 same forms or none."""
@@ -113,15 +113,15 @@ EQUALITY_READS_MAX: Final = 100_000
 EQUALITY_KEYS_MAX: Final = 50
 """Sets of columns that they compare. Each is a join."""
 
-# Requests and what is kept of them.
+# Requests, and what is stored of them.
 ANSWER_WITHIN_SECONDS: Final = 40.0
 """Longest wait before the client must poll again: a driver's socket gives up at 60."""
 BODY_THREAD_BYTES_MIN: Final = 256 << 10
 """From this size on bodies are read and answers compressed in a thread."""
 GZIP_BYTES_MIN: Final = 4096
-"""Answers below this size are not worth compressing."""
+"""Smaller answers are not compressed."""
 CONTROL_LENGTH_MAX: Final = 200
-"""A longer text is no RESULT_SCAN of a query and no SYSTEM$CANCEL_QUERY."""
+"""A longer text is not checked for RESULT_SCAN and SYSTEM$CANCEL_QUERY."""
 KEYPAIR_TOKEN_LENGTH_MAX: Final = 8192
 KEYPAIR_SECONDS_MAX: Final = 3600
 KEYPAIR_LEEWAY_SECONDS: Final = 60
@@ -133,16 +133,16 @@ QUERY_BODY_BYTES_MAX: Final = 16 << 20
 QUERY_BODY_HERE_BYTES_MAX: Final = 32 << 10
 """A larger body is decoded in a thread, bind by bind, and takes one of the turns below."""
 BINDS_THREAD_BYTES_MAX: Final = 1 << 20
-"""Larger binds are decoded in a child that reads statements: what decodes or frees a million values
-keeps the interpreter from the event loop, also in a thread."""
+"""Larger binds are decoded in a child of `sql.compiler`: decoding or freeing a million values in a
+thread would keep the interpreter from the event loop."""
 QUERY_PARAMETERS_BYTES_MAX: Final = 64 << 10
 """The parameters of one request, as JSON."""
 LARGE_BODIES_MAX: Final = 4
-"""Larger bodies that are read and decoded at one time; one principal has at most all but one."""
+"""Such bodies that are read and decoded at one time; one principal has at most all but one."""
 BINDS_MAX: Final = 16_384
 """Bind names in one request."""
 ARRAY_VALUES_MAX: Final = 2_000_000
-"""Values of all array binds of one request together, a single value once for each row."""
+"""Values of all array binds of one request; a single value counts once for each row."""
 BOUND_VALUES_AT_ONCE: Final = 50_000
 STATEMENTS_RUNNING_MAX: Final = 1_000
 """Statements that run or wait at one time, over all sessions."""
@@ -150,12 +150,12 @@ STATEMENTS_RUNNING_OF_ONE_MAX: Final = 500
 """Of these, statements of one principal."""
 PENDING_BYTES_MAX: Final = 512 << 20
 PENDING_OF_ONE_BYTES_MAX: Final = 256 << 20
-"""What texts and binds of running statements may take in memory, of all and of one principal."""
+"""Memory of the texts and binds of running statements, of all and of one principal."""
 BOUND_VALUE_BYTES: Final = 100
-"""What a bound value takes in memory, about."""
+"""About the memory of one bound value."""
 TEXT_KEPT_LENGTH_MAX: Final = 4096
-"""How much of a finished statement's text is kept, for monitoring. A repeated request is known by a
-digest of its text."""
+"""Characters of a finished statement's text that are stored for monitoring. A repeated request is
+recognised by the text's digest."""
 
 REQUEST_IDS_MAX: Final = 4_096
 """requestIds that a session remembers; a driver repeats one within minutes."""
@@ -168,38 +168,38 @@ SESSIONS_OF_ONE_MAX: Final = 10_000
 QUERY_IDS_MAX: Final = 64
 """Query ids that a session remembers for LAST_QUERY_ID."""
 VERIFIED_TOKENS_MAX: Final = 4_096
-"""Tokens whose signature is not checked again: checking costs more than the rest of a request."""
+"""Cached tokens: checking a signature costs more CPU than the rest of a request."""
 SWEEP_SECONDS: Final = 60
 SWEPT_RECORDS_MAX: Final = 10_000
 """Stored sessions that one sweep looks at."""
 DISK_FULL_LINE_SECONDS: Final = 60
-"""How often the log says that sessions cannot be written because the disk is full."""
+"""Least time between two log lines about session records that a full disk refuses."""
 VARIABLE_LENGTH_MAX: Final = 256
 VARIABLES_MAX: Final = 256
 """Variables of one session, and characters of each."""
 
 # Results.
 RESULTS_MAX: Final = 10_000
-"""Finished statements whose answers are kept. Where this or one of the next two is reached, the
-oldest of the principal who has most goes first."""
+"""Finished statements whose results are stored. Beyond this or one of the next two bounds, the
+oldest result of the principal with the most is dropped."""
 RESULTS_INLINE_BYTES_MAX: Final = 256 << 20
-"""Answers and heads of texts in memory. The bound of chunks is the setting `sql_results_mib`."""
+"""Results and texts in memory. The setting `sql_results_mib` bounds chunks."""
 RESULT_SECONDS: Final = 24 * 3600
-"""How long a result waits to be read."""
+"""How long a result with chunks is stored."""
 RESULT_READ_SECONDS: Final = 300
-"""How long it stays once each chunk was fetched or its session has ended."""
+"""How long it is stored after the last fetch, once each chunk was fetched or its session ended."""
 RESULT_INLINE_BYTES_MAX: Final = 1 << 20
 RESULT_INLINE_ROWS_MAX: Final = 100_000
-"""Rows in the answer itself; the rest are chunks."""
+"""Bytes and rows in the answer itself; further rows are in chunks."""
 CHUNK_BYTES_MAX: Final = 8 << 20
 CHUNK_ROWS_MAX: Final = 200_000
 CHUNK_URL_SECONDS: Final = 6 * 3600
 RESULTS_MEMORY_BYTES_MAX: Final = 64 << 20
-"""Chunks in memory; more lie in files."""
+"""Chunks in memory; further ones are in files."""
 RESULT_THREAD_BYTES_MIN: Final = 64 << 10
-"""From this size on rows are encoded in a thread, so that other requests get their turn."""
+"""From this size on rows are encoded in a thread, so that the event loop is not blocked."""
 
 
 def worker_bytes_max(memory_bytes: int) -> int:
-    """Return how much a worker may grow beyond its size at start. memory_bytes: of its pool."""
+    """Return the bytes by which a worker may grow after its start. memory_bytes: of its pool."""
     return memory_bytes + memory_bytes // 2 + WORKER_UNTRACKED_BYTES

@@ -1,4 +1,4 @@
-"""engine: names of a statement -> databases, schemas and tables, with the caller's rights.
+"""engine: resolves a statement's names to databases, schemas and tables, with the caller's rights.
 
 A statement looks up all its names in one `CatalogView`, which reads the index in one transaction,
 so the statement sees all or nothing of each commit. A missing object and one that the caller may
@@ -29,7 +29,7 @@ INFORMATION_SCHEMA = "information_schema"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
-    """A schema that a name means. namespace is empty for INFORMATION_SCHEMA."""
+    """A schema that a name refers to. namespace is empty for INFORMATION_SCHEMA."""
 
     database: str
     name: str
@@ -38,21 +38,21 @@ class Schema:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundTable:
-    """A table that a name means. pointer: as it was in the view, metadata or not."""
+    """A table that a name refers to. pointer: as of the view; the table may have no metadata."""
 
     ident: idents.TableIdent
     pointer: records.Pointer
 
 
 class Places:
-    """Resolves names. Stateless beside the catalog it is given."""
+    """Resolves names against the catalog. Stateless."""
 
     def __init__(self, *, store: catalog_store.CatalogStore, access: catalog_access.Access) -> None:
         self._store = store
         self._access = access
 
     def check_drop(self, principal: access_model.Principal, table: FoundTable) -> None:
-        """Raise SqlError 003001 unless principal may drop a table of a schema that goes whole."""
+        """Raise SqlError 003001 unless principal may drop a table of a schema that is dropped."""
         demands = self._access.on_object(
             table.ident, table.pointer.object_uuid, rights.DROP_ACTIONS
         )
@@ -65,7 +65,7 @@ class Places:
             ) from None
 
     def judge(self, principal: access_model.Principal, actions: Sequence[str]) -> owners.Judge:
-        """Return the check that principal may do actions with a table, or make one."""
+        """Return the check that principal may do actions with a table, or create it."""
         check_access = self._access.judge(principal, actions)
 
         def check(
@@ -80,7 +80,7 @@ class Places:
 
     @contextmanager
     def view(self, principal: access_model.Principal) -> Iterator[CatalogView]:
-        """Begin one statement's reading of the catalog. Nothing is awaited while it is open."""
+        """Open one statement's view of the catalog. The caller awaits nothing while it is open."""
         with self._store.index.view() as reading:
             yield CatalogView(
                 store=self._store, access=self._access, principal=principal, reading=reading
@@ -88,7 +88,7 @@ class Places:
 
 
 class CatalogView:
-    """The catalog at one moment, as one principal may see it."""
+    """The catalog at one moment, limited to what one principal may see."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class CatalogView:
         ]
 
     def lists_schema(self, database: str, namespace: idents.Namespace) -> bool:
-        """Say whether a namespace is among `schemas`, without listing them."""
+        """Return whether a namespace is among `schemas`, without listing them."""
         place = self._place(database)
         return (
             place is not None
@@ -149,11 +149,11 @@ class CatalogView:
         return None if row is None else FoundTable(ident=ident, pointer=row.pointer)
 
     def may_describe(self, table: FoundTable) -> bool:
-        """Say whether the caller may know more of a table than its name and times."""
+        """Return whether the caller may load a table; else it may know its name and times alone."""
         return self._access.permits(self._principal, self._demands(table, rights.LOAD_ACTIONS))
 
     def created_at_ms(self, database: str, namespace: idents.Namespace = ()) -> int:
-        """Return when a table bucket, or a namespace in it, was made; 0 if it is gone."""
+        """Return when a table bucket, or a namespace in it, was created; 0 if it does not exist."""
         place = self._place(database)
         if place is None:
             return 0
@@ -170,17 +170,17 @@ class CatalogView:
         row = self._store.find_namespace(self._reading, place, namespace)
         return "" if row is None else row.row.properties.get("comment", "")
 
-    # Names. Looking one up asks for nothing: what is then done with it does.
+    # Names. Resolving a name checks no right; callers check the rights of what they then do.
 
     def database(self, ident: names.Ident) -> str:
-        """Return the table bucket that ident means; raises SqlError 002003."""
+        """Return the table bucket that ident refers to; raises SqlError 002003."""
         database = self._find_database(ident)
         if database is None:
             raise _no_database(ident.folded)
         return database
 
     def schema(self, name: names.Name, *, database: str | None, exactly: bool = False) -> Schema:
-        """Return the schema that a name of one or two parts means.
+        """Return the schema that a name of one or two parts refers to; raises SqlError.
 
         database: the session's. exactly: as for `find_table`.
         """
@@ -212,7 +212,7 @@ class CatalogView:
         return Schema(database=database, name=schema, namespace=namespace)
 
     def has_schema(self, database: str, ident: names.Ident) -> bool:
-        """Say whether a database has a schema of exactly that name, seen or not."""
+        """Return whether a database has a schema of exactly that name, visible or hidden."""
         is_information = bool(names.find(ident, [INFORMATION_SCHEMA]))
         return is_information or self._find_namespace(database, ident, exactly=True) is not None
 
@@ -224,10 +224,10 @@ class CatalogView:
         object_type: Literal["table", "view"] = "table",
         exactly: bool = False,
     ) -> FoundTable | None:
-        """Return the table, or the Iceberg view, that ident means in a schema, or None.
+        """Return the table, or the Iceberg view, that ident refers to in a schema, or None.
 
-        exactly: an unquoted name means none that is stored in mixed case, as what creates or drops
-        must not: there it is another name.
+        exactly: an unquoted ident does not refer to a name that is stored in mixed case. CREATE and
+        DROP look names up so, because for them such a name is another one.
         """
         for spelling in names.spellings(ident):
             table = self.find(
@@ -265,8 +265,8 @@ class CatalogView:
     ) -> FoundTable:
         """Return a table, if the caller may do actions with it.
 
-        Raises SqlError 002003 for what is not there, or is hidden from those who may not list it,
-        and 003001 where the caller may list a table and not do this.
+        Raises SqlError 002003 for a table that does not exist, or that the caller may neither list
+        nor use; 003001 for one that the caller may list, without the right to these actions.
         """
         place = self.schema_of(name, database=database, schema=schema)
         missing = self.no_table(place, name)
@@ -283,14 +283,14 @@ class CatalogView:
         return table
 
     def visible_database(self, ident: names.Ident) -> str:
-        """Return the table bucket that ident means, if the caller may see it."""
+        """Return the table bucket that ident refers to. Raises SqlError 002003 if it is hidden."""
         database = self.database(ident)
         if not self._may_know_database(database):
             raise _no_database(ident.folded)
         return database
 
     def visible_schema(self, name: names.Name, *, database: str | None) -> Schema:
-        """Return the schema that a name means, if the caller may see it."""
+        """Return the schema that a name refers to. Raises SqlError 002003 if it is hidden."""
         place = self.schema(name, database=database)
         if place.namespace:
             demand = self._access.on_namespace(place.database, place.namespace, "GetNamespace")
@@ -301,10 +301,10 @@ class CatalogView:
             raise self.hidden(name, database=place.database)
         return place
 
-    # Answers for what is absent or hidden: the same, by what the caller may know
+    # Errors for what is absent or hidden: both get the same one
 
     def hidden(self, name: names.Name, *, database: str | None) -> errors.SqlError:
-        """Return the answer for a schema's name, absent or hidden. database: None if absent."""
+        """Return the error of a schema's name, absent or hidden. database: None if absent."""
         ident = name[-1]
         if len(name) == 1:
             return _no_schema(names.shown(database or ""), ident)
@@ -318,7 +318,7 @@ class CatalogView:
     def no_table(
         self, place: Schema, name: names.Name, *, object_type: str = "Object"
     ) -> errors.SqlError:
-        """Return the answer for a table's name in a schema, absent or hidden."""
+        """Return the error of a table's name in a schema, absent or hidden."""
         is_visible = self._may_know_schema(place.database, place.namespace)
         if len(name) == 1 or is_visible or not place.namespace:
             return errors.does_not_exist(object_type, names.dotted(name))
@@ -336,14 +336,14 @@ class CatalogView:
     # Rights
 
     def check(self, demands: Sequence[access_model.Demand]) -> None:
-        """Raise SqlError 003001 unless the caller may do all of it."""
+        """Raise SqlError 003001 unless the caller has all demanded permissions."""
         try:
             self._access.check(self._principal, demands)
         except access_errors.AccessDenied as denied:
             raise errors.not_authorized(str(denied)) from None
 
     def check_new_schema(self, name: names.Name, database: str) -> None:
-        """Raise SqlError unless the caller may make a schema of this name."""
+        """Raise SqlError unless the caller may create a schema of this name."""
         namespace = tuple(name[-1].stored.split("."))
         try:
             self.check((self._access.on_namespace(database, namespace, "CreateNamespace"),))
@@ -368,7 +368,7 @@ class CatalogView:
     def check_table(
         self, table: FoundTable, actions: Sequence[str], *, missing: errors.SqlError
     ) -> None:
-        """Raise SqlError 003001 unless the caller may do actions; missing for whom it is hidden."""
+        """Raise SqlError 003001 unless the caller may do actions; missing for a hidden table."""
         try:
             self.check(self._demands(table, actions))
         except errors.SqlError:
@@ -381,7 +381,10 @@ class CatalogView:
     def check_new_table(
         self, ident: idents.TableIdent, *, missing: errors.SqlError | None = None
     ) -> None:
-        """Raise SqlError 003001 unless the caller may make a table; missing if its schema hides."""
+        """Raise SqlError 003001 unless the caller may create a table.
+
+        missing: raised instead if the table's schema is hidden.
+        """
         try:
             self.check(self._access.on_new_table(ident))
         except errors.SqlError:

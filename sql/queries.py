@@ -1,12 +1,13 @@
-"""engine: queries: what a client asked, whether it still runs, and its answer while it is kept.
+"""engine: submitted queries: their tasks, their states, and their stored results.
 
-A query outlives the request that brought it: a client may give up and come back, by the same
-requestId or by the query's id, and finds the running statement or the stored answer; a statement
-never runs twice for one requestId. So each runs in a task of its own. Results are kept, bounded,
-for their owner alone; one that is gone says so instead of running again.
+A query outlives the request that submits it. A client may disconnect and later ask for the result
+by the same requestId or by the query's id; a statement never runs twice for one requestId.
+Therefore each query runs in a task of its own. Results are stored within bounds, and only their
+owner may fetch them. A request for a result that is no longer stored gets an error; the query does
+not run again.
 
-Rows are encoded while they stream in: first a small inline group, then chunks. Nothing here knows
-HTTP or JSON bodies; `sql.rest` does. Nothing here knows SQL but `sql.controls`.
+Rows are encoded while they arrive: first the inline rows, then chunks. This module uses no HTTP and
+no JSON bodies (`sql.rest` does), and reads no SQL except through `sql.controls`.
 """
 
 from __future__ import annotations
@@ -58,26 +59,27 @@ class StatementRunner(Protocol):
         describe_only: bool,
         query_id: str,
     ) -> outcomes.Outcome:
-        """Run text and return its answer; raises SqlError. Cancelling the call ends the work.
+        """Run text and return its outcome; raises SqlError. Cancelling it ends the query.
 
-        query_id is the same when a client repeats a request that a restart made us forget.
+        query_id: the same when a client repeats a request after a restart of the server.
         """
 
 
 class Split(Protocol):
-    """Takes a text apart into its statements; comments and blanks alone are none."""
+    """Splits a text into its statements; comments and blanks alone are not a statement."""
 
     async def __call__(self, text: str, *, owner: str) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultLimits:
-    """How long and how much. timeout_seconds also bounds what a session may ask for.
+    """Bounds of statements and of their stored results.
 
-    inline_bytes_max: of answers and texts in memory; results_bytes_max: of chunks, memory or files.
-    result_seconds: how long a result with chunks waits to be read. read_seconds: how long it stays
-    once each chunk was fetched, or its session has ended, after the last fetch: drivers fetch a
-    chunk again when a connection breaks.
+    timeout_seconds: of a statement; it also bounds a session's own timeout. inline_bytes_max: of
+    answers and texts in memory. results_bytes_max: of chunks, in memory and in files.
+    result_seconds: how long a result with chunks is stored. read_seconds: how long it is stored
+    after the last fetch, once each chunk was fetched or its session ended; drivers fetch a chunk
+    again when a connection breaks.
     """
 
     timeout_seconds: int = 1200
@@ -90,7 +92,7 @@ class ResultLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """One request to run a text. select_format: in which format a SELECT's rows go out."""
+    """One request to run a text. select_format: the format of a SELECT's rows."""
 
     text: str
     request_id: str = ""
@@ -103,7 +105,7 @@ class Submission:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
-    """Rows that do not travel in the answer itself."""
+    """Rows that the client fetches separately from the answer."""
 
     rows: int
     kept: shelves.ShelvedBytes
@@ -142,10 +144,10 @@ Status = Literal["RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class SubmittedQuery:
-    """One statement, from its arrival until its answer is dropped. Mutable: it goes on.
+    """One statement, from its submission until its result is dropped. Mutable.
 
-    unfetched: chunks that no client has fetched yet. touched_at_ms: when one was fetched last, or
-    the session ended.
+    unfetched: chunks that no client has fetched yet. touched_at_ms: the time of the last fetch, or
+    of the session's end.
     """
 
     id: str
@@ -166,12 +168,12 @@ class SubmittedQuery:
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is an answer, good or bad."""
+        """Whether the query has a result or an error."""
         return self.result is not None or self.error is not None
 
     @property
     def status(self) -> Status:
-        """The state as monitoring names it."""
+        """The status as the monitoring request reports it."""
         if self.result is not None:
             return "SUCCESS"
         if self.error is not None:
@@ -180,7 +182,7 @@ class SubmittedQuery:
 
 
 class Queries:
-    """Every query that runs or whose answer is kept."""
+    """All queries that run or whose results are stored."""
 
     def __init__(
         self,
@@ -210,14 +212,14 @@ class Queries:
 
     @property
     def running(self) -> int:
-        """How many statements run or wait now."""
+        """The number of statements that run or wait."""
         return self._pending.count()
 
     def submit(self, session: sessions.Session, submission: Submission) -> SubmittedQuery:
-        """Begin a statement, or return the one that this requestId already began.
+        """Start a statement, or return the one that this requestId already started.
 
-        Raises SqlError when the requestId belongs to another text, when its answer is no longer
-        kept, or when too many statements run.
+        Raises SqlError if the requestId belongs to another text, if its result is no longer
+        stored, or if too many statements run.
         """
         requests = self._requests.setdefault(session.id, OrderedDict())
         if submission.request_id and submission.request_id in requests:
@@ -241,7 +243,7 @@ class Queries:
         return query
 
     def _check_room(self, owner: str, submission: Submission) -> None:
-        """Raise SqlError where too much runs already."""
+        """Raise SqlError if too many statements run, or theirs are too large together."""
         size = _pending_size(submission)
         for running, most in (
             (self._pending.count(), limits.STATEMENTS_RUNNING_MAX),
@@ -259,7 +261,7 @@ class Queries:
                 )
 
     async def wait(self, query: SubmittedQuery, seconds: float) -> bool:
-        """Wait until the query has an answer, or seconds are over; say whether it has one."""
+        """Wait at most seconds for the query to end; return whether it ended."""
         if not query.is_finished and query.task is not None:
             await asyncio.wait((query.task,), timeout=seconds)
         return query.is_finished
@@ -272,13 +274,13 @@ class Queries:
         return query
 
     def find_request(self, session: sessions.Session, request_id: str) -> SubmittedQuery | None:
-        """Return the query that a requestId of this session began."""
+        """Return the query that a requestId of this session started."""
         requests = self._requests.get(session.id)
         request = None if requests is None else requests.get(request_id)
         return None if request is None else self._queries.get(request[0])
 
     def chunk(self, query_id: str, index: int) -> Chunk | None:
-        """Return a chunk of a kept result. The caller has checked the chunk's signature."""
+        """Return a chunk of a stored result. The caller has checked the signature of its URL."""
         query = self._queries.get(query_id)
         if query is None or query.result is None or not 0 <= index < len(query.result.chunks):
             return None
@@ -287,20 +289,20 @@ class Queries:
         return query.result.chunks[index]
 
     def cancel(self, query: SubmittedQuery) -> bool:
-        """Ask a query to end; False if it had ended already."""
+        """Cancel a query; return False if it has ended already."""
         if query.is_finished or query.task is None:
             return False
         query.is_cancelled = True
         if query.is_begun:
             query.task.cancel()
-        # A task cancelled before its first step never runs, and would leave no answer: that one
-        # sees by itself that it is not wanted.
+        # A task that is cancelled before its first step never runs, so it could not store a result.
+        # Such a task starts, and ends when it sees that it is cancelled.
         return True
 
     def end_session(self, session: sessions.Session) -> None:
-        """Cancel what a closed session was waiting for; asynchronous queries go on.
+        """Cancel the queries that a closed session waits for; asynchronous ones continue.
 
-        Results that the session has not read are kept for `read_seconds` more.
+        Results that the session has not read are stored for `read_seconds` more.
         """
         self._requests.pop(session.id, None)
         for query in list(self._queries.values()):
@@ -314,7 +316,7 @@ class Queries:
             query.touched_at_ms = self._now_ms()
 
     def sweep(self) -> None:
-        """Drop answers that are too old or were read, and requestIds of sessions that are gone."""
+        """Drop results that are old or were read, and requestIds of ended sessions."""
         self._drop_spent()
         oldest_ms = self._now_ms() - self.limits.result_seconds * 1000
         for query in self._kept.all():
@@ -324,7 +326,7 @@ class Queries:
             del self._requests[session_id]
 
     def _drop_spent(self) -> None:
-        """Drop results with chunks that no client will fetch any more."""
+        """Drop results with chunks whose time has passed."""
         now_ms = self._now_ms()
         for query in self._kept.all():
             if query.result is None or not query.result.chunks:
@@ -336,7 +338,7 @@ class Queries:
                 self._drop(query)
 
     async def stop(self) -> None:
-        """Cancel everything that runs, and wait for its end."""
+        """Cancel all running queries, and wait until they end."""
         tasks = [query.task for query in self._queries.values() if query.task is not None]
         for query in list(self._queries.values()):
             self.cancel(query)
@@ -385,7 +387,7 @@ class Queries:
             query.error = errors.canceled()
             if not query.is_cancelled:
                 raise
-        except Exception:  # noqa: BLE001 - a fault of ours: the log has it, the client a reference
+        except Exception:  # noqa: BLE001 - an internal error: the log has it, the client gets a reference
             self._log.exception("query %s failed", query.id)
             query.error = errors.internal_error(query.id)
         finally:
@@ -409,7 +411,7 @@ class Queries:
         bare = text.strip()
         if not bare.rstrip(";"):
             raise errors.empty_statement()
-        # Without a semicolon inside there is but one statement, and nothing to take apart.
+        # A text without a semicolon is one statement, so it need not be split.
         texts: Sequence[str] = [text]
         if ";" in bare.rstrip(";"):
             texts = await self._split(text, owner=session.principal.name)
@@ -460,7 +462,7 @@ class Queries:
     ) -> Result:
         children = []
         for number, text in enumerate(texts):
-            await asyncio.sleep(0)  # a statement of constants never waits by itself
+            await asyncio.sleep(0)  # a statement of constants never awaits anything
             one = replace(submission, text=text, request_id="")
             child_id = self._query_id(session, f"{query_id}/{number}")
             child = self._new_query(session, one, child_id)
@@ -533,7 +535,7 @@ class Queries:
         ours = self.limits.timeout_seconds
         return min(requested, ours) if requested else ours
 
-    # Its answer
+    # A statement's result
 
     async def _encoded(
         self, outcome: outcomes.Outcome, session: sessions.Session, submission: Submission
@@ -599,9 +601,9 @@ class Queries:
         )
 
     def _make_room(self, owner: str) -> None:
-        """Drop results until what grows has room; refuse where that does not do.
+        """Drop stored results until a growing one has room; raise SqlError if that is not enough.
 
-        Those go that belong to the principal who has most, if it has as much as owner has.
+        Dropped are results of the principal with the most, if it has as much as owner has.
         """
         bytes_max = self.limits.results_bytes_max
         while self._kept.total("chunks") + self._growing_bytes.total() > bytes_max:
@@ -616,7 +618,7 @@ class Queries:
         query.ended_at_ms = query.touched_at_ms = self._now_ms()
         query.unfetched = set(range(0 if query.result is None else len(query.result.chunks)))
         query.task = None
-        # What brought the statement is no longer needed, and can be large.
+        # The text and the binds are no longer needed, and can be large.
         head = query.submission.text[: limits.TEXT_KEPT_LENGTH_MAX]
         query.submission = replace(query.submission, text=head, bindings={})
         if not query.submission.describe_only:
@@ -644,9 +646,9 @@ Measure = Literal["results", "inline", "chunks"]
 
 
 class KeptQueries:
-    """Finished queries whose answers are kept, and what they take, in all and by owner. Mutable.
+    """Finished queries with their results, and the bytes of these, in all and by owner. Mutable.
 
-    Room is made at the expense of the owner who has most, so that one principal's many or large
+    The owner with the most makes room for new results, so that one principal's many or large
     results never displace the few of another.
     """
 
@@ -660,12 +662,12 @@ class KeptQueries:
         self._totals: Counter[Measure] = Counter()
 
     def add(self, query: SubmittedQuery) -> None:
-        """Keep a query that has just finished."""
+        """Add a query that has just finished."""
         self._queries.setdefault(query.owner, OrderedDict())[query.id] = query
         self._count(query, 1)
 
     def remove(self, query: SubmittedQuery) -> None:
-        """Forget a query."""
+        """Remove a query."""
         self._count(query, -1)
         of_owner = self._queries[query.owner]
         del of_owner[query.id]
@@ -679,7 +681,7 @@ class KeptQueries:
         return [query for of_owner in self._queries.values() for query in of_owner.values()]
 
     def total(self, measure: Measure) -> int:
-        """Return how much all queries take."""
+        """Return the total of all queries."""
         return self._totals[measure]
 
     def oldest_of_most(
@@ -724,7 +726,7 @@ def _amounts(query: SubmittedQuery) -> dict[Measure, int]:
 
 
 class RunningQueries:
-    """What runs, and what its texts and binds take, in all and by owner. Mutable."""
+    """The running statements, and the bytes of their texts and binds, by owner. Mutable."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -745,7 +747,7 @@ class RunningQueries:
         return self._counts.total() if owner is None else self._counts[owner]
 
     def size_bytes(self, owner: str | None = None) -> int:
-        """Return what the statements of owner, or all, hold."""
+        """Return the bytes that the statements of owner, or all, hold."""
         return self._sizes_bytes.total() if owner is None else self._sizes_bytes[owner]
 
 
@@ -754,7 +756,7 @@ def _digest(text: str) -> bytes:
 
 
 def _without_frames(error: errors.SqlError) -> errors.SqlError:
-    """Return an error that may be kept: its tracebacks hold every local of the statement's run."""
+    """Return error without tracebacks, so that a stored error holds none of the run's locals."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error
 
@@ -777,7 +779,7 @@ async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
 
 
 def _json_of_rows(rows: Sequence[Sequence[Any]], columns: Sequence[outcomes.Column]) -> bytes:
-    """Return rows as JSON, some at a time: what is encoded at once keeps the event loop waiting."""
+    """Return rows as JSON, encoded in steps, so that the interpreter is free in between."""
     parts = []
     for start in range(0, len(rows), limits.ROWS_HERE_MAX):
         some = rows[start : start + limits.ROWS_HERE_MAX]

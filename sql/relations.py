@@ -1,10 +1,10 @@
 """engine: one snapshot of a table as directories of Parquet files that the engine can read.
 
-Columns are matched by field id: files are grouped by the names their columns have, which their
-footers tell (read in the engine's process, once per file, because files never change). Each group
-is a directory of hard links, so its files are the blobs themselves; a projection gives the table's
-own names back, NULL or the initial default for what a file lacks, and the partition's value where
-a file leaves an identity column out. Delete files go along by path.
+Columns are matched by field id. Files are grouped by the names of their columns, which the engine's
+process reads from their footers, once per file, because files never change. Each group is a
+directory of hard links to the blobs. A projection restores the table's column names; it returns
+NULL or the initial default for a column that a file lacks, and the partition's value for an
+identity column that a file leaves out. The engine gets the paths of delete files.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from storage import model as storage_model
 _Item = TypeVar("_Item")
 
 QUERY_ID = "boathouse.query-id"
-"""Key of a snapshot's summary: the SQL statement that made it."""
+"""Key of a snapshot's summary: the id of the SQL statement that committed it."""
 
 NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinnedTable:
-    """A table as a statement sees it: loaded once, at one snapshot, with that one's schema.
+    """A table of a statement: loaded once, at one snapshot, with the snapshot's schema.
 
-    reader: the table, as the statement's principal reads its files.
+    reader: reads the table's files with the rights of the statement's principal.
     """
 
     reader: readers.Reader
@@ -68,7 +68,7 @@ class PinnedTable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _File:
-    """A data file ready to be read: its object, its local path's name, how it is grouped."""
+    """A data file of a scan, and the object that holds it."""
 
     task: scans.FileTask
     info: storage_model.ObjectInfo
@@ -83,7 +83,7 @@ class _Way:
 
 
 class Relations:
-    """Makes relations. Owns only caches of what never changes."""
+    """Builds relations. Its only state is caches of immutable files' facts."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Relations:
         relation: str,
         bounds: Mapping[int, tuple[int, int]] | None = None,
     ) -> shapes.TableShape:
-        """Return what the binder needs to know. bounds: of whole-number columns, by field id."""
+        """Return the table's shape for the binder. bounds: of whole-number columns, by field id."""
         shape_columns = []
         columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
         for field, column in zip(table.fields, columns, strict=True):
@@ -127,7 +127,7 @@ class Relations:
         )
 
     async def bounds(self, table: PinnedTable) -> Mapping[int, tuple[int, int]]:
-        """Return what the values of whole-number columns lie within, by field id, if files say.
+        """Return the bounds of whole-number columns by field id, as far as the manifests have them.
 
         Raises as `Scans.plan` does.
         """
@@ -148,7 +148,7 @@ class Relations:
     ) -> dict[int, tuple[int, int]]:
         """Return the bounds of whole-number columns over all data files.
 
-        A column is left out if one file does not say them.
+        A column is left out if the manifests lack its bounds for one file.
         """
         wanted = [
             field for field in table.fields if datatypes.name_of(field["type"]) in ("int", "long")
@@ -190,9 +190,9 @@ class Relations:
         zone: str = "UTC",
         owner: str = "",
     ) -> engine.Relation:
-        """Return the rows of table that conditions may leave, as a relation of that name.
+        """Return the relation of that name with the table's rows that conditions may not exclude.
 
-        owner: whose share of the engine reads the footers of files not seen before.
+        owner: the principal whose share of the engine reads the footers of new files.
 
         Raises SqlError for files that cannot be read, and as `Scans.plan` does.
         """
@@ -229,9 +229,9 @@ class Relations:
         return engine.Relation(name=name, schema=schema, groups=tuple(groups))
 
     async def count_rows(self, table: PinnedTable) -> int | None:
-        """Return how many rows table has as its manifests say; None where rows were deleted.
+        """Return the number of rows from the table's manifests; None if it has delete files.
 
-        Raises as `relation` does: a count is no way around a file that is not there.
+        Raises the same errors as `relation`, so that a count also fails for a missing file.
         """
         if table.snapshot_id is None:
             return 0
@@ -246,7 +246,7 @@ class Relations:
     async def count_files(
         self, table: PinnedTable, conditions: Sequence[predicates.Filter]
     ) -> tuple[int, int]:
-        """Return how many data files conditions leave, and how many the snapshot has."""
+        """Return the number of data files that conditions do not exclude, and of all data files."""
         if table.snapshot_id is None:
             return 0, 0
         predicate = _predicate(conditions, table.fields)
@@ -262,7 +262,7 @@ class Relations:
         return len(kept.tasks), len(every.tasks)
 
     def empty(self, table: PinnedTable, name: str, *, zone: str = "UTC") -> engine.Relation:
-        """Return table without rows, for planning alone."""
+        """Return the relation of a table without its rows, for planning alone."""
         return engine.Relation(name=name, schema=_encoded_schema(table, zone))
 
     # Files
@@ -277,7 +277,7 @@ class Relations:
         for number, delete in enumerate(needed.all(), start=1):
             if delete.file_format not in ("PARQUET", "PUFFIN"):
                 raise errors.unsupported(f"delete files in {delete.file_format}")
-            table.reader.file(delete.file_path)  # refused here, before a thread opens it
+            table.reader.file(delete.file_path)  # raises here, before a thread opens it
             if number % limits.FILES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return files
@@ -322,9 +322,9 @@ class Relations:
     async def _way(
         self, table: PinnedTable, file: _File, compared: Sequence[Mapping[str, Any]], zone: str
     ) -> _Way:
-        """Return how a file is read; files of one making share the answer.
+        """Return how a file is read; files with the same columns share one value.
 
-        compared: fields that its equality deletes compare beside those of the table's schema.
+        compared: fields outside the table's schema that its equality deletes compare.
         """
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
@@ -461,7 +461,7 @@ class Relations:
     def _equality_deletes(
         self, table: PinnedTable, needed: deletes.Needed, ages: _Ages
     ) -> tuple[engine.EqualityDeletes, ...]:
-        """Return the equality deletes of a group, those that compare the same columns together."""
+        """Return the equality deletes of a group, grouped by the columns that they compare."""
         by_columns: dict[tuple[tuple[int, ...], bool], list[engine.EqualityDeleteFile]] = {}
         for delete in needed.equality():
             ids = tuple(sorted(delete.file.equality_ids or ()))
@@ -496,7 +496,7 @@ class Relations:
 
 
 async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
-    """Yield some items at a time; other requests get their turn in between."""
+    """Yield items in batches; the event loop serves other requests in between."""
     for start in range(0, len(items), limits.FILES_AT_ONCE):
         if start:
             await asyncio.sleep(0)
@@ -504,7 +504,7 @@ async def _in_steps(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
 
 
 async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
-    """Do what `snapshot_at` does; a long history is searched in a thread."""
+    """Like `snapshot_at`, but search a long history in a thread."""
     metadata = reader.table.metadata
     history_bytes = len(metadata.snapshots.text) + len(metadata.snapshot_entries.text)
     if moment is not None and history_bytes > limits.HISTORY_HERE_BYTES_MAX:
@@ -513,7 +513,7 @@ async def find_snapshot(reader: readers.Reader, moment: shapes.Moment | None) ->
 
 
 def snapshot_at(reader: readers.Reader, moment: shapes.Moment | None) -> PinnedTable:
-    """Return the table at a moment; raises SqlError when there is no such snapshot any more."""
+    """Return the table at a moment; raises SqlError if it has no such snapshot any more."""
     loaded = reader.table
     metadata = loaded.metadata
     if moment is None:
@@ -572,7 +572,7 @@ def _snapshot_of_query(loaded: tables.LoadedTable, query_id: str) -> int:
 
 
 def _newest_before(loaded: tables.LoadedTable, at_ms: int) -> int | None:
-    # The log tells what was current when: after a rollback the newest snapshot is not.
+    # After a rollback the newest snapshot is not the current one; the snapshot log has both.
     metadata = loaded.metadata
     log = [
         entry for entry in metadata.snapshot_log if entry["snapshot-id"] in metadata.snapshot_ids
@@ -615,7 +615,7 @@ def _rows_of(table: PinnedTable) -> int | None:
 def _ends(
     field: Mapping[str, Any], lower_bounds: Mapping[int, bytes], upper_bounds: Mapping[int, bytes]
 ) -> tuple[int, int] | None:
-    """Return what a file's values of a whole-number column lie within, None if it does not say."""
+    """Return a file's bounds of a whole-number column, None if the manifest has none."""
     lower, upper = lower_bounds.get(field["id"]), upper_bounds.get(field["id"])
     if lower is None or upper is None:
         return None
@@ -645,7 +645,7 @@ def _predicate(
 
 
 def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -> pruning.Predicate:
-    """Return a condition as the scan takes it; ALWAYS for what it cannot use."""
+    """Return a condition as the scan's predicate; ALWAYS for one that it cannot evaluate."""
     match condition:
         case predicates.AllOf(parts=parts):
             useful = [part for each in parts if (part := _pruned(each, fields)) != pruning.ALWAYS]
@@ -691,7 +691,7 @@ def _engine_schema(fields: Sequence[Mapping[str, Any]], zone: str) -> pa.Schema:
 
 
 def _nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
-    """Return the engine's Arrow type of any Iceberg type, children by the table's names."""
+    """Return the engine's Arrow type of an Iceberg type; nested fields have the table's names."""
     if not isinstance(iceberg_type, dict):
         return tabletypes.engine_type(iceberg_type, zone)
     match iceberg_type["type"]:
@@ -723,7 +723,7 @@ def _read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.D
 
 
 def _is_list(arrow_type: pa.DataType) -> bool:
-    """Say whether an Arrow type is a list, in whichever of Arrow's layouts a writer held it."""
+    """Return whether an Arrow type is a list, in any of Arrow's list layouts."""
     return (
         pa.types.is_list(arrow_type)
         or pa.types.is_large_list(arrow_type)
@@ -734,7 +734,7 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def _same_form(iceberg_type: Any, arrow_type: Any) -> bool:
-    """Say whether a file's column is nested as the table's is."""
+    """Return whether a file's column has the same nesting as the table's."""
     if not isinstance(iceberg_type, dict):
         return not pa.types.is_nested(arrow_type)
     if iceberg_type["type"] == "struct" and pa.types.is_struct(arrow_type):
@@ -754,9 +754,9 @@ def _same_form(iceberg_type: Any, arrow_type: Any) -> bool:
 
 
 def _same_children(iceberg_type: Any, arrow_type: Any) -> bool:
-    """Whether the children that a file has are called as the table calls them, by field id.
+    """Return whether a file's nested fields have the table's names, matched by field id.
 
-    The column has the form of iceberg_type (`_same_form`).
+    The column has the nesting of iceberg_type (`_same_form`).
     """
     if not isinstance(iceberg_type, dict):
         return True
@@ -783,7 +783,7 @@ def _column(file_column: pa.Field[Any], iceberg_type: Any) -> str:
 
 
 def _absent_nested(field: Mapping[str, Any], read: pa.Schema) -> str:
-    """Return a name that no column of a file has, for a nested column that the file lacks."""
+    """Return an unused column name, for a nested column that the file lacks."""
     if field.get("initial-default") is not None:
         raise errors.unsupported(f"initial default of the nested column {field['name']}")
     name = _hidden(field["id"])
@@ -795,7 +795,7 @@ def _absent_nested(field: Mapping[str, Any], read: pa.Schema) -> str:
 def _absent(
     field: Mapping[str, Any], constants: Mapping[int, values.Value | None], zone: str
 ) -> str:
-    """Return what a column of a primitive type is that a file does not have."""
+    """Return the expression for a column of a primitive type that a file lacks."""
     iceberg_type = field["type"]
     value: values.Value | None = None
     if field["id"] in constants:
@@ -808,7 +808,7 @@ def _absent(
 
 
 def _arrow_text(arrow_type: pa.DataType) -> str:
-    """Return an Arrow type as the engine spells it."""
+    """Return an Arrow type in the engine's spelling."""
     if pa.types.is_timestamp(arrow_type):
         unit = "Nanosecond" if arrow_type.unit == "ns" else "Microsecond"
         zone = "None" if arrow_type.tz is None else f'Some("{arrow_type.tz}")'
@@ -834,7 +834,7 @@ def _hidden(field_id: int) -> str:
 
 
 def _columns_by_id(footer: pa.Schema, properties: Mapping[str, str]) -> dict[int, pa.Field[Any]]:
-    """Return a file's columns by field id; by the table's name mapping when the file has none."""
+    """Return a file's columns by field id. A file without ids gets them from the name mapping."""
     by_id = {field_id: field for field in footer if (field_id := _field_id(field)) is not None}
     if by_id or not len(footer):
         return by_id
@@ -918,7 +918,7 @@ class _ComparedFields:
         self._kept: dict[frozenset[int], list[Mapping[str, Any]]] = {frozenset(): []}
 
     def of(self, applying: deletes.Applying) -> Sequence[Mapping[str, Any]]:
-        """Return them by their ids. Raises SqlError for columns that cannot be compared."""
+        """Return the fields by their ids. Raises SqlError for columns that cannot be compared."""
         compared = frozenset[int]().union(*(tail.compared for tail in applying.equality))
         kept = self._kept.get(compared)
         if kept is None:
@@ -937,7 +937,7 @@ class _ComparedFields:
 
 
 def _check_groups(groups: int) -> None:
-    """Raise SqlError for more groups of files than are read."""
+    """Raise SqlError for more than FILE_GROUPS_MAX groups of files."""
     if groups > limits.FILE_GROUPS_MAX:
         raise errors.unsupported(
             f"a table whose files have columns of more than {limits.FILE_GROUPS_MAX:,} forms:"
@@ -946,7 +946,7 @@ def _check_groups(groups: int) -> None:
 
 
 def _check_equality_reads(reads: int) -> None:
-    """Raise SqlError for more equality delete files than are read."""
+    """Raise SqlError for more than EQUALITY_READS_MAX reads of equality delete files."""
     if reads > limits.EQUALITY_READS_MAX:
         raise errors.unsupported(
             f"reading more than {limits.EQUALITY_READS_MAX:,} equality delete files: compact the"

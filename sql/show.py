@@ -1,9 +1,8 @@
-"""engine: SHOW and DESCRIBE: listings of what the caller may see, column by column as drivers read.
+"""engine: SHOW and DESCRIBE: listings of what the caller may see.
 
-Each thing that SHOW lists is one row of LISTINGS. Column names are lower case and stand in
-Snowflake's order, because drivers read some by position. Objects that Boathouse does not have are
-empty listings with their right columns. What a listing shows of a table comes from
-`sql.information_schema`.
+Each listing of SHOW is one row of LISTINGS. Column names are lower case and in Snowflake's order,
+because drivers read some by position. Listings of objects that Boathouse does not have are empty,
+with Snowflake's columns. `sql.information_schema` describes the tables of a listing.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Shows:
         self._default_database = default_database
 
     async def show(self, session: sessions.Session, statement: operations.Show) -> outcomes.Outcome:
-        """Return the listing; raises SqlError 002043 for one in what is not there."""
+        """Return the listing; raises SqlError 002043 if its scope does not exist."""
         listing = LISTINGS.get(statement.listing)
         if listing is None:
             raise errors.unsupported(f"SHOW {statement.listing}")
@@ -164,8 +163,8 @@ class Shows:
             raise errors.described_does_not_exist(object_type, names.dotted(name)) from None
         return await self._tables.fetch_at(table.ident, table.pointer)
 
-    # A database may hold very many names, and each is judged: threads list them, in views of
-    # their own, so that the event loop goes on.
+    # A database may have very many names, and each one's rights are checked. Threads do so, each in
+    # a view of its own, so that the event loop is not blocked.
 
     def _tables_of(
         self, session: sessions.Session, statement: operations.Show
@@ -232,7 +231,7 @@ class Shows:
             await asyncio.sleep(0)
         return rows
 
-    # What is listed
+    # The rows of each listing
 
     def databases(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
@@ -312,7 +311,7 @@ class Shows:
     def functions(
         self, catalog: places.CatalogView, session: sessions.Session, statement: operations.Show
     ) -> Iterator[Row]:
-        """Every function that a text may call; they belong to no database and to no schema."""
+        """Return a row for each function; functions belong to no database and no schema."""
         if statement.scope_type not in ("", "account"):
             return
         for name, function in functions.FUNCTIONS.items():
@@ -340,7 +339,7 @@ class Shows:
             )
 
 
-# Where it is looked for
+# The scope of a listing
 
 
 def _databases_in(
@@ -443,13 +442,13 @@ def _columns(table: information_schema.Description) -> Iterator[Row]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """One thing that SHOW lists, after its words.
+    """One listing of SHOW.
 
-    columns: in Snowflake's order. rows: what there is in a session; None: Boathouse has no such
-    objects, and the listing is empty. of_table: the rows of one table, for listings that go over
-    tables. named_by: the column that LIKE, STARTS WITH and LIMIT FROM compare. is_sorted: by that
-    column, else in the order of rows. has_terse: SHOW TERSE gives the five columns of TERSE.
-    is_of_one_table: IN names a table, whose columns are listed.
+    columns: in Snowflake's order. rows: returns its rows in a session; None if Boathouse has no
+    such objects, so that the listing is empty. of_table: returns the rows of one table, for
+    listings over tables. named_by: the column that LIKE, STARTS WITH and LIMIT FROM compare.
+    is_sorted: by that column, else in the order of rows. has_terse: SHOW TERSE returns the five
+    columns of TERSE. is_of_one_table: IN names the table whose columns are listed.
     """
 
     columns: Sequence[str]
@@ -558,11 +557,11 @@ LISTINGS: Mapping[str, Listing] = {
     ),
     "INDEXES": Listing(columns=_words("name table is_unique columns included_columns"), rows=None),
 }
-"""Everything that SHOW lists, by its words: one row, and one function where there is something."""
+"""The listings of SHOW, by their names."""
 
 
 def _may_match(stored: str, statement: operations.Show) -> bool:
-    """Whether a table can be in the listing; spares describing the others."""
+    """Return whether a table can be in the listing; other tables are not described."""
     if LISTINGS[statement.listing].named_by != "name":
         return True
     shown = names.shown(stored)
@@ -572,7 +571,7 @@ def _may_match(stored: str, statement: operations.Show) -> bool:
 
 
 def _page(rows: list[Row], listing: Listing, statement: operations.Show) -> list[Row]:
-    """Return the rows that are shown, terse where that is asked."""
+    """Return the rows that the statement's filters and LIMIT leave; five columns for TERSE."""
     shown = _paged(rows, listing, statement)
     if statement.terse and listing.has_terse:
         return _terse(shown, listing.columns, statement.listing)
@@ -585,7 +584,7 @@ def _of_one_table(
     listing: Listing,
     statement: operations.Show,
 ) -> list[Row]:
-    """Return the rows of one table that may be shown, as the statement filters them."""
+    """Return the rows of one table that pass the statement's filters."""
     return _paged(list(of_table(table)), listing, statement)
 
 

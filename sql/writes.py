@@ -1,8 +1,9 @@
-"""engine: rows of a query become files of a table and one commit of the catalog.
+"""engine: writes the rows of a query as data files of a table, in one commit of the catalog.
 
-The engine's process writes the files, checked and split by partition, into a folder of their own in
-`tmp/`; they become blobs, then objects below the table's location, and only then a commit names
-them. Whatever fails before the commit takes its files along. The engine's own INSERT is never used.
+The engine's process checks the rows, splits them by partition and writes the files into a folder
+of their own in `tmp/`. The files become blobs, then objects below the table's location, and last a
+commit adds them to the table. A failure before the commit removes the files. The engine's own
+INSERT is never used.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "br
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteTarget:
-    """Where rows go: a table, staged or not, and which of its fields the rows have, in order.
+    """The table of a write, staged or not, and the fields that the rows have, in order.
 
-    judge: is asked once more about the table when the rows are committed.
+    judge: checks the principal's rights again inside the commit's transaction.
     """
 
     loaded: tables.LoadedTable
@@ -58,7 +59,7 @@ class WriteTarget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staged:
-    """Files that are written and not yet committed."""
+    """Data files that are written and not yet committed."""
 
     target: WriteTarget
     files: tuple[manifests.DataFile, ...]
@@ -92,7 +93,7 @@ class Writes:
         self._new_id = new_id
 
     async def stage(self, query: engine.EngineQuery, target: WriteTarget, *, by: str) -> Staged:
-        """Run query and make its rows files of target. by: ARN of the writer.
+        """Run query and store its rows as uncommitted files of target. by: ARN of the principal.
 
         The query's columns are target's fields, in order. Raises EngineFault, DiskFull.
         """
@@ -118,10 +119,10 @@ class Writes:
     async def commit(
         self, staged: Staged, *, principal: access_model.Principal, query_id: str = ""
     ) -> tables.LoadedTable:
-        """Name staged files in one commit. On a certain failure they are removed.
+        """Commit staged files. If the commit certainly failed, remove them.
 
-        Once started it runs to its end: a caller that was cancelled halfway could not learn
-        whether its rows are in the table.
+        A started commit runs to its end although the caller is cancelled: otherwise the caller
+        could not learn whether its rows are in the table.
         """
         running = asyncio.ensure_future(
             self._commit(staged, principal=principal, query_id=query_id)
@@ -150,13 +151,13 @@ class Writes:
                 judge=_same_table(target),
             )
         except (catalog_errors.CommitStateUnknown, asyncio.CancelledError):
-            raise  # the commit may be there: its files stay
+            raise  # the commit may have succeeded, so its files stay
         except BaseException:
             await asyncio.shield(self.discard(staged))
             raise
 
     async def is_committed(self, ident: idents.TableIdent, query_id: str) -> bool:
-        """Say whether a table has the rows of a statement; one that is gone has none."""
+        """Return whether a table has the rows of a statement; false for a dropped table."""
         try:
             loaded = await self._tables.fetch(ident)
         except (
@@ -168,13 +169,13 @@ class Writes:
         return await find_rows_committed(loaded, query_id) is not None
 
     async def discard(self, staged: Staged) -> None:
-        """Remove files that no commit will name."""
+        """Remove files that will not be committed."""
         await self._forget(staged.target.loaded.ident, [file.file_path for file in staged.files])
 
     async def _adopt(
         self, written: engine.WrittenFile, target: WriteTarget, *, by: str
     ) -> manifests.DataFile:
-        """Make a finished local file an object below the table's location."""
+        """Store a finished local file as an object below the table's location."""
         path = Path(written.path)
         metadata = target.loaded.metadata
         partition = _partition(written)
@@ -208,7 +209,7 @@ class Writes:
 
 
 def _same_table(target: WriteTarget) -> owners.Judge:
-    """Return the check that rows go into the very table that they were made for."""
+    """Return the check that the table is still the one for which the files were written."""
     made_for = target.loaded.pointer.object_uuid
 
     def check(
@@ -226,20 +227,20 @@ def _same_table(target: WriteTarget) -> owners.Judge:
 
 
 async def find_rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
-    """Do what `rows_committed` does; a long history is searched in a thread."""
+    """Like `rows_committed`, but search a long history in a thread."""
     if len(loaded.metadata.snapshots.text) > limits.HISTORY_HERE_BYTES_MAX:
         return await asyncio.to_thread(rows_committed, loaded, query_id)
     return rows_committed(loaded, query_id)
 
 
 def rows_committed(loaded: tables.LoadedTable, query_id: str) -> int | None:
-    """Return how many rows the statement query_id has put into the table, None if it has not.
+    """Return the number of rows that the statement query_id committed to the table, None if none.
 
-    A statement that a driver repeats after a restart of the server has the id it had before.
+    A statement that a driver repeats after a restart of the server has the same query id.
     """
     snapshots = loaded.metadata.snapshots
     if not query_id or query_id.encode() not in snapshots.text:
-        return None  # the usual case, without decoding anything
+        return None  # the usual case: no snapshot is decoded
     for snapshot_id in reversed(tuple(snapshots.ids)):
         summary = (snapshots.get(snapshot_id) or {}).get("summary") or {}
         if summary.get(relations.QUERY_ID) == query_id:
@@ -307,10 +308,10 @@ def _partition(written: engine.WrittenFile) -> tuple[Any, ...]:
 
 
 def _file_uri(target: WriteTarget, partition: tuple[Any, ...], *, name: str) -> str:
-    """Return where a data file goes: in the folder of its partition, below the table's data folder.
+    """Return a data file's location: the folder of its partition in the table's data folder.
 
-    Where the folder's name makes the key longer than a key may be, the file lies in the data folder
-    itself, as engines do that write no partition folders: no reader takes a value from a path.
+    If the folder's name would make the key too long, the file lies in the data folder itself.
+    Readers accept both, because they take no partition values from paths.
     """
     ident, home = target.loaded.ident, target.loaded.metadata.location.rstrip("/")
     folder = _partition_path(target, partition)
@@ -337,7 +338,7 @@ def _partition_path(target: WriteTarget, partition: tuple[Any, ...]) -> str:
 
 
 def _sort_keys(target: WriteTarget) -> list[str] | None:
-    """Return ORDER BY keys of the table's sort order; None when it has none that SQL can say."""
+    """Return ORDER BY keys of the table's sort order; None if SQL cannot express it."""
     order = target.loaded.metadata.default_sort_order()
     by_id = {field["id"]: field["name"] for field in target.fields}
     keys = []
@@ -355,8 +356,8 @@ def plan_text(
 ) -> str:
     """Return the engine's text whose columns are target's fields, in order.
 
-    given: the fields that the bound query's columns are for. A field that is not given gets its
-    write default, or NULL.
+    fields: the fields that the query's columns fill. Any other field gets its write default, or
+    NULL.
     """
     places = {field["id"]: index for index, field in enumerate(fields)}
     listed = ", ".join(engine.quoted(f"c{index}") for index in range(len(fields)))
@@ -383,10 +384,10 @@ def _default(field: Mapping[str, Any]) -> str:
 def fields_for(
     loaded: tables.LoadedTable, listed: Sequence[names.Ident]
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return (fields to write, fields that the rows give) of an INSERT's column list.
+    """Return (fields to write, fields that the rows have) of an INSERT's column list.
 
-    An empty list gives all columns. Nested columns that are not given stay out of the files.
-    Raises SqlError for unknown or repeated columns, and for nested ones that are given.
+    An empty list means all columns. Nested columns outside the list are left out of the files.
+    Raises SqlError for unknown or repeated columns, and for nested columns in the list.
     """
     fields: list[Mapping[str, Any]] = list(loaded.metadata.current_schema()["fields"])
     if not listed:
@@ -432,7 +433,7 @@ def _duplicate_column(name: str) -> errors.SqlError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewTable:
-    """What CREATE TABLE asks the catalog for: decoded JSON, as a REST client would send it."""
+    """The catalog's request for a CREATE TABLE: decoded JSON, as a REST client would send it."""
 
     schema: Mapping[str, Any]
     partition_spec: Mapping[str, Any] | None
@@ -449,7 +450,7 @@ class NewColumn:
 
 
 def new_table(statement: operations.CreateTable, columns: Sequence[NewColumn]) -> NewTable:
-    """Return the request that a CREATE TABLE amounts to; raises SqlError for bad columns."""
+    """Return the catalog's request for a CREATE TABLE; raises SqlError for invalid columns."""
     taken: set[str] = set()
     fields, declared = [], {}
     for number, column in enumerate(columns, start=1):

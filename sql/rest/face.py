@@ -1,8 +1,8 @@
 """face: the Snowflake v1 protocol: logins, sessions, queries, results.
 
-Faults of a statement or a session are answers with status 200, as drivers want them: they retry a
-5xx for seconds or for ever. Only what is no part of the protocol is a 404, and a chunk whose
-address is not genuine a 403. The face authenticates by its own tokens.
+Errors of statements and sessions have status 200, because drivers retry a 5xx for seconds or
+without end. A request outside the protocol gets 404, and a chunk URL with an invalid signature 403.
+The face authenticates with tokens of its own.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class ReadBinds(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlServices:
-    """What the handlers need.
+    """The services of the handlers.
 
-    read_binds: reads large bindings; `sql.compiler` does.
-    chunk_key: the secret that signs chunk addresses; a new one at each start will do, because
+    read_binds: decodes large bindings; implemented by `sql.compiler`.
+    chunk_key: the secret that signs chunk URLs. Each start of the server uses a new one, because
     results do not outlive the process.
     """
 
@@ -58,7 +58,7 @@ class SqlFace:
         self.services = services
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return which operation the request is."""
+        """Return the call of the request's operation."""
         value = routes.identify(request.method, request.segments, request.pairs)
         return calls.Call(ROWS[type(value)], value, request)
 
@@ -67,11 +67,11 @@ class SqlFace:
         raise AssertionError(operation.name)
 
     def encode_error(self, error: Exception, request: asgi.Request) -> asgi.Response:
-        """Return the answer for an error; all are answers of the protocol."""
+        """Return the protocol's answer for an error."""
         return refusals.encode(error, request)
 
     async def stop(self) -> None:
-        """End what runs, and write what sessions remember. No request may come after."""
+        """Cancel all queries and write the sessions' records. No request may follow."""
         await self.services.queries.stop()
         await self.services.sessions.stop()
 
@@ -85,14 +85,14 @@ async def log_in(services: SqlServices, call: calls.Call) -> asgi.Response:
 
 
 async def renew(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Give new tokens for old."""
+    """Renew the session's tokens."""
     token = wire.session_token(call.request.headers.get("authorization"))
     grant = services.sessions.renew(token, context=call.principal.context)
     return refusals.json_answer(wire.renewal_answer(grant, services.sessions.limits))
 
 
 async def beat(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Take a heartbeat: the session goes on."""
+    """Extend the session's life."""
     _session(services, call)
     return refusals.json_answer(wire.success(None))
 
@@ -106,8 +106,8 @@ async def log_out(services: SqlServices, call: calls.Call) -> asgi.Response:
 
 
 async def run_query(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Run a text, and answer with its result if it is ready in time."""
-    # The token first: a statement refused here was never begun, and may come again.
+    """Run a text; answer with its result, or with the query's id if it takes too long."""
+    # The token is checked first: a refused statement was not started, and may be sent again.
     session = _session(services, call)
     body = await _small_body(call.request)
     if body is not None:
@@ -123,7 +123,7 @@ async def run_query(services: SqlServices, call: calls.Call) -> asgi.Response:
 
 
 async def fetch_result(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Answer with the result of a query that was begun before."""
+    """Answer with the result of a query that an earlier request started."""
     query_id = call.value.query_id
     query = services.queries.find(_session(services, call), query_id)
     if query is None:
@@ -132,27 +132,27 @@ async def fetch_result(services: SqlServices, call: calls.Call) -> asgi.Response
 
 
 async def monitor(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Tell the state of a query."""
+    """Answer with the status of a query."""
     query = services.queries.find(_session(services, call), call.value.query_id)
     return refusals.json_answer(wire.monitor_answer(query, now_ms=services.now_ms()))
 
 
 async def abort_request(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """End the query that a requestId began."""
+    """Cancel the query that a requestId started."""
     session = _session(services, call)
     request_id = wire.parse_abort(await _body(call.request, limits.LOGIN_BYTES_MAX))
     return _aborted(services, services.queries.find_request(session, request_id), request_id)
 
 
 async def abort_query(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """End a query by its id."""
+    """Cancel a query by its id."""
     query_id = call.value.query_id
     query = services.queries.find(_session(services, call), query_id)
     return _aborted(services, query, query_id)
 
 
 async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Answer with one chunk of a result; its signed address is the credential."""
+    """Answer with one chunk of a result; its signed URL is the credential."""
     value: routes.FetchChunk = call.value
     genuine = chunks.is_genuine(
         services.chunk_key,
@@ -177,19 +177,19 @@ async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
 
 
 async def take_telemetry(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Take a driver's own logs, and drop them."""
+    """Accept a driver's telemetry, and drop it."""
     _session(services, call)
     await call.request.read(limit_bytes=limits.TELEMETRY_BYTES_MAX)
     return refusals.json_answer(wire.success("Log Received"))
 
 
 async def refuse_unknown(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Answer what is no part of the protocol."""
+    """Answer 404 to a request outside the protocol."""
     return refusals.json_answer(_not_found(call.request), 404)
 
 
 def _row(name: str, handler: calls.Handler) -> calls.Operation:
-    """Return a row. The protocol's tokens are its own, and each statement demands what it needs."""
+    """Return a row without demands: handlers check the session's token, statements check rights."""
     return calls.Operation(name=name, handler=handler, authentication=callers.Authentication.SELF)
 
 
@@ -228,7 +228,7 @@ async def _body(request: asgi.Request, limit_bytes: int) -> bytes:
 async def _submit_large(
     services: SqlServices, call: calls.Call, session: sessions.Session
 ) -> queries.SubmittedQuery:
-    """Submit a statement whose body is large, when it is its turn."""
+    """Submit a statement with a large body; few are decoded at one time."""
     owner = session.principal.name
     try:
         await services.large_bodies.take(owner)

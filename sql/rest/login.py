@@ -1,8 +1,8 @@
-"""face: who is let in, by what proof, and in which context the session starts.
+"""face: logins: which authenticator a request uses, and the context in which the session starts.
 
-A user logs in by name and password, by access key and secret, by a token that this server's own
-OAuth endpoint gave, or by a JWT signed with a registered key. Every other way is refused by its
-name. Checking a proof is the access model's part; choosing which check is done is this module's.
+A user logs in by name and password, by access key and secret key, by a token of this server's OAuth
+endpoint, or by a JWT signed with a registered key. Other authenticators are refused by name. This
+module chooses the check; the access model does it.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ ACCEPTED = (
 
 
 class CredentialChecker(Protocol):
-    """What the access model knows of proofs. `sql.credentials` answers by it."""
+    """Checks credentials against the access model; implemented by `sql.credentials`."""
 
     def check_password(self, user: str, password: str) -> access.Principal:
-        """Return who has this name (or access key) and secret. Raises WrongPassword."""
+        """Return the principal of a name (or access key) and secret key. Raises WrongPassword."""
 
     def check_token(self, token: str) -> access.Principal:
-        """Return whom a token of ours stands for. Raises InvalidJWT or ExpiredToken."""
+        """Return the principal of an access token. Raises InvalidJWT or ExpiredJWT."""
 
     def keys_of(self, user: str) -> tuple[str, Sequence[str]]:
-        """Return a user's stored name and public keys; any letter case of the name will do."""
+        """Return a user's stored name and public keys. user: in any letter case."""
 
     def principal_of(self, name: str, context: access.Context) -> access.Principal | None:
-        """Return the principal of a name as it is now, in a connection's context."""
+        """Return the current principal of a name in a connection's context, or None."""
 
 
 class ContextResolver(Protocol):
-    """Which databases and schemas there are. `sql.contexts` answers from the catalog."""
+    """Resolves a login's database and schema; implemented by `sql.contexts`."""
 
     def resolve(
         self, principal: access.Principal, database: str, schema: str
     ) -> tuple[str | None, str | None]:
-        """Return stored names for what a login asks for; None for what it cannot have."""
+        """Return the stored names of a login's database and schema; None for missing ones."""
 
 
 class Logins:

@@ -1,4 +1,4 @@
-"""wiring: joins the Snowflake face from what runs statements and from the floors below.
+"""wiring: builds the Snowflake face from the statements' engines and the floors below.
 
 Nothing starts here: the sweeper of sessions begins with the first login. The caller awaits
 `SqlFace.stop` before it closes what runs the statements.
@@ -32,7 +32,7 @@ def open_face(
     now_ms: storage_model.NowMs,
     new_id: storage_model.NewId,
 ) -> face.SqlFace:
-    """Return the face. chunk_key: 32 random bytes, made anew at each start."""
+    """Return the face. chunk_key: 32 random bytes, new at each start."""
     proofs = credentials.Authenticator(
         principals=principals, ring=ring, now_ms=now_ms, open_to_all=open_to_all
     )

@@ -1,8 +1,8 @@
-"""face: what the Snowflake protocol answers when it refuses, for every error of every floor.
+"""face: the Snowflake protocol's answers to errors of every floor.
 
-Faults of a statement or a session are answers with status 200: drivers retry a 5xx for seconds or
-for ever. A busy server alone answers 503, which drivers are meant to retry. This module imports no
-engine, so that a refusal costs nothing before the first query.
+Errors of statements and sessions have status 200, because drivers retry a 5xx for seconds or
+without end. Only a busy server answers 503, so that drivers retry. This module imports no engine,
+so that a refusal before the first query starts none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("boathouse.sql.face")
 
 
 def fault_answer(error: errors.SqlError, query_id: str | None) -> dict[str, Any]:
-    """Return the answer of a statement that failed."""
+    """Return the answer to a statement that failed."""
     data = {
         "internalError": False,
         "unredactedFromSecureObject": False,
@@ -40,7 +40,7 @@ def fault_answer(error: errors.SqlError, query_id: str | None) -> dict[str, Any]
 
 
 def refusal_answer(fault: errors.SessionFault) -> dict[str, Any]:
-    """Return the answer of a login or a token that is refused."""
+    """Return the answer to a refused login or token."""
     data = {
         "internalError": False,
         "errorCode": fault.code,
@@ -58,12 +58,12 @@ def refusal_answer(fault: errors.SessionFault) -> dict[str, Any]:
 
 
 def json_answer(answer: Mapping[str, Any], status: int = 200) -> asgi.Response:
-    """Return an answer of the protocol."""
+    """Return an answer in the protocol's envelope."""
     return asgi.Response(status, (JSON,), orjson.dumps(answer))
 
 
 def encode(error: Exception, request: asgi.Request) -> asgi.Response:
-    """Return the answer for an error; one that has no words here is logged and internal."""
+    """Return the answer for an error. An unknown error is logged, and answered as internal."""
     match error:
         case errors.SessionFault():
             return json_answer(refusal_answer(error))

@@ -1,7 +1,7 @@
 """rule: which operation of the Snowflake protocol a request is, by method and path.
 
-Paths arrive with double slashes collapsed (a driver asks `/monitoring/queries//<id>`). Bodies are
-not looked at. What the protocol has and Boathouse does not is `UnknownRoute` like anything else.
+The caller collapses double slashes in paths (a driver requests `/monitoring/queries//<id>`). Bodies
+are not read. An operation of the protocol that Boathouse does not have is an `UnknownRoute`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Login:
-    """Open a session. The context is asked for in the query string; "" means not."""
+    """Open a session. The query string has the requested context; "" means none."""
 
     database: str
     schema: str
@@ -23,12 +23,12 @@ class Login:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Renew:
-    """New tokens for old, by the master token."""
+    """Renew the session's tokens with the master token."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heartbeat:
-    """The client is still there."""
+    """Extend the session's life."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,40 +38,40 @@ class Logout:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunQuery:
-    """Run a text. request_id: the same one means the same statement, not another run."""
+    """Run a text. request_id: the same id means the same statement, which runs once."""
 
     request_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FetchResult:
-    """The answer of a query, by its id."""
+    """Return the result of a query by its id."""
 
     query_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Monitor:
-    """The state of a query."""
+    """Return the status of a query."""
 
     query_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbortRequest:
-    """End the query that a requestId (in the body) began."""
+    """Cancel the query that a requestId (in the body) started."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AbortQuery:
-    """End a query by its id."""
+    """Cancel a query by its id."""
 
     query_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FetchChunk:
-    """One chunk of a result; the address itself is the credential."""
+    """Return one chunk of a result; the signed URL is the credential."""
 
     query_id: str
     index: int
@@ -81,12 +81,12 @@ class FetchChunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telemetry:
-    """A driver's own logs, which are ignored."""
+    """A driver's telemetry, which is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownRoute:
-    """Nothing that is served."""
+    """A request for an operation that Boathouse does not have."""
 
 
 Operation: TypeAlias = (

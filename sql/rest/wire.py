@@ -1,8 +1,8 @@
 """face: request and answer bodies of the Snowflake protocol, as values.
 
-Every answer is `{"data", "success", "code", "message"}`. Faults always fill `data`, because a
-driver that finds none reports no SQLSTATE. Bodies come gzipped or plain, and both are bounded:
-inflated no further than the limit. Nothing here looks at a session or runs anything.
+Every answer is `{"data", "success", "code", "message"}`. Answers of errors always have `data`,
+because without it a driver reports no SQLSTATE. Bodies are gzipped or plain; a gzipped body is
+inflated up to its bound. This module reads no session and runs no statement.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ FORMAT_PARAMETERS: Mapping[str, str] = {
     "JDBC": "JDBC_QUERY_RESULT_FORMAT",
     "ODBC": "ODBC_QUERY_RESULT_FORMAT",
 }
-"""Which parameter says a client's result format."""
+"""The parameter of each client's result format."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoginRequest:
-    """What a login says about who and what asks. authenticator: upper case, "SNOWFLAKE" if none."""
+    """The body of a login. authenticator: upper case; "SNOWFLAKE" if it names none."""
 
     authenticator: str
     login_name: str
@@ -48,9 +48,9 @@ class LoginRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryRequest:
-    """What a query request asks. raw_bindings: as they came; `sql.bindings` reads them.
+    """The body of a query request. raw_bindings: decoded JSON; `sql.bindings` parses them.
 
-    large_bindings: instead of them the JSON text of large ones; `sql.compiler` reads that.
+    large_bindings: instead of these, the JSON text of large ones; `sql.compiler` decodes it.
     """
 
     text: str
@@ -138,9 +138,9 @@ def submission(
     session: sessions.Session,
     bound: Mapping[str, bindings.Binding] | None = None,
 ) -> queries.Submission:
-    """Return what to run. Raises SqlError for a text, bind or parameter that cannot be read.
+    """Return the submission. Raises SqlError for an invalid text, bind or parameter.
 
-    bound: what was read of large bindings.
+    bound: the parsed large bindings.
     """
     if len(request.text) > limits.TEXT_LENGTH_MAX:
         raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
@@ -161,7 +161,7 @@ def submission(
 def select_format(
     session: sessions.Session, settings: Mapping[str, parameters.Value]
 ) -> queries.Format:
-    """Return the format in which this client gets the rows of a SELECT."""
+    """Return the format of this client's SELECT results."""
     client = session.client_app_id.upper()
     if client in JSON_CLIENTS:
         return "json"
@@ -178,10 +178,10 @@ def _loaded(body: bytes) -> Mapping[str, Any]:
 
 
 def _loaded_in_parts(body: bytes) -> Mapping[str, Any]:
-    """Return what `_loaded` does of a query request, one member and one bind after the other.
+    """Like `_loaded` for a query request, but decode one member and one bind after the other.
 
-    A decoder holds the interpreter until it is through, so that a thread alone would not do. What
-    is no member of a request is not decoded, and large bindings stay JSON text.
+    A decoder holds the interpreter until it ends, so a thread alone would block the event loop.
+    Unknown members are not decoded, and large bindings stay JSON text.
     """
     try:
         members = MEMBERS.decode(body)
@@ -251,7 +251,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 
 def success(data: Any, *, code: str | None = None, message: str | None = None) -> dict[str, Any]:
-    """Return the envelope of a good answer."""
+    """Return the envelope of a successful answer."""
     return {"data": data, "success": True, "code": code, "message": message}
 
 
@@ -305,7 +305,7 @@ def renewal_answer(
 
 
 def pending_answer(query: queries.SubmittedQuery) -> dict[str, Any]:
-    """Return the answer that sends a client to fetch the result later."""
+    """Return the answer for a query that still runs, with the URL of its result."""
     code = "333334" if query.submission.is_async else "333333"
     message = (
         "Query execution in progress. Asynchronous execution was requested."
@@ -329,7 +329,7 @@ def result_answer(
     chunk_key: bytes,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Return a statement's answer. origin: scheme and host under which the client reached us."""
+    """Return a statement's answer. origin: the scheme and host that the client used."""
     data: dict[str, Any] = {
         "parameters": parameters.client_parameters(result.parameters),
         "rowtype": rowtypes.rowtype(result.columns),
@@ -380,7 +380,7 @@ def result_answer(
 
 
 def monitor_answer(query: queries.SubmittedQuery | None, *, now_ms: int) -> dict[str, Any]:
-    """Return the state of a query; none at all is an empty list."""
+    """Return the status of a query; an empty list for an unknown query."""
     if query is None:
         return success({"queries": []})
     ended_at_ms = query.ended_at_ms if query.is_finished and query.ended_at_ms else 0
@@ -411,9 +411,9 @@ def monitor_answer(query: queries.SubmittedQuery | None, *, now_ms: int) -> dict
 
 
 def should_compress(size_bytes: int, accept_encoding: str | None, client_ip: str) -> bool:
-    """Say whether an answer is worth gzip: large enough, allowed, and not for this machine.
+    """Return whether to gzip an answer: it is large, and the client accepts gzip and is remote.
 
-    A client on the same machine would only spend the time that it takes on both sides.
+    For a client on the same machine, gzip costs time on both sides and saves no network.
     """
     if size_bytes < limits.GZIP_BYTES_MIN or accept_encoding is None:
         return False
@@ -422,7 +422,7 @@ def should_compress(size_bytes: int, accept_encoding: str | None, client_ip: str
 
 
 def compress(body: bytes) -> bytes:
-    """Return the body gzipped, quickly."""
+    """Return the body gzipped at a fast level."""
     return gzip.compress(body, compresslevel=1, mtime=0)
 
 
