@@ -287,12 +287,14 @@ class Request:
         return self.writer.arriving()
 
     def read_now(self, *, limit_bytes: int) -> bytes | None:
-        """Do what `read` does for a small body that has arrived; else return None."""
-        if self._body is None and self._share is None and self._bodies is not None:
-            declared = self.content_length
-            bytes_max = min(limit_bytes, limits.SMALL_BODY_BYTES_MAX)
-            if declared is None or declared > bytes_max:
-                return None
+        """Do what `read` does for a small body that has arrived and was not read before; else
+        return None."""
+        declared = self.content_length
+        if self._body is not None or declared is None:
+            return None
+        if declared > min(limit_bytes, limits.SMALL_BODY_BYTES_MAX):
+            return None
+        if self._bodies is not None and self._share is None:
             budget = self._bodies.small
             if not budget.take_now(declared):
                 return None

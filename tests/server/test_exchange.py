@@ -401,6 +401,17 @@ def test_a_document_is_read_before_its_handler_and_within_its_bound():
     assert "handle" not in face.steps
 
 
+def test_a_document_that_its_signature_covers_is_within_its_bound_too():
+    face = EchoFace("s3tables")
+    target = "/required/documented"
+    status, _, body = call_signed(make(face), "PUT", target, body=b"four", service="s3tables")
+    assert (status, json.loads(body)) == (200, {"body": "four"})
+    face.steps.clear()
+    status, _, _ = call_signed(make(face), "PUT", target, body=b"fives", service="s3tables")
+    assert status == 413
+    assert "handle" not in face.steps
+
+
 # Over a socket, under the server that people run
 
 
