@@ -597,6 +597,17 @@ def _to_instant(match: re.Match[str], zone: str) -> Kernel:
     return _text_kernel(function, result)
 
 
+def _floor(match: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_NTZ cut to a unit; weeks begin on Monday."""
+    unit: Any = match.group(1)
+    kind = pa.timestamp("us")
+    return Kernel(
+        function=lambda moments: pc.floor_temporal(moments, unit=unit),
+        arguments=(kind,),
+        result=kind,
+    )
+
+
 def _initcap(_: re.Match[str]) -> Kernel:
     """Each word in lower case but for its first letter; delimiters part the words."""
 
@@ -715,6 +726,10 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_convert_zone"), _convert_zone),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),
     (re.compile(r"_later_(\d+)"), _later),
+    (
+        re.compile(r"_floor_(year|quarter|month|week|day|hour|minute|second|millisecond)"),
+        _floor,
+    ),
     (re.compile("_initcap"), _initcap),
     (re.compile("_not_negative"), _not_negative),
     (re.compile("_text_length"), _text_length),

@@ -161,7 +161,7 @@ def truncate(part: str, operand: Bound) -> Bound:
     if moment.type.name == "date":
         if name in rewrites.MICROSECONDS and name != "day":
             return moment
-        sql = sqltypes.exactly(f"date_trunc('{name}', {moment.sql})", sqltypes.DATE)
+        sql = sqltypes.exactly(_floored(name, moment), sqltypes.DATE)
         return bounds.derived(sql, sqltypes.DATE, [moment])
     if moment.type.name == "timestamp_ltz":
         local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
@@ -173,7 +173,19 @@ def truncate(part: str, operand: Bound) -> Bound:
             f"arrow_cast({each.sql}, 'Int64')" for each in (moment, local, start)
         )
         return rewrites.at_instant(f"({instant} - ({shown} - {wanted}))", [moment])
-    return bounds.derived(f"date_trunc('{name}', {moment.sql})", moment.type, [moment])
+    if moment.type.name == "time":
+        return bounds.derived(f"date_trunc('{name}', {moment.sql})", moment.type, [moment])
+    sql = sqltypes.exactly(_floored(name, moment), moment.type)
+    return bounds.derived(sql, moment.type, [moment])
+
+
+def _floored(name: str, moment: Bound) -> str:
+    """Return a DATE or TIMESTAMP_NTZ cut to a unit, as a TIMESTAMP_NTZ.
+
+    The engine's own function counts in nanoseconds, and fails before 1677 and after 2262.
+    """
+    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    return exact if name == "microsecond" else f"_floor_{name}({exact})"
 
 
 TRUNCATED = frozenset(
@@ -279,8 +291,7 @@ def _day_number(moment: Bound) -> str:
 
 
 def _monday(moment: Bound) -> str:
-    week = f"date_trunc('week', {moment.sql})"
-    return f"arrow_cast({sqltypes.exactly(week, sqltypes.DATE)}, 'Int32')"
+    return f"arrow_cast({sqltypes.exactly(_floored('week', moment), sqltypes.DATE)}, 'Int32')"
 
 
 def _micros(name: str, moment: Bound) -> str:
@@ -288,7 +299,8 @@ def _micros(name: str, moment: Bound) -> str:
         moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
     exact = rewrites.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
     if name != "microsecond":
-        exact = f"date_trunc('{name}', {exact})"
+        is_time = moment.type.name == "time"
+        exact = f"date_trunc('{name}', {exact})" if is_time else _floored(name, moment)
     return f"arrow_cast({exact}, 'Int64')"
 
 
@@ -298,7 +310,7 @@ def last_day(call: FunctionCall) -> Bound:
     if part not in steps:
         raise call.refuse(f"part {part}")
     day = rewrites.cast(as_moment(call.arg(0)), sqltypes.DATE)
-    first = sqltypes.exactly(f"date_trunc('{part}', {day.sql})", sqltypes.DATE)
+    first = sqltypes.exactly(_floored(part, day), sqltypes.DATE)
     sql = f"({first} + INTERVAL '{steps[part]} month' - INTERVAL '1 day')"
     return bounds.derived(sqltypes.exactly(sql, sqltypes.DATE), sqltypes.DATE, [day])
 

@@ -141,7 +141,7 @@ def _cast_literal(operand: Bound, target: sqltypes.SqlType, *, lenient: bool) ->
                 if lenient and len(text) > target.length:
                     return bounds.null(target)
                 return bounds.text(text[: target.length])
-    except ValueError:
+    except (ValueError, OverflowError):
         return bounds.null(target) if lenient else None
     return None
 
@@ -467,7 +467,7 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
     sign = "-" if negative else "+"
     sql = sqltypes.exactly(count.sql, sqltypes.integer())
     if unit == "month":
-        if isinstance(count.literal, int):
+        if isinstance(count.literal, int) and abs(count.literal) <= MONTHS_MAX:
             text = f"({moment.sql} {sign} INTERVAL '{count.literal} month')"
         else:
             text = _months_later(moment, f"({sign}{sql})")
@@ -494,6 +494,10 @@ def add_units(moment: Bound, count: Bound, unit: str, *, negative: bool = False)
         if moment.type.name == "timestamp_ltz":
             text = at_instant(moved, [moment]).sql
     return bounds.derived(text, moment.type, [moment, count])
+
+
+MONTHS_MAX = 12 * 10_000
+"""Months of the calendar; the engine's intervals hold no number of more than 32 bits."""
 
 
 def _is_short(count: Bound, unit: str) -> bool:

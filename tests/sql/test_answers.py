@@ -363,3 +363,60 @@ def test_columns_by_number_order_by_all_and_the_schema_public(tmp_path: Path) ->
         "insert into lake..t values (1, 'y'), (2, 'x')",
         "use schema ns",
     )
+
+
+def weeks_from_2024(day: datetime.date) -> int:
+    """Return how many Mondays day is after that of 2024-01-01, or before."""
+    return (day - datetime.timedelta(days=day.weekday()) - datetime.date(2024, 1, 1)).days // 7
+
+
+def test_every_day_of_the_calendar_can_be_cut_to_a_unit(tmp_path: Path) -> None:
+    """Nanoseconds in 64 bits reach from 1677 to 2262 only; tables end in 9999-12-31."""
+    date = datetime.date
+    answers(
+        tmp_path,
+        {
+            "select date_trunc(month, d), date_trunc(month, s) from t order by 1": [
+                (date(1, 1, 1), naive(1, 1, 1)),
+                (date(1969, 12, 1), naive(1969, 12, 1)),
+                (date(9999, 12, 1), naive(9999, 12, 1)),
+            ],
+            "select date_trunc(week, d), date_trunc(quarter, d), trunc(d, 'year') from t "
+            "order by 1": [
+                (date(1, 1, 1), date(1, 1, 1), date(1, 1, 1)),
+                (date(1969, 12, 29), date(1969, 10, 1), date(1969, 1, 1)),
+                (date(9999, 12, 27), date(9999, 10, 1), date(9999, 1, 1)),
+            ],
+            "select date_trunc(day, s), date_trunc(minute, s), date_trunc(millisecond, s) from t "
+            "order by 1": [
+                (naive(1, 1, 1), naive(1, 1, 1, 23, 59), naive(1, 1, 1, 23, 59, 59, 999_000)),
+                (
+                    naive(1969, 12, 31),
+                    naive(1969, 12, 31, 23, 59),
+                    naive(1969, 12, 31, 23, 59, 59, 999_000),
+                ),
+                (
+                    naive(9999, 12, 31),
+                    naive(9999, 12, 31, 23, 59),
+                    naive(9999, 12, 31, 23, 59, 59, 999_000),
+                ),
+            ],
+            "select last_day(d), last_day(d, 'year') from t order by 1": [
+                (date(1, 1, 31), date(1, 12, 31)),
+                (date(1969, 12, 31), date(1969, 12, 31)),
+                (date(9999, 12, 31), date(9999, 12, 31)),
+            ],
+            "select datediff(week, '2024-01-01', d), datediff(hour, '2024-01-01', s) from t "
+            "order by 1": [
+                (weeks_from_2024(day), 24 * (day - date(2024, 1, 1)).days + 23)
+                for day in (date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31))
+            ],
+            "select '9999-12-31 23:00:00 -05:00'::timestamp_ltz": "100039",
+            "select try_cast('9999-12-31 23:00:00 -05:00' as timestamp_ltz)": (None,),
+            f"select dateadd(month, {(1 << 63) - 1}, d) from t": "100039",
+        },
+        "create table t (d date, s timestamp_ntz)",
+        "insert into t values ('0001-01-01', '0001-01-01 23:59:59.999999'), "
+        "('1969-12-31', '1969-12-31 23:59:59.999999'), "
+        "('9999-12-31', '9999-12-31 23:59:59.999999')",
+    )
