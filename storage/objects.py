@@ -1121,7 +1121,7 @@ def _plan_delete(
         locks.check_removal(record, now_ms=now_ms, bypass=removal.bypass_governance)
     is_delete_marker = records.has_delete_marker(stored.value)
     deleted = Deleted(version_id=version_id, is_delete_marker=is_delete_marker)
-    return deleted, _plan_removal(reading, stored, now_ms=now_ms)
+    return deleted, _plan_removal(reading, stored, versioning, now_ms=now_ms)
 
 
 def _plan_delete_marker(
@@ -1155,9 +1155,11 @@ def _plan_delete_marker(
     )
 
 
-def _plan_removal(reading: Reading, stored: versions.Stored, *, now_ms: int) -> Sequence[Write]:
+def _plan_removal(
+    reading: Reading, stored: versions.Stored, versioning: Versioning | None, *, now_ms: int
+) -> Sequence[Write]:
     """Return the writes that remove a version, and the tombstone of a tombstoned object."""
-    change = versions.plan_removal(reading, stored)
+    change = versions.plan_removal(reading, stored, versioning)
     writes = list(change.writes)
     if records.is_tombstoned(stored.value):
         writes.append(Delete(store=Store.TOMBSTONES, key=stored.address))
@@ -1170,7 +1172,7 @@ def _freeing(bucket_id: int, encoded: bytes, *, now_ms: int) -> tuple[Derivation
 
     def derive(reading: Reading) -> Sequence[Write]:
         stored = _newest(reading, bucket_id, encoded)
-        return () if stored is None else _plan_removal(reading, stored, now_ms=now_ms)
+        return () if stored is None else _plan_removal(reading, stored, None, now_ms=now_ms)
 
     return (derive, *_tidy(bucket_id, encoded))
 

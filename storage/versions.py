@@ -15,7 +15,8 @@ import itertools
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from storage import checksums, keys, records
 from storage.batch import Delete, Put, Reading, Store, Write
@@ -32,8 +33,7 @@ _BEHIND_ALL = b"\xff" * (_POSITION.size + 1)
 _VERSION_ID = re.compile(f"[0-9a-f]{{{SEQUENCE_DIGITS + RANDOM_DIGITS}}}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A version in the index: its row and its record. newest: the row is in Store.OBJECTS."""
 
     address: bytes
@@ -47,8 +47,7 @@ class Stored:
         return Store.OBJECTS if self.newest else Store.VERSIONS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VersionChange:
+class VersionChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What happens to stored versions: writes, and the segments that lose a name."""
 
     writes: tuple[Write, ...] = ()
@@ -158,14 +157,17 @@ def plan_succession(
     return VersionChange(writes=tuple(writes), removed=removed)
 
 
-def plan_removal(reading: Reading, version: Stored) -> VersionChange:
-    """Return what removes one version. The newest of the older ones follows a removed newest."""
+def plan_removal(reading: Reading, version: Stored, versioning: Versioning | None) -> VersionChange:
+    """Return what removes one version. The newest of the older ones follows a removed newest.
+
+    versioning: None says that there is no older one.
+    """
     removed = records.decode_object(version.value).segments
     if not version.newest:
         return VersionChange(
             writes=(Delete(store=Store.VERSIONS, key=version.row),), removed=removed
         )
-    follower = _newest_older(reading, version.address)
+    follower = None if versioning is None else _newest_older(reading, version.address)
     if follower is None:
         return VersionChange(
             writes=(Delete(store=Store.OBJECTS, key=version.row),), removed=removed

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from storage import errors, records, versions
-from storage.batch import Store
+from storage.batch import Batch, Store
 from storage.model import (
     NULL_VERSION,
     Deleted,
@@ -317,6 +317,29 @@ def test_delete_many_removes_versions_and_writes_markers_in_one_transaction(
         True, True, True,
     ]  # fmt: skip
     assert [each.key for each in listed(storage)] == [LONG, LONG + "2", "other", "other"]
+
+
+@pytest.mark.parametrize("versioning", [None, "Enabled", "Suspended"])
+def test_on_a_full_disk_a_removal_is_taken_and_a_delete_marker_is_not(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, versioning: Versioning | None
+) -> None:
+    put(storage, "k", b"x")
+    if versioning is not None:
+        set_versioning(storage, versioning)
+    commit, made_room = storage.index.commit, []
+
+    async def watch(batch: Batch) -> None:
+        made_room.append(batch.makes_room)
+        await commit(batch)
+
+    monkeypatch.setattr(storage.index, "commit", watch)
+    bucket = storage.buckets.get("raw")
+    run(storage.objects.delete(bucket, "k"))
+    run(storage.objects.delete(bucket, "k", version_id=NULL_VERSION))
+    mixed = [Removal(key="k", version_id=NULL_VERSION), Removal(key="k")]
+    run(storage.objects.delete_many(bucket, mixed))
+    never = versioning is None
+    assert made_room == [never, True, never]
 
 
 def test_a_bucket_with_versions_or_markers_is_not_empty(storage: Storage) -> None:

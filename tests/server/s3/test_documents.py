@@ -17,11 +17,17 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_deletes,
     documents.parse_complete,
     documents.parse_tagging,
+    documents.parse_versioning,
+    documents.parse_object_lock,
+    documents.parse_retention,
+    documents.parse_legal_hold,
 )
 REFUSALS = (
     errors.UnexpectedXml,
     errors.S3FeatureNotImplemented,
     errors.InvalidTag,
+    errors.IllegalVersioning,
+    errors.InvalidRetentionPeriod,
     kit_errors.MalformedXML,
 )
 
@@ -89,10 +95,14 @@ def test_a_part_number_out_of_bounds_is_malformed(number: str) -> None:
 NAMES = st.sampled_from(
     ["Delete", "Object", "Key", "Quiet", "VersionId", "CompleteMultipartUpload", "Part", "ETag",
      "PartNumber", "ChecksumCRC32", "Tagging", "TagSet", "Tag", "Value", "LocationConstraint",
-     "CreateBucketConfiguration", "x"]
+     "CreateBucketConfiguration", "VersioningConfiguration", "Status", "MfaDelete",
+     "ObjectLockConfiguration", "ObjectLockEnabled", "Rule", "DefaultRetention", "Mode", "Days",
+     "Years", "Retention", "RetainUntilDate", "LegalHold", "x"]
 )  # fmt: skip
 TREES = st.recursive(
-    st.sampled_from(["", "1", "k", "&amp;", " ", "true"]),
+    st.sampled_from(
+        ["", "1", "k", "&amp;", " ", "true", "Enabled", "GOVERNANCE", "ON", "-5", "2140-01-01"]
+    ),
     lambda inner: st.builds(
         lambda name, parts: f"<{name}>{''.join(parts)}</{name}>",
         NAMES,

@@ -20,7 +20,7 @@ NAMES = sorted(
         "uploadId", "partNumber", "versionId", "list-type", "prefix", "delimiter", "marker",
         "start-after", "continuation-token", "max-keys", "max-parts", "max-uploads",
         "key-marker", "upload-id-marker", "part-number-marker", "encoding-type", "fetch-owner",
-        "id", "max-buckets", "bucket-region", "x-id",
+        "version-id-marker", "id", "max-buckets", "bucket-region", "x-id",
     }
 )  # fmt: skip
 VALUES = st.one_of(
@@ -37,12 +37,31 @@ HEADER_NAMES = sorted(
         "x-amz-checksum-crc32", "x-amz-checksum-sha256", "x-amz-checksum-algorithm",
         "x-amz-checksum-type", "x-amz-sdk-checksum-algorithm", "x-amz-trailer", "x-amz-acl",
         "x-amz-meta-a", "x-amz-tagging", "x-amz-storage-class", "x-amz-mp-object-size",
-        "x-amz-decoded-content-length", "x-amz-expected-bucket-owner",
+        "x-amz-decoded-content-length", "x-amz-expected-bucket-owner", "x-amz-mfa",
+        "x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date",
+        "x-amz-object-lock-legal-hold", "x-amz-bypass-governance-retention",
+        "x-amz-bucket-object-lock-enabled",
     }
 )  # fmt: skip
 HEADER_VALUES = st.one_of(
     st.sampled_from(
-        ["*", '"a"', "CRC32", "COPY", "REPLACE", "AAAAAA==", "0", "5", "bytes=0-1", "b/k", "a=1"]
+        [
+            "*",
+            '"a"',
+            "CRC32",
+            "COPY",
+            "REPLACE",
+            "AAAAAA==",
+            "0",
+            "5",
+            "bytes=0-1",
+            "b/k",
+            "a=1",
+            "GOVERNANCE",
+            "2140-01-01T00:00:00Z",
+            "ON",
+            "true",
+        ]
     ),
     st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=12),
 )
