@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from storage import model, opening
 from storage.disk import Disk
 
+Result = TypeVar("Result")
 START_MS = 1_700_000_000_000
 MD5 = frozenset({"md5"})
 PLAIN = model.ObjectAttributes()
@@ -62,6 +64,34 @@ def open_folder(
         new_id=ids or Ids(str(path)),
         **settings,
     )
+
+
+def run(work: Awaitable[Result]) -> Result:
+    """Wait for work in an event loop of its own."""
+
+    async def wait() -> Result:
+        return await work
+
+    return asyncio.run(wait())
+
+
+class Turns:
+    """Counts the turns that others get on the event loop while a block runs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __aenter__(self) -> Turns:
+        self._task = asyncio.create_task(self._take())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def _take(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
 
 
 async def make_bucket(storage: opening.Storage, name: str = "raw") -> model.BucketInfo:

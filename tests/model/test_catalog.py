@@ -108,6 +108,21 @@ class Catalog(RuleBasedStateMachine):
             self.do(work)
             self.namespaces[namespace] = {"w": value}
 
+    def create(self, key: Key, work: Any, place: str | None) -> Any:
+        """Create a table or view where its name is free; None if it is refused."""
+        if key[0] not in self.namespaces:
+            self.do(work, errors.NoSuchNamespace)
+        elif key in self.tables:
+            self.do(work, errors.TableAlreadyExists)
+        elif key in self.views:
+            self.do(work, errors.ViewAlreadyExists)
+        else:
+            try:
+                return self.do(work)
+            except errors.InvalidLocation:
+                assert place is not None, "a place of our own choice is always free"
+        return None
+
     @rule(namespace=NAMESPACE, name=NAME, value=VALUE, place=PLACE, stage=st.booleans())
     def create_table(
         self, namespace: tuple[str, ...], name: str, value: str, place: str | None, stage: bool
@@ -121,22 +136,11 @@ class Catalog(RuleBasedStateMachine):
             by=lakes.BY,
         )
         key = (namespace, name)
-        if namespace not in self.namespaces:
-            self.do(work, errors.NoSuchNamespace)
-        elif key in self.tables:
-            self.do(work, errors.TableAlreadyExists)
-        elif key in self.views:
-            self.do(work, errors.ViewAlreadyExists)
-        else:
-            try:
-                made = self.do(work)
-            except errors.InvalidLocation:
-                assert place is not None, "a place of our own choice is always free"
-                return
-            if not stage:
-                self.note(key, made)
-                self.tables[key] = {"v": value}
-                self.uuids[key] = made.pointer.object_uuid
+        made = self.create(key, work, place)
+        if made is not None and not stage:
+            self.note(key, made)
+            self.tables[key] = {"v": value}
+            self.uuids[key] = made.pointer.object_uuid
 
     @rule(namespace=NAMESPACE, name=NAME, value=VALUE)
     def commit(self, namespace: tuple[str, ...], name: str, value: str) -> None:
@@ -212,18 +216,8 @@ class Catalog(RuleBasedStateMachine):
             by=lakes.BY,
         )
         key = (namespace, name)
-        if namespace not in self.namespaces:
-            self.do(work, errors.NoSuchNamespace)
-        elif key in self.tables:
-            self.do(work, errors.TableAlreadyExists)
-        elif key in self.views:
-            self.do(work, errors.ViewAlreadyExists)
-        else:
-            try:
-                made = self.do(work)
-            except errors.InvalidLocation:
-                assert place is not None, "a place of our own choice is always free"
-                return
+        made = self.create(key, work, place)
+        if made is not None:
             self.used.add(made.metadata_location)
             self.views[key] = {"v": value}
 

@@ -21,11 +21,6 @@ BIG = b"0123456789abcdef" * 10_000
 
 
 @pytest.fixture
-def clock() -> folders.Clock:
-    return folders.Clock()
-
-
-@pytest.fixture
 def storage(tmp_path: Path, clock: folders.Clock) -> Iterator[Storage]:
     opened = folders.open_folder(tmp_path / "data", clock=clock)
     asyncio.run(folders.make_bucket(opened))

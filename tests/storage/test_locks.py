@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -16,22 +15,11 @@ from storage.objects import Removal
 from storage.opening import Storage
 from tests.kit import folders, invariants
 
-Result = TypeVar("Result")
 DAY_MS = 86_400_000
 LATER_MS = folders.START_MS + 10 * DAY_MS
 MODES: tuple[locks.Mode, ...] = ("GOVERNANCE", "COMPLIANCE")
 
-
-def run(work: Awaitable[Result]) -> Result:
-    async def wait() -> Result:
-        return await work
-
-    return asyncio.run(wait())
-
-
-@pytest.fixture
-def clock() -> folders.Clock:
-    return folders.Clock()
+run = folders.run
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -29,29 +29,10 @@ from storage.objects import Removal
 from storage.opening import Storage
 from tests.kit import collisions, folders, invariants
 
-Result = TypeVar("Result")
 BIG = b"0123456789abcdef" * 10_000
 LONG_KEYS = ("k" * 400, "k" * 401, "é" * 512, "k" * 1024)
 
-
-def run(work: Awaitable[Result]) -> Result:
-    async def wait() -> Result:
-        return await work
-
-    return asyncio.run(wait())
-
-
-@pytest.fixture
-def clock() -> folders.Clock:
-    return folders.Clock()
-
-
-@pytest.fixture
-def storage(tmp_path: Path, clock: folders.Clock) -> Iterator[Storage]:
-    opened = folders.open_folder(tmp_path / "data", clock=clock)
-    run(folders.make_bucket(opened))
-    yield opened
-    opened.close()
+run = folders.run
 
 
 def put(storage: Storage, key: str, data: bytes, **options: Any) -> ObjectInfo:
@@ -483,22 +464,14 @@ def test_many_tombstones_leave_others_their_turn(
 ) -> None:
     monkeypatch.setattr(objects, "HIDDEN_MAX", 3)
     hide(storage, lambda n: True)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    turns = folders.Turns()
 
     async def both() -> ListedPage:
-        task = asyncio.create_task(others())
-        page = await storage.objects.list_patiently("raw")
-        task.cancel()
-        return page
+        async with turns:
+            return await storage.objects.list_patiently("raw")
 
     assert run(both()) == ListedPage(objects=(), common_prefixes=(), next_after=None)
-    assert turns >= len(TREE) // 3 - 1
+    assert turns.count >= len(TREE) // 3 - 1
 
 
 def test_a_listing_does_not_look_past_tombstones_behind_its_prefix(

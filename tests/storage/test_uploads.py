@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -25,30 +25,11 @@ from storage.opening import Storage
 from storage.uploads import PART_BYTES_MIN, Uploads
 from tests.kit import collisions, folders
 
-Result = TypeVar("Result")
 FULL = b"f" * 70_000
 SMALL_PARTS = 60_000
 """What these tests take for the least size of a part, so that they move few bytes."""
 
-
-def run(work: Awaitable[Result]) -> Result:
-    async def wait() -> Result:
-        return await work
-
-    return asyncio.run(wait())
-
-
-@pytest.fixture
-def clock() -> folders.Clock:
-    return folders.Clock()
-
-
-@pytest.fixture
-def storage(tmp_path: Path, clock: folders.Clock) -> Iterator[Storage]:
-    opened = folders.open_folder(tmp_path / "data", clock=clock)
-    run(folders.make_bucket(opened))
-    yield opened
-    opened.close()
+run = folders.run
 
 
 @pytest.fixture

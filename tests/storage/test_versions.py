@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -24,22 +23,11 @@ from storage.objects import Removal
 from storage.opening import Storage
 from tests.kit import folders, invariants
 
-Result = TypeVar("Result")
 BIG = b"0123456789abcdef" * 10_000
 LONG = "k" * 900
 UNKNOWN = "0" * 32
 
-
-def run(work: Awaitable[Result]) -> Result:
-    async def wait() -> Result:
-        return await work
-
-    return asyncio.run(wait())
-
-
-@pytest.fixture
-def clock() -> folders.Clock:
-    return folders.Clock()
+run = folders.run
 
 
 @pytest.fixture

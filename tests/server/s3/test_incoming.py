@@ -38,18 +38,11 @@ def test_a_document_that_is_refused_in_a_thread_is_refused() -> None:
 def test_a_body_of_tiny_chunks_leaves_others_their_turn(tmp_path: Path) -> None:
     count = 40_000
     framed = b"1\r\nx\r\n" * count + b"0\r\n\r\n"
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    turns = folders.Turns()
 
     async def receive() -> bytes:
         storage = folders.open_folder(tmp_path / "data")
-        task = asyncio.create_task(others())
-        try:
+        async with turns:
             received, _ = await incoming.receive(
                 storage.blobs,
                 requesting.request("PUT", body=framed),
@@ -62,11 +55,9 @@ def test_a_body_of_tiny_chunks_leaves_others_their_turn(tmp_path: Path) -> None:
                 size_bytes=count,
                 integrity=fields.NO_INTEGRITY,
             )
-        finally:
-            task.cancel()
-            storage.close()
+        storage.close()
         assert isinstance(received.body, model.InlineBody)
         return received.body.data
 
     assert asyncio.run(receive()) == b"x" * count
-    assert turns >= len(framed) // incoming.FRAMED_STEP_BYTES
+    assert turns.count >= len(framed) // incoming.FRAMED_STEP_BYTES
