@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import json
 import socket
 import threading
 import time
@@ -38,6 +39,33 @@ SETTINGS = dataclasses.replace(
     secret_key="root-secret",
     sweep_interval_seconds=0,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a program answered to one request."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, which is JSON."""
+        return json.loads(self.body)
+
+
+def users(documents_by_name: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, config.User]:
+    """Users by name, each with a key pair made of it and these policy documents."""
+    return {
+        name: config.User(
+            name=name,
+            access_key=f"{name.upper()}KEY",
+            secret_key=f"{name}-secret",
+            policies=tuple(documents),
+        )
+        for name, documents in documents_by_name.items()
+    }
 
 
 def wall_clock_ms() -> int:
@@ -140,13 +168,6 @@ def answering(
         yield port
     finally:
         runner.run(port.close())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
 
 
 class Port:

@@ -102,13 +102,8 @@ def client(place: Any, **options: Any) -> Any:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(programs.Answer):
     """What came back over the wire."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
     @property
     def code(self) -> str:

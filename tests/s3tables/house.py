@@ -29,7 +29,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from catalog.metadata import model as metadata_model
-from server import config
 from storage import model as storage_model
 from tests.kit import lakes, programs
 
@@ -50,15 +49,7 @@ def allow(action: str | list[str], resource: str | list[str], **more: Any) -> di
     return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
+Answer = programs.Answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,15 +153,7 @@ def opened(
     path: Path, *, users: Mapping[str, list[dict[str, Any]]] | None = None
 ) -> Iterator[House]:
     """Open a house. users: policy documents of further users, by name."""
-    people = {
-        name: config.User(
-            name=name,
-            access_key=f"{name.upper()}KEY",
-            secret_key=f"{name}-secret",
-            policies=tuple(documents),
-        )
-        for name, documents in (users or {}).items()
-    }
+    people = programs.users(users or {})
     clock = lakes.Clock()
     now = functools.partial(_datetime_of, clock)
     with (

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from server import config
 from server.access import tokens
 from tests.kit import lakes, programs
 
@@ -42,16 +41,7 @@ def deny(action: str | list[str], resource: str | list[str], **more: Any) -> dic
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
+class Answer(programs.Answer):
     @property
     def error(self) -> tuple[int, str, str]:
         """Status, type and message; the body must hold nothing else."""
@@ -224,15 +214,7 @@ def opened(
     first_id: int = 1,
 ) -> Iterator[House]:
     """Open a folder and answer. users: policy documents of further users, by name."""
-    people = {
-        name: config.User(
-            name=name,
-            access_key=f"{name.upper()}KEY",
-            secret_key=f"{name}-secret",
-            policies=tuple(documents),
-        )
-        for name, documents in (users or {}).items()
-    }
+    people = programs.users(users or {})
     with (
         programs.opened(
             path,
