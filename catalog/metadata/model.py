@@ -190,7 +190,29 @@ class Snapshots:
             yield b"[" + self._text[first_span.start : last_span.stop] + b"]"
 
     def without(self, snapshot_ids: Collection[int]) -> Snapshots:
-        return self.only([kept for kept in self._indexed() if kept not in snapshot_ids])
+        """Return all snapshots but these. What stays together is copied together, as it is."""
+        gone = frozenset(snapshot_ids)
+        runs: list[tuple[int, int]] = []
+        spans: dict[int, int] = {}
+        shift, is_within_run = 0, False
+        for snapshot_id, span in self._indexed().items():
+            if snapshot_id in gone:
+                is_within_run = False
+                continue
+            start, stop = span >> SPAN_BITS, span & SPAN_MASK
+            if is_within_run:
+                runs[-1] = (runs[-1][0], stop)
+            else:
+                shift += 1 - start if not runs else runs[-1][1] + 1 - start
+                runs.append((start, stop))
+                is_within_run = True
+            spans[snapshot_id] = _packed(start + shift, stop + shift)
+        text = memoryview(self._text)
+        separated = (part for start, stop in runs for part in (b",", text[start:stop]))
+        next(separated, None)
+        snapshots = Snapshots(joining.joined([b"[", *separated, b"]"]))
+        snapshots._spans = spans
+        return snapshots
 
     def only(self, snapshot_ids: Iterable[int]) -> Snapshots:
         """Return the snapshots with these ids, in this order. Each id must exist."""

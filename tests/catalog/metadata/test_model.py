@@ -300,3 +300,22 @@ def test_snapshots_appended_and_removed_keep_each_text_at_its_id() -> None:
     assert list(snapshots.ids) == [5, 6]
     assert grown.without({6}).text == b'[{"snapshot-id": 5, "x": "],["},{"snapshot-id":7}]'
     assert model.Snapshots().extended({1: b'{"snapshot-id":1}'}).text == b'[{"snapshot-id":1}]'
+
+
+@pytest.mark.parametrize("separator", [b",", b", ", b" ,\n  "])
+@pytest.mark.parametrize("count", [0, 1, 2, 6])
+def test_snapshots_without_any_of_them_are_the_others_in_their_order(
+    separator: bytes, count: int
+) -> None:
+    items = {
+        number: b'{"snapshot-id":%d,"x":"%b"}' % (number, b"y" * number) for number in range(count)
+    }
+    snapshots = model.Snapshots(b"[" + separator.join(items.values()) + b"]")
+    for chosen in range(2**count):
+        gone = [number for number in items if chosen >> number & 1]
+        left = snapshots.without(gone)
+        kept = [number for number in items if number not in gone]
+        assert list(left.ids) == kept
+        assert [left.text_of(number) for number in kept] == [items[number] for number in kept]
+        assert [each["snapshot-id"] for each in json.loads(left.text)] == kept
+        assert list(model.Snapshots(left.text).ids) == kept
