@@ -8,6 +8,7 @@ without a router: routing would more than double a request's cost.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import secrets
 import time
@@ -28,7 +29,7 @@ from catalog.sweep import sweeping
 from program import late_sql
 from s3tables import face as s3tables_face
 from s3tables import labels, resources
-from server import config, counters, exchange, looplag, native
+from server import asgi, config, counters, exchange, looplag, native
 from server.access import audit, decide, principals, rootkeys, tokens
 from server.auth import verify
 from server.s3 import face as s3_face
@@ -168,6 +169,7 @@ def build(
         domain=settings.domain,
         counts=counts,
         audit_log=rights.audit_log,
+        lines_of_face={"s3": asgi.encode_headers((("x-amz-id-2", _host_id(new_id)),))},
     )
     lag = looplag.LoopLag(
         counts=counts,
@@ -352,6 +354,11 @@ def _lifespan(
             await rights.audit_log.stop()
 
     return lifespan
+
+
+def _host_id(new_id: storage_model.NewId) -> str:
+    """Return the name of this server's run, of the length that S3's own have."""
+    return base64.b64encode(bytes.fromhex(new_id() + new_id() + new_id())).decode()
 
 
 def why_writes_are_refused(storage: opening.Storage, log: audit.Audit) -> str | None:

@@ -70,7 +70,7 @@ class Exchange:
 
     faces: by the names of `dispatch`; one that is not here is unserved. audit_log: told of refusals
     and outcomes; None keeps none. files: how the files of bodies are read; the disk. monotonic_ns:
-    a clock for durations.
+    a clock for durations. lines_of_face: headers of every answer of a face, as lines of the head.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Exchange:
         domain: str | None = None,
         counts: counters.Counters | None = None,
         audit_log: audit.Audit | None = None,
+        lines_of_face: Mapping[str, bytes] | None = None,
     ) -> None:
         self._faces: dict[str, Face] = {
             **{name: unserved.Unserved(name) for name in dispatch.FACES},
@@ -107,7 +108,8 @@ class Exchange:
         self._id_prefix = new_id()[:16]
         self._id_numbers = itertools.count(1)
         self._date_second = -1
-        self._server_and_date = b""
+        self._lines_of_face = lines_of_face or {}
+        self._dated_lines: Mapping[str, bytes] = {}
         self._host: bytes | None = b""
         """The last Host header that was checked: nearly every request has the same."""
         self.counts = counts or counters.Counters()
@@ -428,7 +430,7 @@ class Exchange:
         if body is None or writer is None or not writer.is_ready:
             return None
         try:
-            lines = self._common_lines(request) + response.lines()
+            lines = self._common_lines(visit) + response.lines()
         except errors.MalformedRequest:
             return None  # `_send` encodes the error
         writer.send_now(response.status, lines, body)
@@ -437,7 +439,7 @@ class Exchange:
     async def _send(
         self, visit: _Visit, response: asgi.Response, receive: asgi.Receive, send: asgi.Send
     ) -> tuple[int, int]:
-        lines = self._common_lines(visit.request)
+        lines = self._common_lines(visit)
         sender = asgi.Sender(visit.request, receive, send, files=self._files, lines=lines)
         try:
             return response.status, await sender.send(response)
@@ -450,17 +452,21 @@ class Exchange:
             response = self._encode_error(visit.face, error, visit.request)
             return response.status, await sender.send(response)
 
-    def _common_lines(self, request: asgi.Request) -> bytes:
+    def _common_lines(self, visit: _Visit) -> bytes:
         """Return the headers of every answer, encoded as lines of its head."""
+        request = visit.request
         second = self._now_ms() // 1000
         if second != self._date_second:
             self._date_second = second
             date = email.utils.formatdate(second, usegmt=True)
-            self._server_and_date = f"\r\nserver: Boathouse\r\ndate: {date}\r\n".encode()
+            dated = f"\r\nserver: Boathouse\r\ndate: {date}\r\n".encode()
+            self._dated_lines = {
+                name: dated + self._lines_of_face.get(name, b"") for name in self._faces
+            }
         identity = b"x-amz-request-id: " + request.request_id.encode()
         if _must_close(request):
-            return identity + self._server_and_date + b"connection: close\r\n"
-        return identity + self._server_and_date
+            return identity + self._dated_lines[visit.name] + b"connection: close\r\n"
+        return identity + self._dated_lines[visit.name]
 
 
 class _Visit(NamedTuple):

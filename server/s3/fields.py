@@ -140,6 +140,8 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 # Headers that ask for more than Boathouse does, and the values that ask for nothing.
 _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
+    "x-amz-bucket-namespace": frozenset({"global"}),
+    "x-amz-if-match-initiated-time": frozenset(),
     "x-amz-acl": frozenset({"private", "bucket-owner-full-control"}),
     "x-amz-grant-full-control": frozenset(),
     "x-amz-grant-read": frozenset(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
@@ -98,6 +99,19 @@ def ask_signed(server, method, target, *, change=None, **more):
     sent = parts.path + ("?" + parts.query if parts.query else "")
     headers = {**prepared.headers, **(change or {}).get("headers", {})}
     return ask(server, method, (change or {}).get("target", sent), headers, more.get("body", b""))
+
+
+def test_every_answer_of_s3_names_the_host_that_gave_it(server):
+    answers = [
+        ask(server, "GET", "/none-such"),
+        ask_signed(server, "GET", "/"),
+        ask_signed(server, "HEAD", "/none-such"),
+    ]
+    assert [status for status, _, _ in answers] == [403, 200, 404]
+    names = {headers["x-amz-id-2"] for _, _, headers in answers}
+    assert len(names) == 1
+    assert len(base64.b64decode(names.pop(), validate=True)) == 48
+    assert "x-amz-id-2" not in ask(server, "GET", "/_health")[2]
 
 
 def test_health_opens_to_everybody(server):

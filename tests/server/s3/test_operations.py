@@ -360,6 +360,7 @@ def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
         ("x-amz-bucket-object-lock-enabled", "true"),
         ("x-amz-website-redirect-location", "/elsewhere"),
         ("x-amz-storage-class", "GLACIER"),
+        ("x-amz-bucket-namespace", "account-regional"),
     ],
 )
 def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
@@ -368,6 +369,13 @@ def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
     with pytest.raises(errors.S3FeatureNotImplemented) as raised:
         identify("PUT", "/b/k", {header: value})
     assert raised.value.fields == {"Header": header}
+
+
+def test_an_abort_on_a_condition_is_refused_by_name() -> None:
+    headers = {"x-amz-if-match-initiated-time": "Sun, 22 Nov 2026 10:00:00 GMT"}
+    with pytest.raises(errors.S3FeatureNotImplemented) as raised:
+        identify("DELETE", "/b/k?uploadId=1", headers)
+    assert raised.value.fields == {"Header": "x-amz-if-match-initiated-time"}
 
 
 def test_an_object_size_of_thousands_of_digits_is_refused() -> None:

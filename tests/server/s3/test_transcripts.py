@@ -261,7 +261,9 @@ def transcript(each: Case, answer: kit.Answer) -> str:
     if not each.signed:
         request.append("(unsigned)")
     shown = ["HTTP/1.1 " + str(answer.status)]
-    shown += sorted(f"{name}: {value}" for name, value in answer.headers.items())
+    shown += sorted(
+        f"{name}: {value}" for name, value in answer.headers.items() if name != "x-amz-id-2"
+    )
     body = answer.body.decode().replace("><", ">\n<")
     text = "\n".join([*request, "", each.body.decode(), "", "-" * 8, "", *shown, "", body, ""])
     return plain(text)
