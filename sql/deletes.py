@@ -102,8 +102,16 @@ def _by_field_id(table: pa.Table, wanted: list[int]) -> pa.Table:
             "Rows deleted from a table: an equality delete file lacks a column that it compares",
             DAMAGED,
         )
-    columns = [table.column(places[field_id]) for field_id in wanted]
+    columns = [_stored(table.column(places[field_id])) for field_id in wanted]
     return pa.table(dict(zip(map(str, wanted), columns, strict=True)))
+
+
+def _stored(column: Any) -> Any:
+    """Return the values of a column under the type in which Arrow stores them: bytes for a UUID."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    chunked_array: Any = pa.chunked_array
+    return chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
 
 
 def read_vector(blob: bytes) -> pyroaring.BitMap64:

@@ -541,6 +541,37 @@ def test_interleaved_deletes_of_every_form_leave_the_rows_that_the_specification
     sql_house.in_house(tmp_path, work)
 
 
+@pytest.mark.parametrize("as_uuid", [True, False])
+def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bool) -> None:
+    kind: Any = pa.uuid() if as_uuid else pa.binary(16)
+    columns = {1: ("id", kind), 2: ("v", pa.int32())}
+    keys = [uuid.UUID(int=number).bytes for number in range(4)]
+
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, fields=[field(1, "id", "uuid"), field(2, "v", "int")])
+        for number in range(3):
+            rows = [(key, number * 10 + at) for at, key in enumerate(keys)]
+            await maker.commit(await maker.data_file(columns, rows))
+            uri, footer, size_bytes = await maker.parquet({1: columns[1]}, [(keys[number],)])
+            await maker.commit(
+                manifests.DataFile(
+                    file_path=uri,
+                    file_format="PARQUET",
+                    record_count=footer.num_rows,
+                    file_size_in_bytes=size_bytes,
+                    content=manifests.Content.EQUALITY_DELETES,
+                    equality_ids=(1,),
+                ),
+                operation="delete",
+            )
+        expected = [
+            number * 10 + at for number in range(3) for at in range(4) if not number <= at < 3
+        ]
+        assert await house.rows("select v from t order by v") == [(v,) for v in expected]
+
+    sql_house.in_house(tmp_path, work)
+
+
 def test_equality_deletes_by_very_many_sets_of_columns_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
