@@ -382,6 +382,8 @@ class Queries:
         except access_errors.AccessDenied as error:
             query.error = errors.not_authorized(str(error))
         except (storage_errors.DiskFull, storage_errors.CommitRefused) as error:
+            if isinstance(error, storage_errors.CommitRefused):
+                self._log.error("query %s: %s", query.id, error)
             query.error = faults.of_catalog(error)
         except asyncio.CancelledError:
             query.error = errors.canceled()
