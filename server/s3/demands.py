@@ -37,6 +37,9 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         return demand  # no policy is asked
     context: dict[str, model.ContextValue] = dict(_request_context(call))
     written = getattr(call.value, "written", None)
+    if written is not None and written.storage_class != "STANDARD":
+        # A form has it as a field, not as a header.
+        context.setdefault("s3:x-amz-storage-class", written.storage_class)
     if written is not None and written.tags:
         context["s3:RequestObjectTagKeys"] = tuple(written.tags)
         for name, value in written.tags.items():

@@ -203,6 +203,40 @@ def test_conditions_on_the_request_and_on_the_objects_tags(
     assert status_of_get(place, None, bucket, **headers) == status
 
 
+def test_a_condition_on_tags_holds_for_nothing_that_has_none(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    condition = {"StringNotEquals": {"s3:ExistingObjectTag/open": "yes"}}
+    resources = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+    text = policy(bucket, Action="s3:*", Resource=resources, Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    for target, status in (
+        (f"/{bucket}", 200),
+        (f"/{bucket}?prefix={'x' * 1500}", 200),
+        (f"/{bucket}?tagging", 404),
+        (f"/{bucket}/absent", 404),
+        (f"/{bucket}/{'x' * 1500}", 404),
+        (f"/{bucket}/%FF", 404),
+        (f"/{bucket}/k", 403),
+    ):
+        assert kit.send(place, "GET", target).status == status, target
+
+
+def test_a_form_has_the_condition_keys_of_a_put(place: kit.House, owner: Any, bucket: str) -> None:
+    text = policy(
+        bucket,
+        Action="s3:PutObject",
+        Condition={"StringEquals": {"s3:x-amz-storage-class": "STANDARD_IA"}},
+    )
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    mark = b'--x\r\nContent-Disposition: form-data; name="'
+    for storage_class, status in ((b"STANDARD_IA", 204), (b"ONEZONE_IA", 403)):
+        body = mark + b'key"\r\n\r\nform\r\n' + mark + b'x-amz-storage-class"\r\n\r\n'
+        body += storage_class + b"\r\n" + mark + b'file"\r\n\r\nx\r\n--x--\r\n'
+        assert kit.send(place, "POST", f"/{bucket}", headers, body).status == status
+
+
 def test_conditions_on_headers_and_on_the_tags_to_be(
     place: kit.House, owner: Any, bucket: str
 ) -> None:
