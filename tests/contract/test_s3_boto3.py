@@ -55,6 +55,31 @@ def test_boto3_writes_reads_lists_and_deletes(s3: Any, bucket: str) -> None:
     s3.delete_bucket(Bucket=bucket)
 
 
+def test_boto3_keeps_locks_restores_and_removes_versions(s3: Any) -> None:
+    bucket = kit.new_bucket(s3)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    first = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["VersionId"]
+    s3.upload_fileobj(io.BytesIO(BODY), bucket, "k")
+    s3.delete_object(Bucket=bucket, Key="k")
+    with pytest.raises(botocore.exceptions.ClientError, match="404"):
+        s3.head_object(Bucket=bucket, Key="k")
+    source = {"Bucket": bucket, "Key": "k", "VersionId": first}
+    s3.copy_object(Bucket=bucket, Key="k", CopySource=source)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"first"
+    s3.put_object_lock_configuration(
+        Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled"}
+    )
+    s3.put_object_legal_hold(**source, LegalHold={"Status": "ON"})
+    with pytest.raises(botocore.exceptions.ClientError, match="AccessDenied"):
+        s3.delete_object(**source)
+    s3.put_object_legal_hold(**source, LegalHold={"Status": "OFF"})
+    listed = s3.list_object_versions(Bucket=bucket)
+    assert (len(listed["Versions"]), len(listed["DeleteMarkers"])) == (3, 1)
+    for each in listed["Versions"] + listed["DeleteMarkers"]:
+        s3.delete_object(Bucket=bucket, Key="k", VersionId=each["VersionId"])
+    s3.delete_bucket(Bucket=bucket)
+
+
 def test_boto3_presigns_by_both_versions(s3: Any, server: Running, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"shared")
     for version in ("s3", "s3v4"):
