@@ -1,9 +1,9 @@
 """face: one request's way through the server, the same for every face.
 
-dispatch -> identify -> authenticate -> authorise -> handle -> encode. Faces know their protocol;
-the order of these steps, and the one place where an unforeseen exception becomes an answer, are
-here. The body is not touched before the caller is allowed in, so an upload that is refused after
-`Expect: 100-continue` has moved no byte. This module knows no protocol and no operation.
+dispatch -> identify -> authenticate -> authorise -> handle -> encode. This module has the order of
+these steps, and the one place where an unknown exception becomes an answer; it contains no protocol
+and no operation, which are the faces'. The body is not read before the caller is authorised, so a
+client that sends `Expect: 100-continue` sends no byte of a refused upload.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Face(Protocol):
 
     @property
     def services(self) -> Any:
-        """What the handlers of its rows get."""
+        """The services that the handlers of its rows get."""
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the row that the request means, with its parsed value. Raises the face's errors.
+        """Return the call of a request: its row and its parsed value. Raises the face's errors.
 
-        Reads no body and looks nothing up.
+        Reads no body and no stored state.
         """
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
@@ -101,7 +101,7 @@ class Exchange:
         self._bodies = held.Bodies()
         self._repeats = repeats.Repeats()
         self.recall = self._repeats.find
-        """Returns the Repeat of a request's bytes, if they came before."""
+        """Returns the Repeat of a request's bytes, if an earlier request had the same."""
         self._audit = audit_log
         self._log = logging.getLogger("boathouse.exchange")
         # A request's id: sixteen digits of this start, sixteen of a count.
@@ -130,8 +130,8 @@ class Exchange:
     ) -> Awaitable[None] | None:
         """Serve one HTTP request up to the first wait.
 
-        Return the rest, to be awaited, or None if the answer is sent, or will be once a future is
-        done. may_return_first: whether that is allowed.
+        Return the rest as an awaitable, or None if the answer is sent, or a future's callback will
+        send it. may_return_first: whether the latter is allowed.
         """
         assert scope["type"] == "http", f"unexpected scope {scope['type']}"
         started_ns = self._monotonic_ns()
@@ -179,7 +179,7 @@ class Exchange:
         receive: asgi.Receive,
         send: asgi.Send,
     ) -> Awaitable[None] | None:
-        """Serve a request whose future is done; return what is left to be awaited."""
+        """Serve a request whose future is done; return an awaitable of the rest, or None."""
         request = visit.request  # noqa: F841 - `server.looplag` reads it
         try:
             outcome = waiting.finish(waiting.future)
@@ -197,7 +197,7 @@ class Exchange:
         receive: asgi.Receive,
         send: asgi.Send,
     ) -> Awaitable[None] | None:
-        """Send an answer if that needs no wait; return what is left to be awaited."""
+        """Send an answer if that needs no wait; else return an awaitable that sends it."""
         if isinstance(outcome, asgi.Response):
             try:
                 sent_bytes = self._send_now(visit, outcome)
@@ -211,7 +211,7 @@ class Exchange:
         rest = self.serve(visit, outcome, receive, send)
         if not isinstance(outcome, asgi.Response) or visit.request.writer is None:
             return rest
-        # Only its sending is left: a file that the socket accepts at once needs no task.
+        # Only sending is left, and a file that the socket accepts at once needs no task.
         return _begin(rest)
 
     async def serve(
@@ -230,7 +230,7 @@ class Exchange:
         except errors.ClientDisconnected:
             self.counts.disconnects += 1
         except OSError:
-            # Some servers report a client that left by an error of the socket.
+            # Some servers report a disconnected client by an error of the socket.
             self.counts.disconnects += 1
             self._log.warning(
                 "an answer could not be finished, request id %s", request.request_id, exc_info=True
@@ -306,8 +306,8 @@ class Exchange:
     def _start_again(
         self, visit: _Visit, repeat: repeats.Repeat
     ) -> asgi.Response | Awaitable[asgi.Response] | None:
-        """Return the answer to a request that came before, or an awaitable of it; None if its
-        proof does not hold any more."""
+        """Return the answer to a repeated request, or an awaitable of it; None if its signature or
+        token is no longer valid."""
         caller = self._verifier.again(repeat.standing, visit.request)
         if caller is None:
             return None
@@ -316,7 +316,7 @@ class Exchange:
         return self._handle(visit, call)
 
     def _remember(self, whole: bytes, scope: asgi.Scope, visit: _Visit, call: calls.Call) -> None:
-        """Remember the way in of a request whose caller is admitted. whole: its bytes."""
+        """Store the parsed form of a request whose caller is authorised. whole: its bytes."""
         standing = self._verifier.standing(visit.request, call.caller)
         if standing is None:
             return
@@ -359,7 +359,7 @@ class Exchange:
         self, visit: _Visit, call: calls.Call, handler: calls.Handler
     ) -> asgi.Response:
         call.body = await visit.request.read(limit_bytes=call.operation.body_bytes_max)
-        # While the client sent it, a name may have come to mean something else.
+        # While the client sent the body, a name may have begun to refer to another object.
         self._authorise(visit.face, call)
         outcome = handler(visit.face.services, call)
         return outcome if isinstance(outcome, asgi.Response) else await outcome
@@ -415,7 +415,7 @@ class Exchange:
         operation = call.operation
         if operation.authentication in UNDEMANDING:
             return
-        # Reads that are allowed are not recorded, so there is nothing to ask.
+        # Allowed reads are not recorded, so the audit log need not be asked.
         if operation.only_reads and decide.is_unbound(call.caller.principal):
             return
         for demand in operation.demands(face.services, call):
@@ -448,7 +448,7 @@ class Exchange:
         except Exception as error:
             if sender.started:
                 raise
-            # A file that is gone, or a header that cannot be sent: the answer is still open.
+            # A missing file, or a header that cannot be sent: no byte of the answer is sent yet.
             response = self._encode_error(visit.face, error, visit.request)
             return response.status, await sender.send(response)
 
@@ -499,7 +499,7 @@ def _begin(rest: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
 
 @types.coroutine
 def _go_on(rest: Coroutine[Any, Any, None], first: Any) -> Generator[Any, Any, None]:
-    """Wait for what a begun coroutine waits for, and go on with it to its end."""
+    """Await what a started coroutine awaits, and run it to its end."""
     waited_for = first
     try:
         while True:
@@ -514,7 +514,7 @@ def _go_on(rest: Coroutine[Any, Any, None], first: Any) -> Generator[Any, Any, N
 
 
 def _answer_for_server(request: asgi.Request) -> asgi.Response:
-    """Answer a request for no resource: CONNECT, `OPTIONS *`."""
+    """Answer a request without a resource: CONNECT, `OPTIONS *`."""
     allowed = (("allow", ", ".join(targets.METHODS)),)
     if request.method == "OPTIONS":
         return asgi.Response(200, allowed)
@@ -543,7 +543,7 @@ def _check_bounds(request: asgi.Request) -> None:
 
 
 def _must_close(request: asgi.Request) -> bool:
-    """Say whether the connection cannot carry another request after this answer.
+    """Return whether the connection must close after this answer.
 
     A client that sent `Expect: 100-continue` and gets another answer does not send its body, but
     the server would still read the next request as that body. A large body of a refused request

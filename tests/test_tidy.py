@@ -385,6 +385,13 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert {name: paths for name, paths in modules_by_name.items() if len(paths) > 1} == {}
 
 
+def test_types_of_sql_and_of_access_are_named() -> None:
+    """`sql_type`, `object_type`, `frame_type`, never `kind`, which says of nothing what it is."""
+    floors = ("sql/", "server/access/", "server/auth/", "server/s3/", "pipeline/", "program/")
+    own = [path for path in modules() if label(path).startswith(floors)]
+    assert {label(path) for path in own if names_in(tree_of(path)) & {"kind", "kinds"}} == set()
+
+
 def test_prose_names_the_actor() -> None:
     """Docstrings and comments say "the client" or "the writer thread", never "whoever"."""
     unplain = {label(path) for path in modules() if UNPLAIN_WORDS.search(prose_of(path))}

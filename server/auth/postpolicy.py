@@ -149,10 +149,10 @@ def parse_policy(text: str) -> PostPolicy:
                 parsed += [_equal(name, value) for name, value in condition.items()]
             case ["content-length-range", smallest, largest]:
                 size_range = (_count(smallest), _count(largest))
-            case [str(kind), str(name), value] if kind.lower() in ("eq", "starts-with"):
+            case [str(operator), str(name), value] if operator.lower() in ("eq", "starts-with"):
                 if not name.startswith("$"):
                     raise _malformed(f"names the field {name!r} without a dollar")
-                if kind.lower() == "eq":
+                if operator.lower() == "eq":
                     parsed.append(_equal(name[1:], value))
                 elif isinstance(value, str):
                     parsed.append(

@@ -56,7 +56,7 @@ INVALID: Final = (
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Recall: TypeAlias = Callable[[bytes], Any]
-"""Returns what the bytes of a request mean, if the application remembers them, else None."""
+"""Returns the stored parsed form of a request's bytes, or None."""
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _INT = struct.Struct("i")
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             return
         if self._deaf:
             return
-        if self._refusal is not None:  # dropped; what follows is received behind the refusal
+        if self._refusal is not None:  # bytes after a refused head are dropped
             self._pause_reading()
             return
         size_bytes = self._piece_bytes = len(data)
@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
     # What uvicorn calls.
 
     def shutdown(self) -> None:
-        """Take no further request: close now, or after the answers that are under way."""
+        """Take no further request; close now, or after the answers in progress."""
         if self._dropping or self.newest is None or self.newest.complete:
             self.transport.close()
         else:
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
             self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What comes behind a body is no part of the head, which was judged already.
+        # Trailers come after the body and are not part of the head, which is checked already.
         if not self._in_head:
             return
         if len(self._headers) >= limits.HEADERS_RECEIVED_MAX:
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
             held_bytes = _size_of(target, headers)
             self._unanswered_bytes += held_bytes
             self._piece_bytes -= held_bytes
-        # Not before: what is raised above is answered as a head that cannot be read.
+        # Set only here: an error above is answered as one of a malformed head.
         self._in_head = False
         self._headers = []
         self._head_bytes = self._begun_bytes = 0
@@ -315,7 +315,7 @@ class Connection(asyncio.Protocol):
             "state": self._app_state.copy() if self._app_state else {},
         }
         self._upgrading = parser.should_upgrade()
-        # What follows CONNECT is meant for somewhere else.
+        # The bytes after CONNECT are meant for another server.
         self._deaf = method == b"CONNECT"
         keep_alive = version == "1.1" and not self._deaf and parser.should_keep_alive()
         cycle = cycles.Cycle(
@@ -383,7 +383,7 @@ class Connection(asyncio.Protocol):
             await self._drained.wait()
 
     def resume_reading(self) -> None:
-        """Let the body's next bytes come."""
+        """Resume reading the body from the socket."""
         if self._read_paused:
             self._read_paused = False
             self.transport.resume_reading()
@@ -429,7 +429,7 @@ class Connection(asyncio.Protocol):
         return self._answering is not None or self.transport.get_write_buffer_size() > 0
 
     def give_way(self) -> None:
-        """End, and let go of everything."""
+        """Close the connection and release its memory."""
         self._reported_bytes = 0
         if self.answering:
             self.transport.abort()
@@ -477,7 +477,7 @@ class Connection(asyncio.Protocol):
             return
 
     def _report(self) -> None:
-        """Tell how much of heads and answers this connection holds, if that has changed."""
+        """Report the bytes of heads and answers that this connection holds, if they changed."""
         if self.transport.is_closing():
             return
         size_bytes = self._unanswered_bytes + self.transport.get_write_buffer_size()
@@ -488,7 +488,7 @@ class Connection(asyncio.Protocol):
             self._holdings.report(self, size_bytes)
 
     def _is_idle(self) -> bool:
-        """Say whether a request would be answered at once."""
+        """Return whether a request would be answered at once."""
         return not (
             self._answering is not None
             or self._waiting
@@ -510,7 +510,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _serve_again(self, repeat: Any) -> None:
-        """Serve a request that came before; the parser stays between two requests."""
+        """Serve a repeated request without parsing it; the parser stays between two requests."""
         client, server = self._addresses
         scope: asgi.Scope = {
             **repeat.scope,
@@ -526,7 +526,7 @@ class Connection(asyncio.Protocol):
         self._start_at_once(cycle)
 
     def _held_of_head(self) -> int:
-        """Return about how much the head that is being read holds; rather more than less.
+        """Return an upper estimate of the bytes of the head that is being read.
 
         A head that begins within a piece, behind other requests, may be all that is left of it.
         """
@@ -534,7 +534,7 @@ class Connection(asyncio.Protocol):
         return max(self._head_bytes, self._begun_bytes) + headers_bytes
 
     def _start_at_once(self, cycle: cycles.Cycle) -> None:
-        """Start the application in this turn. A task is made only for what it has to await."""
+        """Start the application in this turn. A task is created only if it has to await."""
         self._unstarted = None
         rest = cycle.start(self._application)
         if rest is not None:
@@ -546,7 +546,7 @@ class Connection(asyncio.Protocol):
         self.run(cycle.run(self._application))
 
     def run(self, answering: Coroutine[Any, Any, None]) -> None:
-        """Run what is left of an answer in a task."""
+        """Run the rest of an answer in a task."""
         task = self._loop.create_task(answering)
         tasks = self._server.tasks
         tasks.add(task)
@@ -579,14 +579,14 @@ class Connection(asyncio.Protocol):
             self._end(TOO_SLOW)
 
     def _end(self, status: bytes) -> None:
-        """Answer what is no request with status, in its turn, and close."""
+        """Answer bytes that are no request with status, after the earlier answers, and close."""
         if self._in_head or self._between or self._answering is None:
             self._refuse_in_turn(status + CLOSING)
         else:
-            self.transport.close()  # too much comes beside the body of the newest request
+            self.transport.close()  # too many trailers or chunk extensions in the newest request
 
     def _refuse(self) -> None:
-        """Answer what is no request with 400, in its turn, and close."""
+        """Answer bytes that are no request with 400, after the earlier answers, and close."""
         newest = self.newest
         if self._in_head or self._between or newest is None:
             self._refuse_in_turn(INVALID)
@@ -705,12 +705,12 @@ class Connection(asyncio.Protocol):
 
 
 def _recall_nothing(_: bytes) -> None:
-    """The memory of an application that has none."""
+    """For an application that stores no parsed requests."""
 
 
 def _new_parser(connection: Connection) -> Any:
     parser = httptools.HttpRequestParser(connection)
-    # What follows `Connection: close` is dropped, and must not spoil the answer that is due.
+    # Bytes after `Connection: close` are dropped, and do not affect the answer.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
@@ -722,7 +722,7 @@ def _size_of(target: bytes, headers: Headers) -> int:
 
 
 def _with_host(headers: Headers, authority: bytes) -> Headers:
-    """Put an absolute target's authority in place of the Host header, if there is just one."""
+    """Replace the Host header, if there is exactly one, by an absolute target's authority."""
     hosts = [position for position, (name, _) in enumerate(headers) if name == b"host"]
     if len(hosts) != 1:
         return headers  # refused by the application

@@ -1,11 +1,11 @@
 """face: one request and its answer, between a connection and the application.
 
 To the application a Cycle is ASGI's `receive` and `send`; beside them it is an `asgi.Writer`, the
-shorter way for answers whose length is known: a whole answer in one write, files by sendfile.
-Files go to a duplicate of the connection's socket, because the event loop keeps the descriptor of
-the transport to itself; therefore only while the transport holds nothing back. With TLS, and behind
-an answer that is still leaving, pieces are copied through the transport instead. Knows of no header
-but those that frame the message.
+shorter way for answers whose length is known: a whole answer in one write, files by sendfile. Files
+go to a duplicate of the connection's socket, because the event loop keeps the descriptor of the
+transport to itself; therefore only while the transport's buffer is empty. With TLS, and while an
+earlier answer is still in the buffer, pieces are copied through the transport instead. This module
+reads no headers but those that frame the message.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ log = logging.getLogger("boathouse.transport")
 
 
 class Outlet(Protocol):
-    """What a Cycle needs of its connection."""
+    """The methods of a connection that a Cycle uses."""
 
     transport: Any
 
     @property
     def is_plain(self) -> bool:
-        """Whether bytes leave as they are: no TLS."""
+        """Whether the connection has no TLS, so that files can be sent by sendfile."""
 
     def duplicate(self) -> socket.socket:
         """Return the connection's socket under a descriptor of our own; it never blocks."""
@@ -65,16 +65,16 @@ class Outlet(Protocol):
         """Wait until the transport takes more bytes, or the connection is lost."""
 
     def resume_reading(self) -> None:
-        """Let the body's next bytes come."""
+        """Resume reading the body from the socket."""
 
     def end_after(self, cycle: Cycle) -> None:
         """Take no further request, and close once the client can read this whole answer."""
 
     def run(self, answering: Coroutine[Any, Any, None]) -> None:
-        """Run what is left of an answer in a task."""
+        """Run the rest of an answer in a task."""
 
     def finish(self, cycle: Cycle) -> None:
-        """Go on to the next request: the whole answer of this one is out."""
+        """Go on to the next request, after the whole answer of this one is sent."""
 
 
 class Cycle:
@@ -147,7 +147,7 @@ class Cycle:
             return None
 
     async def finish(self, rest: Awaitable[None]) -> None:
-        """Await the application; log what it raises, and answer 500 if it has not begun to."""
+        """Await the application; log an exception, and answer 500 if no answer has started."""
         try:
             await rest
         except Exception:
@@ -167,7 +167,7 @@ class Cycle:
     def wait_for(
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
     ) -> None:
-        """Call step once future is done. It answers, or returns what is left to be awaited."""
+        """Call step once future is done. It answers, or returns an awaitable of the rest."""
         future.add_done_callback(functools.partial(self._take_step, step))
 
     def _take_step(
@@ -201,7 +201,7 @@ class Cycle:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes of the request's body. Whatever comes after the answer is dropped."""
+        """Take bytes of the request's body. Bytes that arrive after the answer are dropped."""
         if not self.complete:
             self._chunks.append(data)
             self.buffered_bytes += len(data)
@@ -213,18 +213,18 @@ class Cycle:
         self.wake()
 
     def lose(self) -> None:
-        """Take the news that the client is gone."""
+        """Note that the client has disconnected."""
         self.disconnected = True
         self.wake()
 
     def stall(self) -> None:
-        """Take the news that the client has stopped within the body, and end `receive`'s wait."""
+        """Note that the client has stalled within the body, and end `receive`'s wait."""
         self.keep_alive = False
         self.scope["extensions"][asgi.STALLED] = {}
         self.wake()
 
     def wake(self) -> None:
-        """Let `receive` look again."""
+        """Wake `receive`."""
         if self._event is not None:
             self._event.set()
         if self._arriving is not None and (
@@ -238,7 +238,7 @@ class Cycle:
                 arriving.set_result(None)
 
     async def receive(self) -> dict[str, Any]:
-        """Return ASGI's next event: bytes of the body, its end, or that the client is gone."""
+        """Return ASGI's next event: bytes of the body, its end, or the client's disconnection."""
         self._begin_body()
         while not self._has_news():
             self._outlet.resume_reading()
@@ -281,7 +281,7 @@ class Cycle:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing that was sent before still waits in the transport."""
+        """Whether the transport's buffer is empty."""
         return bool(self._outlet.transport.get_write_buffer_size() == 0)
 
     @property
@@ -351,7 +351,7 @@ class Cycle:
     def end(self) -> None:
         """Take the end of the answer."""
         self.complete = True
-        # What came of a body that is not read lets go of the connection, which drops the rest.
+        # The connection drops the rest of a body that the application does not read.
         self._chunks = []
         self.buffered_bytes = 0
         self.wake()
@@ -360,7 +360,7 @@ class Cycle:
         self._outlet.finish(self)
 
     def _begin_body(self) -> None:
-        """Tell a client that waits for it to send the body."""
+        """Send `100 Continue` to a client that waits for it."""
         if self.expects and not self.disconnected and not self._outlet.transport.is_closing():
             self.expects = False
             self._outlet.transport.write(CONTINUE)
@@ -379,7 +379,7 @@ class Cycle:
         self.sent_bytes += size_bytes
 
     def _fail(self) -> None:
-        """Answer what the application left unanswered, as far as that is still possible."""
+        """Answer 500 if the application sent no answer, or cut off an incomplete one."""
         transport = self._outlet.transport
         if self.disconnected or transport.is_closing() or self.complete:
             return
@@ -443,7 +443,7 @@ class Cycle:
 
     def _gone(self) -> errors.ClientDisconnected:
         if not self.disconnected:
-            # The transport does not know it yet, and would wait for the rest of the answer.
+            # The transport has not noticed it yet, and would wait for the rest of the answer.
             self.disconnected = True
             self._outlet.transport.abort()
         return errors.ClientDisconnected("the client went away")

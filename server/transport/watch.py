@@ -1,6 +1,6 @@
-"""face: looks at every connection now and then, so that none stands still for ever.
+"""face: checks all connections at intervals, so that a stalled client does not hold one for ever.
 
-One look at all connections twice a second costs less than a timer for each request.
+One check of all connections twice a second costs less than a timer for each request.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LOOK_SECONDS: Final = 0.5
 
 
 class Watch:
-    """Looks at all connections for as long as `run` runs. Mutable: draining makes it impatient.
+    """Checks all connections while `run` runs. Mutable: draining shortens its time-outs.
 
-    connections: the server's own, which come and go. monotonic: a clock in seconds.
+    connections: the server's live set of connections. monotonic: a clock in seconds.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class Watch:
         self._ends_at = math.inf
 
     def drain(self) -> None:
-        """From now on, wait little for a client that makes no progress, and for no other long."""
+        """Use the short time-outs of a shutdown from now on."""
         self._idle_seconds = min(self._idle_seconds, limits.DRAIN_IDLE_SECONDS_MAX)
         self._ends_at = min(self._ends_at, self._monotonic() + limits.DRAIN_SECONDS_MAX)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check all connections at intervals, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """Look at every connection once."""
+        """Check every connection once."""
         now = self._monotonic()
         idle_seconds = self._idle_seconds if now < self._ends_at else 0.0
         for each in tuple(self._connections):
