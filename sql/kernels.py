@@ -600,11 +600,11 @@ def _to_instant(match: re.Match[str], zone: str) -> Kernel:
 def _floor(match: re.Match[str]) -> Kernel:
     """A TIMESTAMP_NTZ cut to a unit; weeks begin on Monday."""
     unit: Any = match.group(1)
-    kind = pa.timestamp("us")
+    arrow_type = pa.timestamp("us")
     return Kernel(
         function=lambda moments: pc.floor_temporal(moments, unit=unit),
-        arguments=(kind,),
-        result=kind,
+        arguments=(arrow_type,),
+        result=arrow_type,
     )
 
 
