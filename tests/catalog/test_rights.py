@@ -84,9 +84,9 @@ class Doors:
             bucket="lake",
             key=key,
             read=SimpleNamespace(version_id=None),
-            written=SimpleNamespace(tags={}),
+            written=SimpleNamespace(tags={}, lock=None),
         )
-        call = SimpleNamespace(value=value, context=self.guard)
+        call = SimpleNamespace(value=value, context=self.guard, principal=lakes.ROOT)
         return list(row.operation.demands(None, call))  # type: ignore[arg-type]
 
     def native(self) -> list[model.Demand]:
