@@ -372,3 +372,29 @@ def test_an_upload_of_many_parts_is_held_against_the_size_that_the_client_says(
             body,
         )
         assert (answer.status, answer.code) == (400, code)
+
+
+def test_a_completion_that_is_sent_again_is_answered_as_the_first_one_whatever_its_condition(
+    s3: Any, bucket: str
+) -> None:
+    upload = {"Bucket": bucket, "Key": "once"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    etag = s3.upload_part(**upload, PartNumber=1, Body=b"part")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+    answers = [
+        s3.complete_multipart_upload(**upload, MultipartUpload=parts, IfNoneMatch="*")
+        for _ in range(2)
+    ]
+    assert answers[0]["ETag"] == answers[1]["ETag"]
+    other = s3.create_multipart_upload(Bucket=bucket, Key="once")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="once", UploadId=other, PartNumber=1, Body=b"x")[
+        "ETag"
+    ]
+    with pytest.raises(botocore.exceptions.ClientError, match="PreconditionFailed"):
+        s3.complete_multipart_upload(
+            Bucket=bucket,
+            Key="once",
+            UploadId=other,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]},
+            IfNoneMatch="*",
+        )
