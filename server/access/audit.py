@@ -29,6 +29,7 @@ from storage import errors as storage_errors
 from storage import model as storage_model
 
 GATHER_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 1.0
 PREFIX: Final = "audit-"
 ANONYMOUS_PREFIX: Final = "anonymous-"
 LONG_TEXTS: Final = ("resource", "place")
@@ -294,7 +295,10 @@ class Audit:
 
     async def _write_for_ever(self) -> None:
         while not self._stopping.is_set():
-            await self._wake.wait()
+            # Without this a log that failed would only be tried again by the next, refused, write.
+            with contextlib.suppress(TimeoutError):
+                retry_seconds = RETRY_SECONDS if self._fault is not None else None
+                await asyncio.wait_for(self._wake.wait(), retry_seconds)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), GATHER_SECONDS)
             self._wake.clear()

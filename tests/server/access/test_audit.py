@@ -205,6 +205,26 @@ def test_writer_recovers_by_itself_when_a_refused_write_wakes_it(tmp_path):
     assert len(lines(tmp_path)) == 2
 
 
+def test_writer_recovers_without_any_request(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit, "RETRY_SECONDS", 0.01)
+    full = FullDisk()
+    log = make(tmp_path, disk=full)
+
+    async def live():
+        await log.start()
+        log.record(ROOT, WRITE, ALLOWED)
+        await log._write_waiting()
+        assert log.is_stuck
+        full.full = False
+        async with asyncio.timeout(10):
+            while log.is_stuck:  # noqa: ASYNC110 - the log offers no event
+                await asyncio.sleep(0.01)
+        await log.stop()
+
+    run(live())
+    assert len(lines(tmp_path)) == 1
+
+
 def test_a_key_that_is_not_text_does_not_end_the_log(tmp_path):
     log = make(tmp_path)
     odd = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::b/\udcff", place="b/\udcff")
