@@ -40,8 +40,8 @@ UUID_BYTES = bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")
     ],
 )  # fmt: skip
 def test_hash_of_the_specifications_test_values(type_: str, value: Any, hashed: int) -> None:
-    kind = transforms.datatypes.kind_of(type_)
-    assert transforms.hash_of(kind, type_, value) == hashed
+    type_name = transforms.datatypes.name_of(type_)
+    assert transforms.hash_of(type_name, type_, value) == hashed
 
 
 @pytest.mark.parametrize(
