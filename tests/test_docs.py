@@ -136,6 +136,13 @@ def states(found: list[list[str]], column: int) -> dict[str, str]:
     return said
 
 
+def test_decisions_are_numbered_one_by_one_and_carry_their_number() -> None:
+    pages = sorted(DOCS.glob("decisions/0*.md"))
+    assert [page.name[:4] for page in pages] == [f"{n:04}" for n in range(1, len(pages) + 1)]
+    for page in pages:
+        assert page.read_text().startswith(f"# {page.name[:4]} "), page.name
+
+
 def test_compatibility_names_every_s3_operation_as_the_code_has_it() -> None:
     assert states(section("S3"), 1) == s3.operations_done()
 
