@@ -40,6 +40,8 @@ FORMAT = 1
 """The on-disk format that this release writes: its newest one."""
 
 
+EMPTIED = ("tmp", "cache")
+"""The folders that a start empties."""
 OWN_NAMES = frozenset({"format.json", "lock", "index", "blobs", "tmp", "cache"})
 """The names that storage creates in a data folder; the server's keys and logs come later."""
 OPENED = b"opened"
@@ -168,6 +170,7 @@ def _settle_identity(
     The second value: rows that the index lacks. OPENED is written after format.json, so an index
     with OPENED but without format.json is damaged; without OPENED the first start did not finish.
     """
+    _check_emptied(path)
     server_id = read_format(path, disk)
     identity = identify(path / "index", disk)
     if server_id is not None:
@@ -299,12 +302,24 @@ def _check_nothing_stored(path: Path, disk: Disk) -> None:
             "from a backup",
             path=str(path),
         )
-    for name in ("tmp", "cache"):
+    for name in EMPTIED:
         folder = path / name
         if disk.exists(folder) and disk.names(folder):
             raise errors.CorruptFolder(
                 f"the folder {path} is not a data folder, and a start would empty {folder}: choose "
                 "another folder with --data, or move its content away",
+                path=str(path),
+            )
+
+
+def _check_emptied(path: Path) -> None:
+    """Raise CorruptFolder if a start would empty a folder that is not below path."""
+    for name in EMPTIED:
+        folder = path / name
+        if folder.is_symlink():
+            raise errors.CorruptFolder(
+                f"{folder} is a symbolic link, and a start would empty the folder that it names: "
+                "remove the link",
                 path=str(path),
             )
 

@@ -249,6 +249,19 @@ class Stubborn(Disk):
         super().unlink(path)
 
 
+@pytest.mark.parametrize("name", ["tmp", "cache"])
+def test_a_start_empties_no_folder_that_a_link_names(tmp_path: Path, name: str) -> None:
+    folders.open_folder(tmp_path / "data").close()
+    letters = tmp_path / "letters"
+    letters.mkdir()
+    (letters / "kept.txt").write_text("of another program")
+    (tmp_path / "data" / name).rmdir()
+    (tmp_path / "data" / name).symlink_to(letters)
+    with pytest.raises(errors.CorruptFolder, match=f"{name} is a symbolic link"):
+        folders.open_folder(tmp_path / "data")
+    assert (letters / "kept.txt").read_text() == "of another program"
+
+
 def test_the_sweep_tries_again_what_failed(tmp_path: Path) -> None:
     disk, clock = Stubborn(), folders.Clock()
     storage = folders.open_folder(tmp_path / "data", disk=disk, clock=clock)
