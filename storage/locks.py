@@ -184,19 +184,24 @@ def check_future(retention: VersionRetention, *, now_ms: int) -> None:
 
 
 def parse_moment(text: str) -> int | None:
-    """Return an ISO 8601 moment with its zone as Unix milliseconds, or None if it is none."""
+    """Return an ISO 8601 moment with its zone as Unix milliseconds, or None if it is none.
+
+    A moment that is not in the years 1 to 9999 of UTC is none: `format_moment` cannot show it.
+    """
     try:
         moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
+        if moment.tzinfo is None:
+            return None
+        moment = moment.astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
         return None
     return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 def format_moment(at_ms: int) -> str:
     """Return a moment in ISO 8601, in whole seconds where it has no milliseconds."""
-    text = (_EPOCH + datetime.timedelta(milliseconds=at_ms)).strftime("%Y-%m-%dT%H:%M:%S")
+    moment = _EPOCH + datetime.timedelta(milliseconds=at_ms)
+    text = moment.replace(tzinfo=None).isoformat(timespec="seconds")
     fraction = at_ms % 1000
     return f"{text}.{fraction:03d}Z" if fraction else f"{text}Z"
 

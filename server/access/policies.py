@@ -310,6 +310,9 @@ def _principals(value: Any, path: str) -> PrincipalElement:
                 everyone = True
             elif re.fullmatch(r"[0-9]{12}", text):
                 accounts.add(text)
+            elif "*" in text or "?" in text:
+                # It would be compared as it stands, and a Deny would never bind.
+                raise _fault(where, f"{text!r}: a principal has no wildcards, except * alone")
             elif match := _PRINCIPAL_ARN.fullmatch(text):
                 if match[3] == "root" and match[2]:
                     accounts.add(match[2])

@@ -111,7 +111,7 @@ async def _remove(
                     key=targets[number].key,
                     version_id=targets[number].version_id,
                     bypass_governance=engines.may_bypass(
-                        services, call, bucket, targets[number].key
+                        services, call, bucket, targets[number].key, targets[number].version_id
                     ),
                 )
                 for number in numbers

@@ -15,6 +15,7 @@ import msgspec
 
 from server import calls
 from server.access import arns, conditionkeys, decide, model, policies
+from server.auth import chunked
 from server.s3 import fields, guard, operations
 from storage import errors as storage_errors
 from storage import locks
@@ -53,14 +54,31 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
 
 def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
     """Yield the condition keys that headers are, as headers or in the query."""
-    for raw_name, raw_value in call.request.headers.joined.items():
+    headers = call.request.headers.joined
+    for name, value in call.request.pairs:
+        raw_name = name.lower().encode()
+        key = _KEY_OF_HEADER.get(raw_name)
+        if key is not None and fields.is_header(name) and raw_name not in headers:
+            yield key, value
+    for raw_name, raw_value in headers.items():
         key = _KEY_OF_HEADER.get(raw_name)
         if key is not None:
             yield key, raw_value.decode("latin-1")
-    for name, value in call.request.pairs:
-        key = _KEY_OF_HEADER.get(name.lower().encode())
-        if key is not None and fields.is_header(name):
-            yield key, value
+    if call.caller.signing.scheme == "sigv4-query":
+        yield "s3:x-amz-content-sha256", _presigned_hash(call)
+
+
+def _presigned_hash(call: calls.Call) -> str:
+    """Return what the signature of a presigned URL or of a form says of the body's hash.
+
+    A header beside it that the signature does not cover says nothing.
+    """
+    query = dict(call.request.pairs)
+    if "X-Amz-Signature" in query and query.get("X-Amz-Content-Sha256"):
+        return query["X-Amz-Content-Sha256"]
+    if "x-amz-content-sha256" in call.caller.signing.signed_headers:
+        return call.request.headers.get("x-amz-content-sha256") or chunked.UNSIGNED
+    return chunked.UNSIGNED
 
 
 def _existing_tags(services: Any, demand: model.Demand) -> Iterator[tuple[str, str]]:
@@ -331,6 +349,12 @@ def _read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) 
     return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")
 
 
-def bypass(rulings: guard.Guard, bucket: str, name: str) -> model.Demand:
-    """Return what it takes to remove or change a version in spite of a GOVERNANCE retention."""
-    return key(rulings, bucket, name, "s3:BypassGovernanceRetention", "write")
+def bypass(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
+    """Return what it takes to remove or change a version in spite of a GOVERNANCE retention.
+
+    version_id: None for the newest.
+    """
+    action = "s3:BypassGovernanceRetention"
+    if version_id is None:
+        return key(rulings, bucket, name, action, "write")
+    return version(rulings, bucket, name, version_id, action, "write")

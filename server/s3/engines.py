@@ -103,12 +103,16 @@ def check_lockable(bucket: model.BucketInfo) -> None:
         raise errors.InvalidRequest("Bucket is missing Object Lock Configuration")
 
 
-def may_bypass(services: S3Services, call: calls.Call, bucket: str, key: str) -> bool:
-    """Return whether the caller asks to bypass a GOVERNANCE retention, and may."""
+def may_bypass(
+    services: S3Services, call: calls.Call, bucket: str, key: str, version_id: str | None
+) -> bool:
+    """Return whether the caller asks to bypass a version's GOVERNANCE retention, and may."""
     if not call.value.bypass:
         return False
-    demand = demands.bypass(call.context, bucket, key)
-    return services.authoriser.permits(call.principal, demand)
+    demand = demands.bypass(call.context, bucket, key, version_id)
+    return services.authoriser.permits(
+        call.principal, demands.with_request_keys(services, call, demand)
+    )
 
 
 def bucket_of(held: guard.Ruling, name: str) -> model.BucketInfo:

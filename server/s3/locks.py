@@ -65,7 +65,7 @@ async def put_object_retention(services: engines.S3Services, call: calls.Call) -
             key,
             retention,
             version_id=operation.version_id,
-            bypass_governance=engines.may_bypass(services, call, bucket, key),
+            bypass_governance=engines.may_bypass(services, call, bucket, key, operation.version_id),
             expects=ruling.expects,
         )
 

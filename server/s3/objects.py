@@ -335,7 +335,7 @@ async def delete(
                     place,
                     key,
                     version_id=version_id,
-                    bypass_governance=engines.may_bypass(services, call, bucket, key),
+                    bypass_governance=engines.may_bypass(services, call, bucket, key, version_id),
                     owner=call.principal.account_id,
                     precondition=precondition,
                     expects=ruling.expects,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import botocore.exceptions
 import pytest
+import requests
 
 from server import config
 from server.access import publicity
@@ -260,6 +262,32 @@ def test_conditions_on_headers_and_on_the_tags_to_be(
             assert refusal(stranger.put_object, **put) == (403, "AccessDenied")
 
 
+def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signature(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    condition = {"StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}}
+    text = policy(bucket, Effect="Deny", Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    keys = {"access_key": OWNER.access_key, "secret_key": OWNER.secret_key}
+    digest = hashlib.sha256(b"x").hexdigest()
+    for target, payload_hash, status in (
+        (f"/{bucket}/new", digest, 200),
+        (f"/{bucket}/new", "UNSIGNED-PAYLOAD", 403),
+        (f"/{bucket}/new?x-amz-content-sha256={digest}", "UNSIGNED-PAYLOAD", 403),
+    ):
+        answer = kit.call(place, "PUT", target, body=b"x", payload_hash=payload_hash, **keys)
+        assert answer.status == status, target
+    presigner = kit.client(
+        place,
+        access_key=OWNER.access_key,
+        secret_key=OWNER.secret_key,
+        config={"signature_version": "s3v4"},
+    )
+    url = presigner.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "new"})
+    for headers in ({}, {"x-amz-content-sha256": digest}):
+        assert requests.put(url, data=b"x", headers=headers, timeout=20).status_code == 403
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -269,6 +297,7 @@ def test_conditions_on_headers_and_on_the_tags_to_be(
         '{"Version": "2012-10-17", "Statement": []}',
         policy("B", Principal=None),
         policy("B", Principal={"AWS": "arn:aws:iam::nobody:root"}),
+        policy("B", Effect="Deny", Principal={"AWS": f"arn:aws:iam::{OTHER_ACCOUNT}:user/*"}),
         policy("B", Action="s3:Everything"),
         policy("B", Resource="arn:aws:s3:::another-bucket/*"),
         policy("B", Condition={"StringWhatever": {"aws:Referer": "x"}}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -215,6 +216,18 @@ def test_a_bucket_without_object_lock_takes_no_lock(s3: Any, bucket: str) -> Non
             "x-amz-object-lock-mode": "GOVERNANCE",
             "x-amz-object-lock-retain-until-date": "2001-01-01T00:00:00Z",
         },
+        {
+            "x-amz-object-lock-mode": "GOVERNANCE",
+            "x-amz-object-lock-retain-until-date": "0500-01-01T00:00:00Z",
+        },
+        {
+            "x-amz-object-lock-mode": "GOVERNANCE",
+            "x-amz-object-lock-retain-until-date": "9999-12-31T23:59:59-01:00",
+        },
+        {
+            "x-amz-object-lock-mode": "GOVERNANCE",
+            "x-amz-object-lock-retain-until-date": "0001-01-01T00:00:00+01:00",
+        },
         {"x-amz-object-lock-legal-hold": "on"},
     ],
 )
@@ -242,6 +255,11 @@ def test_a_malformed_lock_is_refused_and_stores_nothing(
             "retention",
             b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>soon</RetainUntilDate>"
             b"</Retention>",
+        ),
+        (
+            "retention",
+            b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>9999-12-31T23:59:59-01:00"
+            b"</RetainUntilDate></Retention>",
         ),
         ("legal-hold", b"<LegalHold/>"),
         ("legal-hold", b"<LegalHold><Status>on</Status></LegalHold>"),
@@ -420,6 +438,62 @@ def test_a_bypass_takes_the_right_to_it(rights: kit.House) -> None:
     assert [row["Code"] for row in answer["Errors"]] == ["AccessDenied"]
     assert refused(bypasser.delete_object, **named) == DENIED
     bypasser.delete_object(**bypass)
+
+
+def deny(action: str, condition: dict[str, Any]) -> str:
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": action,
+        "Resource": f"arn:aws:s3:::{BUCKET}/*",
+        "Condition": condition,
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+@pytest.fixture
+def kept(rights: kit.House) -> Iterator[dict[str, Any]]:
+    """A version under GOVERNANCE with the tag keep=yes, and a newer one without; no policy is
+    left."""
+    root = kit.client(rights)
+    lock = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER}
+    put = root.put_object(Bucket=BUCKET, Key="kept", Tagging="keep=yes", **lock)
+    root.put_object(Bucket=BUCKET, Key="kept")
+    yield {"Bucket": BUCKET, "Key": "kept", "VersionId": put["VersionId"]}
+    root.delete_bucket_policy(Bucket=BUCKET)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"StringEquals": {"s3:ExistingObjectTag/keep": "yes"}},
+        {"StringLike": {"aws:UserAgent": "*"}},
+        {"StringLike": {"s3:VersionId": "*"}},
+    ],
+)
+def test_conditions_of_a_policy_keep_a_retention_from_being_bypassed(
+    rights: kit.House, kept: dict[str, Any], condition: dict[str, Any]
+) -> None:
+    text = deny("s3:BypassGovernanceRetention", condition)
+    kit.client(rights).put_bucket_policy(Bucket=BUCKET, Policy=text)
+    bypasser = holder(rights, BYPASSER)
+    bypass = {**kept, "BypassGovernanceRetention": True}
+    assert refused(bypasser.delete_object, **bypass) == DENIED
+    assert refused(bypasser.put_object_retention, **bypass, Retention={}) == DENIED
+    many = {"Objects": [{"Key": kept["Key"], "VersionId": kept["VersionId"]}]}
+    answer = bypasser.delete_objects(Bucket=BUCKET, Delete=many, BypassGovernanceRetention=True)
+    assert [row["Code"] for row in answer["Errors"]] == ["AccessDenied"]
+
+
+def test_a_lock_is_judged_by_the_tags_of_the_version_that_is_named(
+    rights: kit.House, kept: dict[str, Any]
+) -> None:
+    condition = {"StringEquals": {"s3:ExistingObjectTag/keep": "yes"}}
+    kit.client(rights).put_bucket_policy(Bucket=BUCKET, Policy=deny("s3:PutObject*", condition))
+    locker = holder(rights, LOCKER)
+    retention = {"Mode": "GOVERNANCE", "RetainUntilDate": MUCH_LATER}
+    assert refused(locker.put_object_legal_hold, **kept, LegalHold={"Status": "OFF"}) == DENIED
+    assert refused(locker.put_object_retention, **kept, Retention=retention) == DENIED
 
 
 def test_a_write_with_a_lock_takes_the_rights_to_its_parts(rights: kit.House) -> None:
