@@ -148,7 +148,8 @@ def parse_policy(text: str) -> PostPolicy:
             case dict() if condition:
                 parsed += [_equal(name, value) for name, value in condition.items()]
             case ["content-length-range", smallest, largest]:
-                size_range = (_count(smallest), _count(largest))
+                least, most = size_range or (0, _count(largest))
+                size_range = (max(least, _count(smallest)), min(most, _count(largest)))
             case [str(operator), str(name), value] if operator.lower() in ("eq", "starts-with"):
                 if not name.startswith("$"):
                     raise _malformed(f"names the field {name!r} without a dollar")

@@ -100,6 +100,13 @@ def test_size_is_checked_at_both_ends():
     postpolicy.check_size(policy({"key": "a"}), 10**12)
 
 
+def test_every_range_of_sizes_holds():
+    said = policy(["content-length-range", 2, 4], ["content-length-range", 0, 9])
+    assert said.size_range == (2, 4)
+    said = policy(["content-length-range", 0, 9], ["content-length-range", 2, 4])
+    assert said.size_range == (2, 4)
+
+
 @pytest.mark.parametrize(
     "document",
     [
