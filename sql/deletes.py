@@ -107,11 +107,22 @@ def _by_field_id(table: pa.Table, wanted: list[int]) -> pa.Table:
 
 
 def _stored(column: Any) -> Any:
-    """Return the values of a column under the type in which Arrow stores them: bytes for a UUID."""
-    if not isinstance(column.type, pa.BaseExtensionType):
-        return column
-    chunked_array: Any = pa.chunked_array
-    return chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    """Return the values of a column under the type that Arrow has for what Parquet stores.
+
+    A Parquet file may note the Arrow type that its writer had: a UUID, a dictionary, a view, a time
+    zone. Files with different ones can be neither concatenated nor grouped.
+    """
+    if isinstance(column.type, pa.BaseExtensionType):
+        chunked_array: Any = pa.chunked_array
+        return chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    stored = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_string_view(stored):
+        stored = pa.string()
+    elif pa.types.is_binary_view(stored):
+        stored = pa.binary()
+    elif pa.types.is_timestamp(stored) and stored.tz is not None:
+        stored = pa.timestamp(stored.unit, "UTC")
+    return column if stored == column.type else column.cast(stored)
 
 
 def read_vector(blob: bytes) -> pyroaring.BitMap64:

@@ -7,6 +7,8 @@ known without asking the code under test.
 from __future__ import annotations
 
 import asyncio
+import datetime
+import math
 import random
 import struct
 import uuid
@@ -568,6 +570,60 @@ def test_equality_deletes_by_a_uuid_spare_newer_rows(tmp_path: Path, as_uuid: bo
             number * 10 + at for number in range(3) for at in range(4) if not number <= at < 3
         ]
         assert await house.rows("select v from t order by v") == [(v,) for v in expected]
+
+    sql_house.in_house(tmp_path, work)
+
+
+MOMENTS = [datetime.datetime(2024, 1, day, tzinfo=datetime.UTC) for day in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("is_interleaved", [True, False])
+@pytest.mark.parametrize(
+    ("iceberg_type", "written", "of_deletes", "keys"),
+    [
+        ("string", pa.string(), (pa.string_view(), pa.string()), "abc"),
+        ("string", pa.string(), (pa.dictionary(pa.int32(), pa.string()), pa.large_string()), "abc"),
+        ("string", pa.string(), (pa.dictionary(pa.int8(), pa.string()),) * 2, "abc"),
+        ("binary", pa.binary(), (pa.binary_view(), pa.binary()), [b"a", b"b", b"c"]),
+        (
+            "timestamptz",
+            pa.timestamp("us", "UTC"),
+            (pa.timestamp("us", "+00:00"), pa.timestamp("us", "UTC")),
+            MOMENTS,
+        ),
+        ("double", pa.float64(), (pa.float32(), pa.float64()), [0.5, math.nan, -1.0]),
+    ],
+    ids=["view", "dictionary", "dictionaries", "binary", "zone", "double"],
+)
+def test_equality_deletes_are_read_in_every_arrow_type_that_writers_note(
+    tmp_path: Path,
+    iceberg_type: str,
+    written: Any,
+    of_deletes: Sequence[Any],
+    keys: Sequence[Any],
+    is_interleaved: bool,
+) -> None:
+    async def work(house: sql_house.House) -> None:
+        maker = await make(house, fields=[field(1, "k", iceberg_type), field(2, "v", "int")])
+        columns = {1: ("k", written), 2: ("v", pa.int32())}
+        await maker.commit(await maker.data_file(columns, list(zip(keys, (1, 2, 3), strict=True))))
+        for key, arrow_type in zip(keys, of_deletes, strict=False):
+            uri, footer, size_bytes = await maker.parquet({1: ("k", arrow_type)}, [(key,)])
+            await maker.commit(
+                manifests.DataFile(
+                    file_path=uri,
+                    file_format="PARQUET",
+                    record_count=footer.num_rows,
+                    file_size_in_bytes=size_bytes,
+                    content=manifests.Content.EQUALITY_DELETES,
+                    equality_ids=(1,),
+                ),
+                operation="delete",
+            )
+            if is_interleaved:
+                await maker.commit(await maker.data_file(columns, [(key, 4)]))
+        newer = [(4,), (4,)] if is_interleaved else []
+        assert await house.rows("select v from t order by v") == [(3,), *newer]
 
     sql_house.in_house(tmp_path, work)
 
