@@ -512,13 +512,17 @@ class Index:
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
         """Try a Batch that found no room again, alone, on the reserve, if it makes room."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
-        if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
-            self._crowded = self._is_crowded()
-            return _Settled(waiting=waiting, error=refusal)
         try:
+            if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
+                self._crowded = self._is_crowded()
+                return _Settled(waiting=waiting, error=refusal)
             self._disk.unlink(self._ballast)
         except errors.DiskReadOnly as error:
             return _Settled(waiting=waiting, error=error)
+        except (errors.DiskFull, OSError) as error:
+            # Some file systems need room to remove a file. The writer has to go on.
+            refusal.add_note(f"the reserve was not released: {error!r}")
+            return _Settled(waiting=waiting, error=refusal)
         self._crowded = True
         settled: list[_Settled] = []
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import subprocess
 import sys
@@ -593,6 +594,43 @@ def test_a_disk_that_takes_no_writes_refuses_also_what_makes_room(
     assert [key for key, _ in rows(index)] == [b"a", b"b"]
     disk.failure = None
     index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),)))
+    assert [key for key, _ in rows(index)] == [b"b"]
+    index.close()
+
+
+class Unremovable(Full):
+    """A full disk whose reserve cannot be removed: some file systems need room for that, too."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure = failure
+
+    def unlink(self, path: Path) -> None:
+        if self.full and path.name == "reserve":
+            raise self.failure
+        super().unlink(path)
+
+
+@pytest.mark.parametrize(
+    "failure", [errors.DiskFull("no room"), OSError(errno.EIO, "Input/output error")]
+)
+def test_a_reserve_that_cannot_be_removed_refuses_what_makes_room_and_the_writer_goes_on(
+    tmp_path: Path, failure: Exception
+) -> None:
+    disk = Unremovable(failure)
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    deletion = Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=True)
+
+    async def work() -> None:
+        await index.commit(Batch(writes=(put(b"a"), put(b"b"))))
+        disk.full = True
+        for _ in range(2):
+            with pytest.raises(errors.DiskFull):
+                await asyncio.wait_for(index.commit(deletion), 10)
+        disk.full = False
+        await asyncio.wait_for(index.commit(deletion), 10)
+
+    asyncio.run(work())
     assert [key for key, _ in rows(index)] == [b"b"]
     index.close()
 
