@@ -116,14 +116,24 @@ class Access:
         bucket_arn = arns.table_bucket_arn(self.region, account, ident.table_bucket)
         return _demands_on_new_table(bucket_arn, ident, self._shown_arn(ident.table_bucket))
 
-    def on_file(self, uri: str) -> tuple[model.Demand, ...]:
-        """Return the demand for reading a file: what the S3 face demands for GetObject."""
+    def on_file(self, principal: model.Principal, uri: str) -> tuple[model.Demand, ...]:
+        """Return the demand for reading a file: what the S3 face demands for GetObject.
+
+        It has the tags of the object, if a policy that binds principal asks for them.
+        """
         scheme, separator, path = uri.partition("://")
         if not separator or scheme not in properties.SCHEMES:
             path = uri
         bucket, _, key = path.partition("/")
         answers = guard.TableGuard(store=self.store, region=self.region, account_id=self.account_id)
-        return (s3_demands.key(answers, bucket, key, "s3:GetObject", "read"),)
+        demand = s3_demands.with_object_tags(
+            s3_demands.key(answers, bucket, key, "s3:GetObject", "read"),
+            principal,
+            authoriser=self.authoriser,
+            buckets=self.store.buckets,
+            objects=self.store.objects,
+        )
+        return (demand,)
 
     def check_file(self, principal: model.Principal, uri: str, *, table: idents.TableIdent) -> None:
         """Raise ForeignFileRefused unless principal may read a file that a table names.
@@ -134,7 +144,7 @@ class Access:
         readings = dict.fromkeys((uri, f"{scheme}{separator}{_without_dots(path)}"))
         try:
             for reading in readings:
-                self.check(principal, self.on_file(reading))
+                self.check(principal, self.on_file(principal, reading))
         except access_errors.AccessDenied:
             raise errors.ForeignFileRefused(
                 f"{principal.arn} is not authorized to read {uri}, which does not belong to table"

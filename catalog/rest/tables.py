@@ -62,7 +62,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
     metadata_location = reading.get_text(values, "metadata-location")
     overwrite = wire.get_flag(values, "overwrite")
     demands = [service.access.on_new_table(ident)[0]]
-    demands.extend(service.access.on_file(metadata_location))
+    demands.extend(service.access.on_file(call.principal, metadata_location))
     if overwrite and service.tables.exists(ident):
         demands.extend(service.access.on_table(ident, rights.COMMIT_ACTIONS))
     service.access.check(call.principal, demands)
@@ -268,7 +268,7 @@ async def _check_commit(
         if number % CHECKS_AT_ONCE == 0:
             await asyncio.sleep(0)
         for uri in dict.fromkeys(loads.objects_named(change.updates)):
-            service.access.check(principal, service.access.on_file(uri))
+            service.access.check(principal, service.access.on_file(principal, uri))
             await asyncio.sleep(0)
         await _check_files(service, call, change, pointers[change.ident])
     return allowed

@@ -44,7 +44,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
     ident = service.new_ident(call, values)
     metadata_location = reading.get_text(values, "metadata-location")
     demands = [service.access.on_new_table(ident)[0]]
-    demands.extend(service.access.on_file(metadata_location))
+    demands.extend(service.access.on_file(call.principal, metadata_location))
     service.access.check(call.principal, demands)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:

@@ -9,7 +9,7 @@ asked for one by one, with `key`, once the body is there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,6 +19,9 @@ from server.auth import chunked
 from server.s3 import fields, guard, operations
 from storage import errors as storage_errors
 from storage import locks
+
+if TYPE_CHECKING:
+    from storage import buckets, objects
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
 
@@ -45,11 +48,34 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         context["s3:RequestObjectTagKeys"] = tuple(written.tags)
         for name, value in written.tags.items():
             context[f"s3:RequestObjectTag/{name}"] = value
-    documents = (*call.principal.policies, *services.authoriser.side_of(demand).policies)
-    if any(map(_reads_tags, documents)):
-        context.update(_existing_tags(services, demand))
     context.update(demand.context)
-    return msgspec.structs.replace(demand, context=context) if context else demand
+    if context:
+        demand = msgspec.structs.replace(demand, context=context)
+    return with_object_tags(
+        demand,
+        call.principal,
+        authoriser=services.authoriser,
+        buckets=services.buckets,
+        objects=services.objects,
+    )
+
+
+def with_object_tags(
+    demand: model.Demand,
+    principal: model.Principal,
+    *,
+    authoriser: decide.Authoriser,
+    buckets: buckets.Buckets,
+    objects: objects.Objects,
+) -> model.Demand:
+    """Return a demand with the tags of its object, if a policy of either side asks for them."""
+    if decide.is_unbound(principal):
+        return demand
+    documents = (*principal.policies, *authoriser.side_of(demand).policies)
+    if not any(map(_reads_tags, documents)):
+        return demand
+    context = {**dict(_existing_tags(demand, buckets, objects)), **demand.context}
+    return msgspec.structs.replace(demand, context=context)
 
 
 def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
@@ -81,12 +107,14 @@ def _presigned_hash(call: calls.Call) -> str:
     return chunked.UNSIGNED
 
 
-def _existing_tags(services: Any, demand: model.Demand) -> Iterator[tuple[str, str]]:
+def _existing_tags(
+    demand: model.Demand, buckets: buckets.Buckets, objects: objects.Objects
+) -> Iterator[tuple[str, str]]:
     bucket, _, name = demand.place.partition("/")
     version_id = demand.context.get("s3:VersionId")
     try:
-        info = services.objects.head(
-            services.buckets.get(bucket),
+        info = objects.head(
+            buckets.get(bucket),
             name,
             version_id=version_id if isinstance(version_id, str) else None,
         )

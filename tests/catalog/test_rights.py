@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from catalog import access, guard, readers, records, rights
+from catalog import access, errors, guard, readers, records, rights
 from catalog.rest import native, rows
 from s3tables import face as s3tables_face
 from s3tables.labels import Labels
 from s3tables.resources import Resources
-from server.access import decide, model
+from server import config
+from server.access import decide, model, principals, rootkeys
+from server.s3 import ownership
 from server.s3 import rows as s3_rows
 from sql import contexts, places
 from sql.dialect import names as sql_names
+from storage import checksums
+from storage import model as storage_model
 from tests.kit import lakes
 
 REGION = "us-east-1"
@@ -217,6 +222,61 @@ def test_a_judge_demands_what_was_demanded_before_the_write_was_planned(
     judge = doors.access.judge(lakes.ROOT, ("DeleteTable",))
     judged = doors.recorded(lambda: judge(place, ident, doors.pointer))
     assert judged == list(doors.access.on_table(ident, ("DeleteTable",)))
+
+
+def test_tags_that_a_buckets_policy_asks_for_bind_the_files_that_a_table_names(
+    lake: lakes.Lake,
+) -> None:
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    user = principals.Principals(
+        account=lakes.ACCOUNT,
+        root=rootkeys.RootKeys(access_key="AKROOT", secret_key="a root's", created=True),
+        users=(
+            config.User(
+                name="u",
+                access_key="AKUSER",
+                secret_key="a user's secret",
+                policies=({"Version": "2012-10-17", "Statement": [statement]},),
+            ),
+        ),
+    ).by_access_key("AKUSER")
+    deny = {
+        **statement,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Condition": {"StringEquals": {"s3:ExistingObjectTag/secret": "yes"}},
+    }
+    storage = lake.storage
+    lake.run(
+        storage.buckets.create(
+            "plain",
+            kind="general",
+            owner=lakes.ACCOUNT,
+            region=REGION,
+            settings={ownership.POLICY: json.dumps({"Statement": [deny]})},
+        )
+    )
+    for key, tags in (("open", {}), ("secret", {"secret": "yes"})):
+        received = storage_model.Received(
+            body=storage_model.InlineBody(data=b"x"),
+            size_bytes=1,
+            digests=checksums.digest(b"x", (checksums.MD5,)),
+        )
+        attributes = storage_model.ObjectAttributes(tags=tags)
+        lake.run(storage.objects.put("plain", key, received, attributes=attributes))
+    checks = access.Access(
+        store=lake.store,
+        authoriser=decide.Authoriser(
+            now_ms=lambda: lakes.NOW_MS,
+            resource_sides=ownership.Ownership(buckets=storage.buckets).side_of,
+        ),
+        region=REGION,
+        account_id=lakes.ACCOUNT,
+    )
+    table = lake.ident("ns.t")
+    checks.check_file(user.principal, "s3://plain/open", table=table)
+    with pytest.raises(errors.ForeignFileRefused):
+        checks.check_file(user.principal, "s3://plain/secret", table=table)
 
 
 def test_operations_that_only_read_demand_nothing_that_would_be_recorded(doors: Doors) -> None:
