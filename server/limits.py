@@ -142,6 +142,10 @@ FAILURES_KEPT_MAX: Final = 4_096
 POLICY_BYTES_MAX: Final = 20_480
 POLICY_STATEMENTS_MAX: Final = 500
 POLICY_VALUES_MAX: Final = 5_000
+POLICY_VARIABLES_MAX: Final = 32
+"""Of one resource's policy."""
+POLICY_VARIABLE_CHARS_MAX: Final = 1_024
+"""The longest value that takes a variable's place in a pattern: as long as an object's key."""
 
 # The audit log.
 AUDIT_WAITING_MAX: Final = 10_000

@@ -61,7 +61,10 @@ class Pattern:
     ignore_case: bool = False
 
     def matches(self, value: str, values: Values) -> bool:
-        """Return whether value matches. A variable without a single value matches nothing."""
+        """Return whether value matches.
+
+        A variable without a single value, or with a very long one, matches nothing.
+        """
         if self.regex is not None:
             return self.regex.fullmatch(value) is not None
         pieces = []
@@ -73,7 +76,10 @@ class Pattern:
             key_values = values.get(key, ())
             if len(key_values) != 1 and default is None:
                 return False
-            pieces.append(re.escape(key_values[0] if len(key_values) == 1 else default or ""))
+            text = key_values[0] if len(key_values) == 1 else default or ""
+            if len(text) > limits.POLICY_VARIABLE_CHARS_MAX:
+                return False
+            pieces.append(re.escape(text))
         return _compile(pieces, self.ignore_case).fullmatch(value) is not None
 
 
@@ -217,7 +223,18 @@ def parse_policy(
                 raise _fault(f"{path}.Sid", f"{sid!r} appears twice")
             sids.add(sid)
         statements.append(statement)
+    if policy_type == "resource":
+        _check_variables_count(document)
     return CompiledPolicy(statements=tuple(statements), policy_type=policy_type)
+
+
+def _check_variables_count(document: Mapping[str, Any]) -> None:
+    """Raise MalformedPolicy for many variables: each is an expression to compile at every request.
+
+    Clients write the policies of resources, and the event loop evaluates them.
+    """
+    if json.dumps(document).count("${") > limits.POLICY_VARIABLES_MAX:
+        raise _fault("", f"a policy has at most {limits.POLICY_VARIABLES_MAX} variables")
 
 
 def _statement(

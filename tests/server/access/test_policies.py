@@ -170,6 +170,18 @@ def test_document_may_be_text_and_is_bounded():
         parse(*[statement()] * 501)
 
 
+def test_a_resources_policy_has_few_variables():
+    def variables(count):
+        patterns = ["${aws:Referer}" + str(number) for number in range(count)]
+        condition = {"StringLike": {"aws:UserAgent": patterns}}
+        text = json.dumps(document(statement(Principal="*", Condition=condition)))
+        return text.replace("$", "\\u0024")
+
+    policies.parse_policy(variables(32), policy_type="resource")
+    with pytest.raises(errors.MalformedPolicy):
+        policies.parse_policy(variables(33), policy_type="resource")
+
+
 def test_statements_are_named_by_their_sid_or_number():
     said = parse(statement(), statement(Sid="Readers"))
     assert [entry.name for entry in said.statements] == ["0", "Readers"]
@@ -248,6 +260,13 @@ def test_variables_stand_for_the_callers_values():
     assert not applies({"Resource": VARIABLE}, resource=mine, aws__username=("alice", "bob"))
     # A value is never a pattern.
     assert not applies({"Resource": VARIABLE}, resource=mine, aws__username=("*",))
+
+
+def test_a_very_long_value_stands_for_no_variable():
+    pattern = policies.compile_pattern("home/${aws:referer}/*", variables=True)
+    for length, matches in ((1024, True), (1025, False)):
+        value = "u" * length
+        assert pattern.matches(f"home/{value}/x", {"aws:referer": (value,)}) is matches
 
 
 def test_variable_may_have_a_default():
