@@ -63,8 +63,11 @@ class Pattern:
     def matches(self, value: str, values: Values) -> bool:
         """Return whether value matches.
 
-        A variable without a single value, or with a very long one, matches nothing.
+        A variable without a single value, or with a very long one, matches nothing. A value longer
+        than any name that exists is matched by `*` alone.
         """
+        if len(value) > limits.POLICY_MATCHED_CHARS_MAX:
+            return self.text == "*"
         if self.regex is not None:
             return self.regex.fullmatch(value) is not None
         pieces = []

@@ -44,6 +44,10 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if written is not None and written.storage_class != "STANDARD":
         # A form has it as a field, not as a header.
         context.setdefault("s3:x-amz-storage-class", written.storage_class)
+    source = getattr(call.value, "source", None)
+    if source is not None:
+        # A header can spell one source in many ways: escaped, and with a slash before it.
+        context["s3:x-amz-copy-source"] = f"{source.bucket}/{source.key}"
     if written is not None and written.tags:
         context["s3:RequestObjectTagKeys"] = tuple(written.tags)
         for name, value in written.tags.items():

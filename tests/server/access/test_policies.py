@@ -269,6 +269,13 @@ def test_a_very_long_value_stands_for_no_variable():
         assert pattern.matches(f"home/{value}/x", {"aws:referer": (value,)}) is matches
 
 
+def test_a_value_longer_than_any_name_is_matched_by_a_star_alone():
+    compiled = {text: policies.compile_pattern(text, variables=False) for text in ("*", "a*")}
+    for length, patterns in ((4096, {"*", "a*"}), (4097, {"*"})):
+        value = "a" * length
+        assert {text for text, each in compiled.items() if each.matches(value, {})} == patterns
+
+
 def test_variable_may_have_a_default():
     said = {"Resource": "arn:aws:s3:::home/${aws:username, 'guest'}/*"}
     assert applies(said, resource="arn:aws:s3:::home/guest/x")

@@ -262,6 +262,21 @@ def test_conditions_on_headers_and_on_the_tags_to_be(
             assert refusal(stranger.put_object, **put) == (403, "AccessDenied")
 
 
+def test_a_copy_source_is_judged_however_it_is_spelt(
+    place: kit.House, owner: Any, bucket: str
+) -> None:
+    condition = {"StringLike": {"s3:x-amz-copy-source": f"{bucket}/k*"}}
+    text = policy(bucket, Effect="Deny", Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    keys = {"access_key": OWNER.access_key, "secret_key": OWNER.secret_key}
+    for source in (f"{bucket}/k", f"/{bucket}/k", f"{bucket}/%6B", f"%2F{bucket}%2Fk"):
+        headers = {"x-amz-copy-source": source}
+        answer = kit.call(place, "PUT", f"/{bucket}/copy", headers, **keys)
+        assert (answer.status, answer.code) == (403, "AccessDenied"), source
+    owner.put_object(Bucket=bucket, Key="other", Body=b"x")
+    owner.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "other"})
+
+
 def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signature(
     place: kit.House, owner: Any, bucket: str
 ) -> None:
