@@ -21,6 +21,8 @@ from storage.model import BucketInfo, BucketKind, NowMs, Versioning
 SettingsChange: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 DECODED_MAX = 1024
+DECODED_BYTES_MAX = 8 << 20
+"""The records that are kept decoded. One is large if its bucket has a policy and CORS rules."""
 NEXT_BUCKET = b"next_bucket"
 _ID = struct.Struct(">I")
 
@@ -33,6 +35,7 @@ class Buckets:
         self._now_ms = now_ms
         # Keyed by the record, which holds the id: it belongs to one name for ever.
         self._decoded: dict[bytes, BucketInfo] = {}
+        self._decoded_bytes = 0
         # With the index's count of changes before the record was read: no later change, no look.
         self._newest: dict[str, tuple[int, BucketInfo]] = {}
 
@@ -57,8 +60,10 @@ class Buckets:
         info = self._decoded.get(value)
         if info is None:
             info = records.bucket_info(name, value)
-            if len(self._decoded) >= DECODED_MAX:
+            self._decoded_bytes += len(value)
+            if len(self._decoded) >= DECODED_MAX or self._decoded_bytes > DECODED_BYTES_MAX:
                 self._decoded.clear()
+                self._decoded_bytes = len(value)
             self._decoded[value] = info
         return info, value
 

@@ -21,8 +21,9 @@ RESTRICT: Final = "RestrictPublicBuckets"
 PUBLIC: Final = "policy_is_public"
 """The setting that says whether the policy is public."""
 
-COMPILED_MAX: Final = 256
-"""Policies that are kept compiled."""
+COMPILED_MAX: Final = 1024
+COMPILED_CHARACTERS_MAX: Final = 512 * 1024
+"""Policies that are kept compiled, and their text, of which each character takes some 40 bytes."""
 
 
 class Ownership:
@@ -32,6 +33,7 @@ class Ownership:
     def __init__(self, *, buckets: buckets.Buckets) -> None:
         self._buckets = buckets
         self._compiled: dict[str, policies.CompiledPolicy] = {}
+        self._compiled_characters = 0
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
         """Return the account and policy of a demand's resource; one without an owner is the
@@ -64,8 +66,13 @@ class Ownership:
         compiled = self._compiled.get(text)
         if compiled is None:
             compiled = policies.parse_policy(text, policy_type="resource")
-            if len(self._compiled) >= COMPILED_MAX:
+            self._compiled_characters += len(text)
+            if (
+                len(self._compiled) >= COMPILED_MAX
+                or self._compiled_characters > COMPILED_CHARACTERS_MAX
+            ):
                 self._compiled.clear()
+                self._compiled_characters = len(text)
             self._compiled[text] = compiled
         return compiled
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,16 @@ def test_tombstones_and_uploads_do_not_keep_a_bucket(storage: Storage, tmp_path:
     with storage.index.view() as view:
         for store in (Store.OBJECTS, Store.UPLOADS, Store.TOMBSTONES, Store.BLOBS):
             assert list(view.scan(store, b"")) == []
+
+
+def test_large_settings_that_change_often_take_little_memory(storage: Storage) -> None:
+    create(storage)
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            asyncio.run(storage.buckets.update("raw", {"policy": f"{number:0100000}"}))
+            storage.buckets.get("raw")
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 24 << 20

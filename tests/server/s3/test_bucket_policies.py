@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import json
@@ -13,7 +14,8 @@ import pytest
 import requests
 
 from server import config
-from server.access import publicity
+from server.access import model, policies, publicity
+from server.s3 import ownership
 from tests.kit import s3 as kit
 
 OTHER_ACCOUNT = "111111111111"
@@ -429,3 +431,20 @@ def test_ownership_controls_say_that_the_bucket_owner_owns_the_objects(
     name = f"{bucket}-enforced"
     owner.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced")
     assert get(Bucket=name)["OwnershipControls"] == controls
+
+
+def test_few_large_policies_are_kept_compiled(place: kit.House) -> None:
+    owned = ownership.Ownership(buckets=place.storage.buckets)
+    create = place.storage.buckets.create
+    place.run(create("memory", kind="general", owner=kit.ACCOUNT, region=kit.REGION))
+    demand = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::memory/k")
+    compiled_before = compiled_count()
+    for number in range(60):
+        text = policy("memory", Sid=f"{number:020000}")
+        place.run(place.storage.buckets.update("memory", {ownership.POLICY: text}))
+        owned.side_of(demand)
+    assert 0 < compiled_count() - compiled_before <= 512 * 1024 // 20_000
+
+
+def compiled_count() -> int:
+    return sum(isinstance(each, policies.CompiledPolicy) for each in gc.get_objects())
