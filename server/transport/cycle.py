@@ -92,6 +92,7 @@ class Cycle:
         "_direct",
         "_event",
         "_outlet",
+        "_waits",
         "_whole",
         "buffered_bytes",
         "chunked",
@@ -122,6 +123,7 @@ class Cycle:
         self._event: asyncio.Event | None = None
         self._arriving: asyncio.Future[None] | None = None
         self._direct = False
+        self._waits = False
         self._whole = False
         self.scope = scope
         self.keep_alive = keep_alive
@@ -138,13 +140,17 @@ class Cycle:
         self.sent_bytes = 0
 
     def start(self, application: Application) -> Awaitable[None] | None:
-        """Call the application. Return what `finish` has to await, None if it has answered."""
+        """Call the application. Return what `finish` has to await, None if it has answered, or
+        will in a step of `wait_for`."""
         try:
-            return application(self.scope, self.receive, self.send)
+            rest = application(self.scope, self.receive, self.send)
         except Exception:
             log.exception("the application raised an exception")
             self._fail()
             return None
+        if rest is None and not self._waits:
+            self._check_answered()
+        return rest
 
     async def finish(self, rest: Awaitable[None]) -> None:
         """Await the application; log an exception, and answer 500 if no answer has started."""
@@ -154,9 +160,7 @@ class Cycle:
             log.exception("the application raised an exception")
             self._fail()
         else:
-            if not self.complete and not self.disconnected:
-                log.error("the application returned before its answer was complete")
-                self._fail()
+            self._check_answered()
 
     async def run(self, application: Application) -> None:
         """Call the application and await the rest of its answer."""
@@ -168,11 +172,13 @@ class Cycle:
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
     ) -> None:
         """Call step once future is done. It answers, or returns an awaitable of the rest."""
+        self._waits = True
         future.add_done_callback(functools.partial(self._take_step, step))
 
     def _take_step(
         self, step: Callable[[], Awaitable[None] | None], _: asyncio.Future[Any]
     ) -> None:
+        self._waits = False
         try:
             rest = step()
         except Exception:
@@ -181,6 +187,14 @@ class Cycle:
             return
         if rest is not None:
             self._outlet.run(self.finish(rest))
+        elif not self._waits:
+            self._check_answered()
+
+    def _check_answered(self) -> None:
+        """End an answer that is not complete though the application has returned."""
+        if not self.complete and not self.disconnected:
+            log.error("the application returned before its answer was complete")
+            self._fail()
 
     def arriving(self) -> asyncio.Future[None]:
         """Return a future that is done once `take_body` returns the body, or never will."""

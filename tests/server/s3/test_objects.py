@@ -62,6 +62,22 @@ def test_get_object_gives_back_bytes_and_headers(house: kit.House, put: str) -> 
     assert "x-amz-checksum-crc64nvme" not in answer.headers
 
 
+@pytest.mark.parametrize("wanted", [None, "bytes=100000-100099"])
+def test_a_get_of_a_file_that_has_lost_its_bytes_is_cut_off(
+    house: kit.House, bucket: str, wanted: str | None
+) -> None:
+    before = files_of(house)
+    target = f"/{bucket}/{kit.unique_name()}"
+    assert kit.call(house, "PUT", target, body=bytes(blobs.INLINE_BYTES_MAX * 2)).status == 200
+    (file,) = files_of(house) - before
+    file.chmod(0o600)
+    file.write_bytes(b"")
+    with pytest.raises(http.client.IncompleteRead) as caught:
+        kit.call(house, "GET", target, {} if wanted is None else {"range": wanted})
+    assert caught.value.partial == b""
+    assert kit.call(house, "DELETE", target).status == 204
+
+
 def test_head_object_says_what_get_says_without_a_body(house: kit.House, put: str) -> None:
     got, head = kit.call(house, "GET", put), kit.call(house, "HEAD", put)
     assert (head.status, head.body) == (200, b"")

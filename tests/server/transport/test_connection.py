@@ -1144,6 +1144,38 @@ def test_a_client_that_leaves_before_its_future_is_done_gets_no_answer():
     asyncio.run(talk())
 
 
+class Breaks:
+    """Returns with nothing left to await, and with no answer, or with half of one: at once, or in
+    a step."""
+
+    async def __call__(self, scope, receive, send):
+        raise AssertionError("`begin` comes first")
+
+    def begin(self, scope, receive, send):
+        writer = scope["extensions"][asgi.WRITER]
+        if scope["path"] == "/step":
+            future = asyncio.get_running_loop().create_future()
+            future.set_result(None)
+            writer.wait_for(future, lambda: None)
+        if scope["path"] == "/half":
+            with contextlib.suppress(StopIteration):
+                writer.begin(200, b"content-length: 9\r\n", size_bytes=9).send(None)
+
+
+@pytest.mark.parametrize("path", [b"/none", b"/step", b"/half"])
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_an_answer_that_is_left_incomplete_at_once_ends_the_connection(path, ahead, caplog):
+    async def talk():
+        async with serving(connection.Connection, Breaks()) as (reader, writer):
+            writer.write(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % path * (ahead + 1))
+            return await asyncio.wait_for(reader.read(), 10)
+
+    answer = asyncio.run(talk())
+    assert answer.startswith(b"HTTP/1.1 200" if path == b"/half" else b"HTTP/1.1 500")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert "before its answer was complete" in caplog.text
+
+
 class Takes:
     """Answers with the body, and how it came: at once, or through `receive`."""
 
