@@ -5,6 +5,8 @@ Storage judges in its transaction whether a retention may be changed and a versi
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from server import asgi, calls
 from server.s3 import documents, engines, errors, guard, incoming, operations, wire
 from storage import locks, model
@@ -54,26 +56,20 @@ async def get_object_retention(services: engines.S3Services, call: calls.Call) -
 
 async def put_object_retention(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    retention = documents.parse_retention(data)
-    bucket, key = operation.bucket, operation.key
-    _find(services, call)
+    bucket, key, version_id = operation.bucket, operation.key, operation.version_id
+    retention = documents.parse_retention(await _document(call))
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_retention(
             engines.bucket_of(ruling, bucket),
             key,
             retention,
-            version_id=operation.version_id,
-            bypass_governance=engines.may_bypass(services, call, bucket, key, operation.version_id),
+            version_id=version_id,
+            bypass_governance=engines.may_bypass(services, call, bucket, key, version_id),
             expects=ruling.expects,
         )
 
-    async def judge() -> None:
-        engines.authorise(services, call)
-
-    info = await engines.settle(call, bucket, key, change, judge=judge)
-    return asgi.Response(200, engines.version_shown(call, info))
+    return await _put(services, call, change)
 
 
 async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -87,24 +83,38 @@ async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) 
 
 async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
-    data = await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
-    legal_hold = documents.parse_legal_hold(data)
-    bucket, key = operation.bucket, operation.key
-    _find(services, call)
+    legal_hold = documents.parse_legal_hold(await _document(call))
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_legal_hold(
-            engines.bucket_of(ruling, bucket),
-            key,
+            engines.bucket_of(ruling, operation.bucket),
+            operation.key,
             legal_hold,
             version_id=operation.version_id,
             expects=ruling.expects,
         )
 
+    return await _put(services, call, change)
+
+
+async def _document(call: calls.Call) -> bytes:
+    operation: operations.PutObjectLock = call.value
+    return await incoming.read_document(call.request, call.caller, integrity=operation.integrity)
+
+
+async def _put(
+    services: engines.S3Services,
+    call: calls.Call,
+    change: Callable[[guard.Ruling], Awaitable[model.ObjectInfo]],
+) -> asgi.Response:
+    """Change the lock of a version, judged anew if what its rights depend on changes meanwhile."""
+    operation: operations.PutObjectLock = call.value
+    _find(services, call)
+
     async def judge() -> None:
         engines.authorise(services, call)
 
-    info = await engines.settle(call, bucket, key, change, judge=judge)
+    info = await engines.settle(call, operation.bucket, operation.key, change, judge=judge)
     return asgi.Response(200, engines.version_shown(call, info))
 
 
