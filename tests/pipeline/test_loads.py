@@ -66,8 +66,8 @@ def test_taken_with_a_wrong_secret_says_that_the_server_refused(
 
 
 def test_taken_without_a_server_says_that_none_answers(unused: str) -> None:
-    nobody = settings.ServerEndpoint(
+    absent = settings.ServerEndpoint(
         url=unused, access_key="AK", secret_key="SK", region="us-east-1"
     )
     with pytest.raises(errors.NoServer, match=f"no server answers at {unused}/iceberg"):
-        loads.taken(nobody, settings.parse_table("lake.a.b"))
+        loads.taken(absent, settings.parse_table("lake.a.b"))

@@ -186,7 +186,7 @@ def test_repeated_texts_of_one_batch_have_a_bound(monkeypatch: pytest.MonkeyPatc
     "kind",
     ["plan", "internal"],
 )
-def test_what_nobody_foresaw_says_nothing_of_the_machine(kind: engine.FaultCause) -> None:
+def test_an_unforeseen_fault_says_nothing_of_the_machine(kind: engine.FaultCause) -> None:
     inside = 'Internal("AggregateUDF { inner: Sum }") at /srv/boathouse/tmp/x.parquet'
     found = faults.of_engine(engine.EngineFault(kind, inside), query_id="the-id")
     assert found.code == {"plan": "000002", "internal": "000603"}[kind]

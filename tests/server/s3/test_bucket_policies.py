@@ -167,12 +167,12 @@ def test_an_anonymous_form_and_put_are_taken_where_a_policy_allows(
     place: kit.House, owner: Any, bucket: str
 ) -> None:
     owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action="s3:PutObject"))
-    assert kit.send(place, "PUT", f"/{bucket}/new", {}, b"by nobody").status == 200
+    assert kit.send(place, "PUT", f"/{bucket}/new", {}, b"anonymous").status == 200
     headers = {"content-type": "multipart/form-data; boundary=x"}
     mark = b'--x\r\nContent-Disposition: form-data; name="'
     body = mark + b'key"\r\n\r\nform\r\n' + mark + b'file"\r\n\r\nby form\r\n--x--\r\n'
     assert kit.send(place, "POST", f"/{bucket}", headers, body).status == 204
-    for key, content in (("new", b"by nobody"), ("form", b"by form")):
+    for key, content in (("new", b"anonymous"), ("form", b"by form")):
         assert owner.get_object(Bucket=bucket, Key=key)["Body"].read() == content
 
 
