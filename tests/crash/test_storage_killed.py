@@ -65,7 +65,14 @@ def test_after_kill_9_every_acknowledged_put_is_there_and_whole(tmp_path: Path, 
         cwd=Path(__file__).resolve().parents[2],
     )
     assert child.stdout is not None
-    lines = [child.stdout.readline() for _ in range(after_lines)]
+    lines: list[str] = []
+    keys: set[str] = set()
+    while len(keys) < 40 or len(lines) < after_lines:
+        line = child.stdout.readline()
+        assert line, "the writing process has ended by itself"
+        lines.append(line)
+        if line.startswith("put "):
+            keys.add(line.split()[1])
     child.kill()
     lines += child.stdout.readlines()
     child.wait()
